@@ -15,8 +15,8 @@ What is counted:
   other source module imports, by any import statement or by name, `import_module("...")`. Tests,
   benchmarks and docs are no importers.
 - deep imports: import statements of tasks, flows, deployments and biasgate that name a module of
-  the library past its faces. A face is `bias_metrics` itself, and a subpackage whose `__init__` has
-  an `__all__`.
+  the library past its faces. A face is `bias_metrics` itself, and a module or subpackage without
+  `_` in its path that has an `__all__`.
 - the word `one`: per 1,000 source lines, in names of its own, comments and texts alike.
 - long functions: more than 40 lines from the first statement after the docstring to the last.
 - long files: more than 300 lines.
@@ -188,11 +188,11 @@ def deep_imports(path: str, tree: ast.Module, public: set[str]) -> Iterator[int]
 
 
 def faces(trees: dict[str, ast.Module]) -> set[str]:
-    """Return `bias_metrics`, and its subpackages whose `__init__` has an `__all__`."""
+    """Return `bias_metrics`, and its public modules and subpackages that have an `__all__`."""
     exporting = {
         module_of(path)
         for path, tree in trees.items()
-        if path.startswith("bias_metrics/") and path.endswith("/__init__.py")
+        if path.startswith("bias_metrics/") and "/_" not in path.replace("/__init__.py", "")
         for node in tree.body
         if isinstance(node, ast.Assign | ast.AnnAssign) and "__all__" in ast.unparse(node)
     }

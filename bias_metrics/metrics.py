@@ -12,6 +12,32 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+__all__ = [
+    "AEGS",
+    "AGGREGATE_METRICS",
+    "AUCS",
+    "CLASSES",
+    "EQUAL_ERRORS",
+    "FINAL_SCORE_PARTS",
+    "GIVEN",
+    "METRICS",
+    "OVERALL_METRICS",
+    "PAIRS",
+    "SUBGROUP_METRICS",
+    "THRESHOLDS",
+    "Calibration",
+    "Class",
+    "Event",
+    "Metric",
+    "Pair",
+    "Rate",
+    "Scope",
+    "calibration_metrics",
+    "metrics_of",
+    "subgroup_metric",
+    "threshold_metrics",
+]
+
 Class = Literal["positive", "negative"]
 Scope = Literal["overall", "subgroup", "aggregate"]
 Event = Literal["flagged", "not flagged"]

@@ -23,6 +23,19 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.packed import PackedMasks, Subgroups
 
+__all__ = [
+    "BACKGROUNDS",
+    "MOST_ROWS",
+    "WEIGHT_KINDS",
+    "Background",
+    "Places",
+    "Rows",
+    "WeightKind",
+    "any_of",
+    "counted_rows",
+    "masks_of",
+]
+
 WeightKind = Literal["probability", "frequency"]
 WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 Background = Literal["outside_subgroup", "no_identity"]

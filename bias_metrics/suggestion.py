@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "did_you_mean",
+]
+
 # Similarity needed for a hint; if it were lower, `nofile.csv` would match any other CSV file.
 _ALIKE = 0.65
 

@@ -3,8 +3,7 @@
 docs/extending.md shows how to use them.
 """
 
-from bias_metrics.gate.decide import decide
-from bias_metrics.gate.verdict import Evidence
+from bias_metrics.gate import Evidence, decide
 from biasgate.tasks.analysing.analysis import Analysis, Findings
 from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.common.errors import InputError

@@ -33,7 +33,7 @@ Results = Annotated[
 def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
     with errors_told(verbose=False, quiet=as_json):
-        from bias_metrics._core.counted import counted  # noqa: PLC0415
+        from bias_metrics.parts import counted  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
 

@@ -159,7 +159,7 @@ def _beside_chance(name: str, found: BesideChance) -> str:
 
 def _worst_cell(errors: AtThreshold) -> str:
     """Return the identity and label with the lowest accuracy, of those with enough comments."""
-    from bias_metrics.gate.rules import LEAST_ROWS  # noqa: PLC0415 - numpy, as above
+    from bias_metrics.gate import LEAST_ROWS  # noqa: PLC0415 - numpy, as above
 
     cells = [
         (kind, name, getattr(of, right), getattr(of, right) + getattr(of, wrong))

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import worst_first
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.measuring.cautions import unmeasured
 from biasgate.tasks.records import Report, Verdict, metric_cells

@@ -31,7 +31,7 @@ def trend(
     """Print the last night of an evaluation beside the nights before: what changed, and why."""
     with registry(store, quiet=as_json) as gateway:
         with waiting("reading"):
-            from bias_metrics._core.tables import Table  # noqa: PLC0415
+            from bias_metrics.parts import Table  # noqa: PLC0415
             from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
             from biasgate.tasks.common.printable import printable  # noqa: PLC0415
             from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415

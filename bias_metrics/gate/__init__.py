@@ -1,1 +1,117 @@
 """Rules, verdicts, and the sentences that explain them."""
+
+from bias_metrics.gate.decide import (
+    WORST_FIRST,
+    EvidenceKey,
+    decide,
+    evidence_needed,
+    needs_calibration,
+    thresholds_needed,
+    worst,
+)
+from bias_metrics.gate.exceptions import PassException, extent_of
+from bias_metrics.gate.harm import RULE, HarmLimit, judge_harm
+from bias_metrics.gate.judging import RIVALS, Outcome
+from bias_metrics.gate.listed import without_sampling_error
+from bias_metrics.gate.losses import ALPHA, Loss, Losses
+from bias_metrics.gate.missing import MissingLimits, judge_missing
+from bias_metrics.gate.objective import Metric, Objective, measure_objective
+from bias_metrics.gate.open_losses import OpenLoss, open_loss
+from bias_metrics.gate.placing import covered_groups, small_groups
+from bias_metrics.gate.planning import (
+    Counts,
+    Guess,
+    chance_of_auc,
+    chance_of_group,
+    expected_reaches,
+    is_planned,
+    lacks_support,
+    least_rows,
+    paired_reach,
+    standard_error,
+)
+from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
+from bias_metrics.gate.results import Check
+from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
+from bias_metrics.gate.rules import (
+    AGGREGATE,
+    EACH,
+    LEAST_COMPARED,
+    LEAST_FOR_A_BOUND,
+    LEAST_ROWS,
+    OVERALL,
+    WORST,
+    Action,
+    Mode,
+    Rule,
+    Waiver,
+    correct_for_candidates,
+    corrected_confidence,
+    for_every_look,
+)
+from bias_metrics.gate.targets import targets_of
+from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
+
+__all__ = [
+    "AGGREGATE",
+    "ALPHA",
+    "CIVIL_COMMENTS",
+    "EACH",
+    "LEAST_COMPARED",
+    "LEAST_FOR_A_BOUND",
+    "LEAST_ROWS",
+    "OVERALL",
+    "RIVALS",
+    "RULE",
+    "WORST",
+    "WORST_FIRST",
+    "Action",
+    "Check",
+    "Counts",
+    "Evidence",
+    "EvidenceKey",
+    "Guess",
+    "HarmLimit",
+    "Hierarchy",
+    "Loss",
+    "Losses",
+    "Metric",
+    "MissingLimits",
+    "Mode",
+    "Objective",
+    "OpenLoss",
+    "Outcome",
+    "PassException",
+    "Rolled",
+    "Rule",
+    "SmallGroups",
+    "Waiver",
+    "chance_of_all",
+    "chance_of_auc",
+    "chance_of_group",
+    "chance_of_proof",
+    "correct_for_candidates",
+    "corrected_confidence",
+    "covered_groups",
+    "decide",
+    "difference_error",
+    "evidence_needed",
+    "expected_reaches",
+    "extent_of",
+    "for_every_look",
+    "is_planned",
+    "judge_harm",
+    "judge_missing",
+    "lacks_support",
+    "least_rows",
+    "measure_objective",
+    "needs_calibration",
+    "open_loss",
+    "paired_reach",
+    "small_groups",
+    "standard_error",
+    "targets_of",
+    "thresholds_needed",
+    "without_sampling_error",
+    "worst",
+]

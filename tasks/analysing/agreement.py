@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, StringConstraints, field_validator
 
 from bias_metrics import LabelAgreement, label_agreement
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics.parts import PackedMasks
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.errors import InputError

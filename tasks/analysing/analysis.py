@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from bias_metrics import BiasReport, evaluate_bias, intersections
-from bias_metrics._core.packed import PackedMasks
-from bias_metrics.groups.intersecting import SEPARATOR
+from bias_metrics import BiasReport, evaluate_bias, intersections, worst_subgroup
+from bias_metrics.groups import SEPARATOR
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
-from bias_metrics.report.worst import worst_first, worst_subgroup
+from bias_metrics.parts import PackedMasks
+from bias_metrics.report import worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from bias_metrics import LabelNoise, RatedValue, label_noise
-from bias_metrics.raters.expected import FINAL, OVERALL, Key
+from bias_metrics.raters import FINAL, OVERALL, Key
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.data.evaluation_set import RATERS, WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings

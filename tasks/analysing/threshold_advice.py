@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from bias_metrics import OperatingPoint, advise_threshold
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics.parts import PackedMasks
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bias_metrics._core.checks import MAX_WEIGHT
-from bias_metrics._core.counted import counted
+from bias_metrics.parts import MAX_WEIGHT, counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE, WEIGHT

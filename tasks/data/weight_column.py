@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bias_metrics._core.checks import MAX_WEIGHT
+from bias_metrics.parts import MAX_WEIGHT
 from biasgate.tasks.data.reading import Chunk, refuse_values, to_numbers
 
 

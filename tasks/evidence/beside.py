@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.counted import counted
+from bias_metrics.parts import counted
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.measure import Measuring

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bias_metrics.gate.judging import RIVALS
-from bias_metrics.gate.placing import covered_groups, small_groups
-from bias_metrics.gate.results import Check
-from bias_metrics.gate.rules import AGGREGATE, Rule
-from bias_metrics.gate.targets import targets_of
-from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
+from bias_metrics.gate import (
+    AGGREGATE,
+    RIVALS,
+    Check,
+    Evidence,
+    Rolled,
+    Rule,
+    SmallGroups,
+    covered_groups,
+    small_groups,
+    targets_of,
+)
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import CANDIDATE
 

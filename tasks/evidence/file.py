@@ -23,13 +23,9 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from bias_metrics import always_valid_confidence, equal_error_range
-from bias_metrics._core.influence import RankedRows, rank_rows
-from bias_metrics._core.packed import PackedMasks
-from bias_metrics.gate.decide import EvidenceKey, needs_calibration
-from bias_metrics.gate.losses import Losses
-from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Evidence, SmallGroups
+from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from bias_metrics.parts import PackedMasks, RankedRows, rank_rows
 from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError

@@ -21,11 +21,7 @@ from bias_metrics import (
     prediction_powered_bias,
     rate_gaps,
 )
-from bias_metrics._core.packed import PackedMasks
-from bias_metrics.gate.listed import without_sampling_error
-from bias_metrics.gate.losses import Losses
-from bias_metrics.gate.rules import LEAST_COMPARED, LEAST_ROWS
-from bias_metrics.gate.verdict import Evidence
+from bias_metrics.gate import LEAST_COMPARED, LEAST_ROWS, Evidence, Losses, without_sampling_error
 from bias_metrics.metrics import (
     GIVEN,
     METRICS,
@@ -33,7 +29,8 @@ from bias_metrics.metrics import (
     calibration_metrics,
     threshold_metrics,
 )
-from bias_metrics.report.jointly import bonferroni_level, joint_level
+from bias_metrics.parts import PackedMasks
+from bias_metrics.report import bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows

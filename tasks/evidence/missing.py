@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bias_metrics import missing_scores
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.data.evaluation_set import IDENTITY

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import BiasReport, LabelAgreement, label_agreement, prediction_powered_bias
-from bias_metrics._core.packed import PackedMasks
-from bias_metrics.prediction_powered.rows import PoweredRows
+from bias_metrics.parts import PackedMasks
+from bias_metrics.prediction_powered import PoweredRows
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.common.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bias_metrics import equal_error_rate
-from bias_metrics.gate.decide import thresholds_needed
-from bias_metrics.gate.rules import Rule
+from bias_metrics.gate import Rule, thresholds_needed
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import EvidenceFile

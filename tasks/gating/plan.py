@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bias_metrics.gate.planning import Guess
+from bias_metrics.gate import Guess
 
 
 @dataclass(frozen=True)

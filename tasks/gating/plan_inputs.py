@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from bias_metrics.gate.planning import Counts, Guess, standard_error
-from bias_metrics.gate.rolling import Hierarchy
+from bias_metrics.gate import Counts, Guess, Hierarchy, standard_error
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings

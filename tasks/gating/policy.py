@@ -10,12 +10,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bias_metrics.gate.harm import HarmLimit
-from bias_metrics.gate.missing import MissingLimits
-from bias_metrics.gate.objective import Metric
-from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
-from bias_metrics.gate.rules import Rule, correct_for_candidates, corrected_confidence
-from bias_metrics.gate.verdict import SmallGroups
+from bias_metrics.gate import (
+    CIVIL_COMMENTS,
+    HarmLimit,
+    Hierarchy,
+    Metric,
+    MissingLimits,
+    Rule,
+    SmallGroups,
+    correct_for_candidates,
+    corrected_confidence,
+)
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest

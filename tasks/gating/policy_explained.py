@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
-from bias_metrics._core.counted import counted
-from bias_metrics.gate.rolling import Hierarchy
-from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from bias_metrics.gate import AGGREGATE, EACH, OVERALL, WORST, Hierarchy, Rule
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
+from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evidence.file import evidence_at, given_threshold
 from biasgate.tasks.gating.policy import Policy

@@ -8,11 +8,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bias_metrics._core.tables import Table
-from bias_metrics.gate.open_losses import OpenLoss, open_loss
-from bias_metrics.gate.planning import Counts, Guess, expected_reaches, is_planned, paired_reach
-from bias_metrics.gate.rules import EACH, WORST, Rule
+from bias_metrics.gate import (
+    EACH,
+    WORST,
+    Counts,
+    Guess,
+    OpenLoss,
+    Rule,
+    expected_reaches,
+    is_planned,
+    open_loss,
+    paired_reach,
+)
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class
+from bias_metrics.parts import Table
 from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.plan import Comments
 from biasgate.tasks.gating.policy import Policy

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from bias_metrics.gate.missing import MissingLimits
-from bias_metrics.gate.rules import Action, Mode
+from bias_metrics.gate import Action, MissingLimits, Mode
 from biasgate.tasks.common.settings import Settings
 
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]

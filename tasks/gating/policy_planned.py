@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bias_metrics.gate.planning import (
+from bias_metrics.gate import (
+    EACH,
+    OVERALL,
+    WORST,
     Counts,
+    Hierarchy,
+    Rule,
     chance_of_auc,
     chance_of_group,
     is_planned,
     lacks_support,
     least_rows,
 )
-from bias_metrics.gate.rolling import Hierarchy
-from bias_metrics.gate.rules import EACH, OVERALL, WORST, Rule
 from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan
 from biasgate.tasks.gating.policy import Policy
 

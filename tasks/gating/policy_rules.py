@@ -11,9 +11,8 @@ from pydantic import (
     model_validator,
 )
 
-from bias_metrics._core.intervals import MIN_CLUSTERS
-from bias_metrics.gate.harm import HarmLimit
-from bias_metrics.gate.rules import Action, Mode, Rule, Waiver
+from bias_metrics.gate import Action, HarmLimit, Mode, Rule, Waiver
+from bias_metrics.parts import MIN_CLUSTERS
 from biasgate.tasks.common.settings import Name, Settings
 
 Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

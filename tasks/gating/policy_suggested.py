@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
+from bias_metrics.gate import chance_of_all, chance_of_proof, difference_error
 from bias_metrics.metrics import AUCS, GIVEN, METRICS, metrics_of
 from biasgate.tasks.evidence.file import evidence_at, given_threshold
 from biasgate.tasks.gating.policy_losses import (

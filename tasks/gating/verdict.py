@@ -8,18 +8,28 @@ from datetime import date
 from importlib.metadata import version
 from typing import Any
 
-from bias_metrics._core.counted import counted
-from bias_metrics.gate.decide import decide, evidence_needed, worst
-from bias_metrics.gate.exceptions import PassException, extent_of
-from bias_metrics.gate.harm import RULE as HARM
-from bias_metrics.gate.harm import HarmLimit, judge_harm
-from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.losses import Loss, Losses
-from bias_metrics.gate.missing import MissingLimits, judge_missing
-from bias_metrics.gate.objective import measure_objective
-from bias_metrics.gate.rules import for_every_look
-from bias_metrics.gate.verdict import Evidence, RuleResult
+from bias_metrics import RuleResult
+from bias_metrics.gate import (
+    RIVALS,
+    Evidence,
+    HarmLimit,
+    Loss,
+    Losses,
+    MissingLimits,
+    Outcome,
+    PassException,
+    decide,
+    evidence_needed,
+    extent_of,
+    for_every_look,
+    judge_harm,
+    judge_missing,
+    measure_objective,
+    worst,
+)
+from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
+from bias_metrics.parts import counted
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest

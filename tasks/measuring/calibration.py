@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bias_metrics import MetricValue, Rows, calibration_report
-from bias_metrics.gate.rules import LEAST_ROWS
+from bias_metrics.gate import LEAST_ROWS
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Calibration
 from biasgate.tasks.records.numbers import CONFIDENCE

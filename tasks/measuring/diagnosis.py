@@ -22,7 +22,7 @@ from bias_metrics import (
     rate_gaps,
     threshold_report,
 )
-from bias_metrics.gate.rules import LEAST_ROWS
+from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.evidence.file import EvidenceFile

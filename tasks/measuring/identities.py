@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bias_metrics import BiasReport, SubgroupBias
-from bias_metrics.report.steps import measure_members, ranked_members, summarise_bias
-from bias_metrics.report.uncertainty import with_intervals
+from bias_metrics.report import measure_members, ranked_members, summarise_bias, with_intervals
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.powered import measure_powered

@@ -10,7 +10,7 @@ import numpy as np
 
 from bias_metrics import MetricValue, error_rates
 from bias_metrics.metrics import AEGS, AUCS
-from bias_metrics.mitigation.rate_changes import ALL, RATES, rate_changes
+from bias_metrics.mitigation import ALL, RATES, rate_changes
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import CANDIDATE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bias_metrics import identity_counts, term_frequencies, toxicity_by_length
-from bias_metrics.mitigation.imbalance import Imbalance, label_imbalance, rows_to_balance
+from bias_metrics.mitigation import Imbalance, label_imbalance, rows_to_balance
 from biasgate.tasks.analysing.analyse import write_rows
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import say, task

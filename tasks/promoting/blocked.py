@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bias_metrics.gate.decide import worst
+from bias_metrics.gate import worst
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.promoting.champion import record

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bias_metrics.gate.decide import thresholds_needed
+from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
-from bias_metrics.gate.decide import worst
-from bias_metrics.gate.objective import Objective
+from bias_metrics.gate import Objective, worst
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.promoting.entries import Entry

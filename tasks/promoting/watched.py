@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bias_metrics.gate.decide import worst
+from bias_metrics.gate import worst
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.promoting.champion import decision
 from biasgate.tasks.promoting.ledger import CHAMPION

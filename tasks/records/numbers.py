@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bias_metrics import BiasReport, MetricValue, PowerMeans, SubgroupBias
-from bias_metrics.gate.rules import LEAST_ROWS
+from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.records.record import Record
 

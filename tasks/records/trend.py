@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bias_metrics.gate.judging import Outcome
+from bias_metrics.gate import Outcome
 from biasgate.tasks.records.record import Record
 
 Cause = Literal["model", "data", "options", "policy", "code"]

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 
 from typing_extensions import TypedDict  # Pydantic needs this one before Python 3.12
 
-from bias_metrics.gate.exceptions import PassException
-from bias_metrics.gate.judging import Outcome
-from bias_metrics.gate.losses import Loss
-from bias_metrics.gate.objective import Objective
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics import RuleResult
+from bias_metrics.gate import Loss, Objective, Outcome, PassException
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.nights import JudgedNights
 from biasgate.tasks.records.record import Record

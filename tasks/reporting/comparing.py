@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics import MetricValue
-from bias_metrics.gate.losses import ALPHA, Loss
+from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from bias_metrics import SubgroupBias, plot
 from bias_metrics.metrics import AUCS
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Report, Verdict

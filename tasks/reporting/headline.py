@@ -11,12 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bias_metrics import MetricValue
-from bias_metrics.gate.decide import WORST_FIRST
-from bias_metrics.gate.harm import RULE as HARM
-from bias_metrics.gate.judging import RIVALS
-from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics import MetricValue, RuleResult
+from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS, WORST_FIRST
+from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
 from biasgate.tasks.outcomes import exceptions_in_words, word_of, word_of_verdict

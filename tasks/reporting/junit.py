@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics import RuleResult
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.records import Summary, Verdict
 

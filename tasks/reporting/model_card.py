@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bias_metrics import BiasReport, MetricValue
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import worst_first
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, table_row, without_html
 from biasgate.tasks.common.prefect_task import task

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from bias_metrics.gate.decide import worst
+from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task

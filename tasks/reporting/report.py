@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics import BiasReport, MetricValue
-from bias_metrics.gate.decide import WORST_FIRST
+from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import (
     EQUAL_ERRORS,
     GIVEN,

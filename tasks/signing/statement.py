@@ -17,7 +17,7 @@ from typing import Any, NotRequired
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics import RuleResult
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json

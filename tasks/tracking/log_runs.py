@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from bias_metrics import BiasReport, MetricValue
-from bias_metrics.gate.decide import WORST_FIRST
+from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.identity_names import metric_name

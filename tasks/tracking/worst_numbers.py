@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bias_metrics.gate.losses import Loss
+from bias_metrics.gate import Loss
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Verdict

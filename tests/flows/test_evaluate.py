@@ -12,6 +12,7 @@ from support.records import KINDS, check_record, check_records
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.records import Summary
 from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.reporting.page.page import evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
@@ -97,8 +98,8 @@ def test_the_verdict_says_who_is_blocked_and_for_what(first):
 
 def test_the_summary_is_the_flows_result(first):
     summary = first.state.result()
-    assert summary == first.read("summary.json")
-    outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
+    assert summary.to_dict() == first.read("summary.json")
+    outcomes = {one.candidate: one.outcome for one in summary.decisions}
     assert outcomes == {"words": "pass", "shifted": "fail"}
 
 
@@ -168,10 +169,9 @@ def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, fi
 
 
 def test_the_page_can_be_made_again_from_what_was_published(first):
-    summary = first.read("summary.json")
+    summary = Summary.from_dict(first.read("summary.json"))
     judged = {
-        ("comments", one["candidate"]["name"]): read_judged(first.output, one)
-        for one in summary["verdicts"]
+        ("comments", one.candidate.name): read_judged(first.output, one) for one in summary.verdicts
     }
     again = render(evaluation_page(summary, judged))
     assert again == (first.output / "report.html").read_bytes()

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from bias_metrics.mitigation.pool import PoolChoice, balance_with_pool
+from bias_metrics import PoolChoice
+from bias_metrics.mitigation import balance_with_pool
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mitigating.methods.method import Change, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids

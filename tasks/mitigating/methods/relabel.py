@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from bias_metrics._core.counted import counted
-from bias_metrics.mitigation.relabelling import relabel_to_prior
+from bias_metrics.mitigation import relabel_to_prior
+from bias_metrics.parts import counted
 from biasgate.tasks.mitigating.methods.method import Change, MethodUndoneError, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows
 

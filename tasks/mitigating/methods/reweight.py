@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from bias_metrics.mitigation.weights import balancing_weights
+from bias_metrics.mitigation import balancing_weights
 from biasgate.tasks.mitigating.methods.method import Change, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from bias_metrics._core.counted import counted
+from bias_metrics.parts import counted
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.method import Change, MethodUndoneError, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids

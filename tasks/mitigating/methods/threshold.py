@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bias_metrics.mitigation.thresholds import even_threshold
+from bias_metrics.mitigation import even_threshold
 from biasgate.tasks.mitigating.methods.method import (
     Adjustment,
     MethodUndoneError,

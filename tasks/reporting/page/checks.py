@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Verdict, metric_cells

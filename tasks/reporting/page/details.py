@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
 
-from bias_metrics._core.values import MetricValue
+from bias_metrics import MetricValue
 from bias_metrics.metrics import threshold_metrics
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import worst_first
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
-from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_cells import rate_cells
+from bias_metrics.thresholds import flagged, rate_cells
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE as EVIDENCE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bias_metrics import Assistance
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import Report
 from biasgate.tasks.reporting.page.grids import shown_rows
 from biasgate.tasks.reporting.page.numbers import NOTHING, percent

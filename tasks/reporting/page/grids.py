@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics import MetricValue
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics import MetricValue, RuleResult
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import worst_first
 from biasgate.tasks.records import Report, Verdict, metric_cells
 from biasgate.tasks.reporting.figures import ROWS
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from bias_metrics._core.counted import counted
+from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import CandidateStoppedError, InputError
 from biasgate.tasks.scoring.http.pace import Pace
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import Field
 
-from bias_metrics._core.counted import counted
+from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name

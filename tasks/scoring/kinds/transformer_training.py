@@ -13,7 +13,7 @@ import transformers
 from safetensors import SafetensorError
 
 from bias_metrics import roc_auc
-from bias_metrics._core.counted import counted
+from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import Advance, progress
 from biasgate.tasks.data.hashed_parts import uniform_hash
