@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store
 from biasgate.printing import console, print_json, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.telling import errors_told, say, waiting
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 def clean(
     keep: Annotated[
         list[str],

@@ -24,7 +24,9 @@ from biasgate import (
 from biasgate.first_screen import print_results
 from biasgate.options import (
     DEFAULT_STORE,
+    EVALUATE,
     MARKUP,
+    PROMOTE,
     AsJson,
     Config,
     Output,
@@ -53,8 +55,8 @@ app = typer.Typer(
 app.add_typer(show_cli.app)
 app.add_typer(trend_cli.app)
 app.add_typer(ui_cli.app)
-app.add_typer(keys_cli.app)
-app.add_typer(policy_cli.app)
+app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
+app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)
 app.add_typer(registry_cli.app)
 app.add_typer(shadow_cli.app)
 app.add_typer(doctor_cli.app)
@@ -102,7 +104,7 @@ def start(
         raise typer.Exit
 
 
-@app.command()
+@app.command(rich_help_panel=EVALUATE)
 def evaluate(
     config: Config,
     output: Output,
@@ -143,7 +145,7 @@ def evaluate(
         _conclude(state.result(), output, store, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=EVALUATE)
 def train(
     config: Config,
     store: Store = DEFAULT_STORE,
@@ -162,7 +164,7 @@ def train(
             typer.echo(f"{one.name}: {one.uri or 'not trained here'}")
 
 
-@app.command()
+@app.command(rich_help_panel=EVALUATE)
 def nightly(
     config: Config,
     output: Output,
@@ -221,7 +223,7 @@ def nightly(
         _conclude(summary, Path(summary.output), store, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=EVALUATE)
 def demo(
     output: Output = Path("demo-output"),
     strength: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store
 from biasgate.printing import console, print_json, shown
 from biasgate.tasks.outcomes import WORDS
 from biasgate.telling import errors_told, waiting
@@ -20,7 +20,7 @@ WRONG = WORDS["fail"].exit_code
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(help="Evaluation file to check, too.", metavar="CONFIG")

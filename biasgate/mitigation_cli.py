@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Config, Output, Store, Verbose
+from biasgate.options import DATA, DEFAULT_STORE, AsJson, Config, Output, Store, Verbose
 from biasgate.printing import print_json, print_sentence
 from biasgate.running import check_input, check_sets, run_flow
 from biasgate.telling import errors_told
@@ -22,7 +22,7 @@ Candidate = Annotated[
 BLOCKED = 3
 
 
-@app.command("diagnose-data")
+@app.command("diagnose-data", rich_help_panel=DATA)
 def diagnose_data(
     config: Config,
     output: Output,
@@ -50,7 +50,7 @@ def diagnose_data(
             print_sentence(f"Look at: {output / one['training_set'] / 'diagnosis.html'}")
 
 
-@app.command()
+@app.command(rich_help_panel=DATA)
 def mitigate(
     output: Output,
     config: Annotated[

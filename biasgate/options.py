@@ -8,6 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
+# The groups of commands in `biasgate --help`.
+EVALUATE, READ, PROMOTE = "Evaluate", "Read results", "Promote"
+DATA, KEEP = "Data and models", "Look after a store"
+
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 Verbose = Annotated[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, PROMOTE, AsJson, Store
 from biasgate.printing import (
     print_error,
     print_findings,
@@ -36,7 +36,7 @@ _SHORT = 12
 BLOCKED = WORDS["fail"].exit_code
 
 
-@app.command()
+@app.command(rich_help_panel=PROMOTE)
 def promote(
     model: Model,
     version: Annotated[str, typer.Argument(help="Version of the model.", metavar="VERSION")],
@@ -54,7 +54,7 @@ def promote(
         raise typer.Exit(word_of(decision).exit_code)
 
 
-@app.command()
+@app.command(rich_help_panel=PROMOTE)
 def rollback(
     model: Model,
     reason: Reason,
@@ -71,7 +71,7 @@ def rollback(
         raise typer.Exit(word_of(decision).exit_code)
 
 
-@app.command()
+@app.command(rich_help_panel=PROMOTE)
 def history(
     model: Model,
     store: Store = DEFAULT_STORE,
@@ -89,7 +89,7 @@ def history(
             print_history(model, entries)
 
 
-@app.command()
+@app.command(rich_help_panel=PROMOTE)
 def reset(
     model: Model,
     reason: Reason,
@@ -131,7 +131,7 @@ def reset(
         _print_decision(set_anew(model, version, reason, gateway, agree), as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PROMOTE)
 def attest(
     model: Model,
     output: Annotated[Path, typer.Option(help="The file to write, such as model.intoto.jsonl.")],
@@ -154,7 +154,7 @@ def attest(
         print_sentence(f"{output}: {n_lines} signed {attestations} of {found.uri}")
 
 
-@app.command()
+@app.command(rich_help_panel=PROMOTE)
 def verify(
     model: Annotated[str | None, typer.Argument(help="Registered model.", metavar="MODEL")] = None,
     version: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, READ, AsJson, Store
 from biasgate.printing import print_json
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told, waiting
@@ -26,7 +26,7 @@ Folder = Annotated[
 ]
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Print the results in a folder again, as `biasgate evaluate` did.
 
@@ -44,7 +44,7 @@ def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
             print_results(results)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def markdown(
     folder: Folder,
     link: Annotated[
@@ -69,7 +69,7 @@ _SIDE = (
 )
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def compare(
     first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
     second: Annotated[str, typer.Argument(help="What to compare it with: as A.", metavar="B")],

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, READ, AsJson, Store
 from biasgate.printing import print_json
 from biasgate.registry_cli import registry
 from biasgate.telling import waiting
@@ -14,7 +14,7 @@ from biasgate.telling import waiting
 app = typer.Typer()
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 def trend(
     evaluation: Annotated[
         str, typer.Argument(help="Name of the evaluation, as in its file.", metavar="NAME")

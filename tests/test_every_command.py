@@ -12,6 +12,7 @@ from support.evaluations import run
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.options import DATA, EVALUATE, KEEP, PROMOTE, READ
 
 # `ui` starts a server, and the others print files that programs read as they are.
 WITHOUT_JSON = {"ui", "markdown", "policy schema", "policy show"}
@@ -88,3 +89,10 @@ def test_help_never_cuts_the_name_of_an_option(width):
     text = biasgate("verify", "--help", COLUMNS=width)
     for option in ("--attestation", "--model", "--policy-digest", "--evaluation-set", "--store"):
         assert f"{option} " in text
+
+
+def test_help_lists_every_command_in_a_group():
+    text = biasgate("--help", COLUMNS="120")
+    assert "Commands" not in text
+    panels = [line.split("─")[1].strip() for line in text.splitlines() if line.startswith("╭─")]
+    assert panels == ["Options", EVALUATE, READ, PROMOTE, DATA, KEEP]
