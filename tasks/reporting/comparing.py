@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.verdict import champion_of
 from biasgate.tasks.reporting.results import Published
 
 
-@dataclass(frozen=True)
-class Compared:
+@dataclass(frozen=True, kw_only=True)
+class Compared(Record):
     """Two candidates on one set.
 
     Attributes
@@ -49,10 +50,6 @@ class Compared:
     comparison: dict[str, Any]
     worsened: list[Loss]
     left_out: list[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values."""
-        return asdict(self)
 
     def differs(self, name: str, metric: str) -> bool:
         """Whether a number is shown to differ, after Holm's adjustment for all of them."""
