@@ -76,8 +76,8 @@ def results(table, tmp_path_factory):
     bias = evaluate_bias(rows["label"], rows["score/candidate"], masks, intervals=False)
     report = report_of(bias.to_dict(), thresholds=given(HALF))
     verdict = build_verdict(report, policy, evidence, {}, n_candidates=1, today=date(2026, 11, 21))
-    assert verdict["outcome"] == "fail"
-    return {(one["metric"], one["threshold"], one["group"]): one for one in verdict["results"]}
+    assert verdict.outcome == "fail"
+    return {(one.metric, one.threshold, one.group): one for one in verdict.results}
 
 
 @pytest.mark.parametrize("threshold", COUNTS)
@@ -97,8 +97,8 @@ def test_the_counts_are_those_of_the_file(table, threshold):
 def test_errors_are_equal_at_the_threshold_called_so(results):
     harmless, flagged, toxic, missed = AT_EQUAL["all"]
     assert flagged / harmless == pytest.approx(missed / toxic, abs=1e-4)  # 18.18 % of each
-    assert {one["at"] for key, one in results.items() if key[1] == "equal_errors"} == {EQUAL}
-    assert {one["at"] for key, one in results.items() if key[1] == "given"} == {HALF}
+    assert {one.at for key, one in results.items() if key[1] == "equal_errors"} == {EQUAL}
+    assert {one.at for key, one in results.items() if key[1] == "given"} == {HALF}
 
 
 def gap(metric, threshold, group):
@@ -114,14 +114,14 @@ def gap(metric, threshold, group):
 def test_each_gap_is_the_quotient_of_its_counts(results, metric, threshold, group):
     errors, n, others, n_others = gap(metric, threshold, group)
     found = results[metric, threshold, group]
-    assert found["value"] == pytest.approx(errors / n - others / n_others, abs=1e-12)
+    assert found.value == pytest.approx(errors / n - others / n_others, abs=1e-12)
 
 
 def test_harmless_mentions_of_gay_people_are_not_shown_to_be_over_flagged_at_one_half(results):
     """28 of 775 are flagged, and 530 - 28 = 502 of the other 38111 - 775 = 37336."""
     found = results["fpr_gap", "given", "homosexual_gay_or_lesbian"]
     own, other = 28 / 775, 502 / 37336
-    assert found["value"] == pytest.approx(own - other)  # .0361 - .0134 = +.0227
+    assert found.value == pytest.approx(own - other)  # .0361 - .0134 = +.0227
 
     def upper(share, n):  # Wilson
         centre = share + Z * Z / (2 * n)
@@ -136,24 +136,24 @@ def test_harmless_mentions_of_gay_people_are_not_shown_to_be_over_flagged_at_one
     own, other = 29 / 777, 503 / 37338  # one error and one row without are added to each
     spread = own * (1 - own) / 777 + other * (1 - other) / 37338
     caffo = own - other + Z * math.sqrt(spread)
-    assert found["high"] == pytest.approx(max(newcombe, caffo))
-    assert found["bound"] == found["high"] == pytest.approx(0.0355, abs=5e-5)
-    assert found["outcome"] == "pass"  # .0355 is below the ceiling of .05
+    assert found.high == pytest.approx(max(newcombe, caffo))
+    assert found.bound == found.high == pytest.approx(0.0355, abs=5e-5)
+    assert found.outcome == "pass"  # .0355 is below the ceiling of .05
 
 
 def test_toxic_mentions_of_muslims_are_missed_more_often_at_one_half(results):
     """398 of 483 are missed, and 3226 - 398 = 2828 of the other 4759 - 483 = 4276."""
     found = results["fnr_gap", "given", "muslim"]
-    assert found["value"] == pytest.approx(398 / 483 - 2828 / 4276)  # .8240 - .6614 = +.1627
-    assert found["outcome"] == "fail"
-    assert 0.1 < found["low"] < 398 / 483 - 2828 / 4276
-    assert "toxic comments that mention muslim are missed more often" in found["sentence"]
+    assert found.value == pytest.approx(398 / 483 - 2828 / 4276)  # .8240 - .6614 = +.1627
+    assert found.outcome == "fail"
+    assert 0.1 < found.low < 398 / 483 - 2828 / 4276
+    assert "toxic comments that mention muslim are missed more often" in found.sentence
 
 
 def test_at_equal_errors_the_interval_allows_for_how_far_the_threshold_is_known(results, table):
     """335 of 775 are flagged, and 6929 - 335 = 6594 of the other 37336."""
     found = results["fpr_gap", "equal_errors", "homosexual_gay_or_lesbian"]
-    assert found["value"] == pytest.approx(335 / 775 - 6594 / 37336)  # .4323 - .1766 = +.2556
+    assert found.value == pytest.approx(335 / 775 - 6594 / 37336)  # .4323 - .1766 = +.2556
     toxic, score = table["toxicity"] >= 0.5, table["prediction"]
     low, high = equal_error_range(toxic.to_numpy(), score.to_numpy(), confidence=0.9)
     mentions = table["homosexual_gay_or_lesbian"] >= 0.5
@@ -165,10 +165,10 @@ def test_at_equal_errors_the_interval_allows_for_how_far_the_threshold_is_known(
     moved = max(abs(at(low) - at(EQUAL)), abs(at(high) - at(EQUAL)))
     own, other = 336 / 777, 6595 / 37338
     spread = own * (1 - own) / 777 + other * (1 - other) / 37338
-    caffo = found["value"] - (own - other - Z * math.sqrt(spread))
-    assert found["low"] <= found["value"] - math.hypot(caffo, moved) + 1e-12
-    assert found["low"] == pytest.approx(found["value"] - math.hypot(caffo, moved), abs=0.001)
-    assert found["outcome"] == "fail"
+    caffo = found.value - (own - other - Z * math.sqrt(spread))
+    assert found.low <= found.value - math.hypot(caffo, moved) + 1e-12
+    assert found.low == pytest.approx(found.value - math.hypot(caffo, moved), abs=0.001)
+    assert found.outcome == "fail"
 
 
 def test_the_outcomes_follow_from_the_counts(results):
@@ -180,13 +180,13 @@ def test_the_outcomes_follow_from_the_counts(results):
             a, b = errors / n, others / n_others
             reach = Z * math.sqrt(a * (1 - a) / n + b * (1 - b) / n_others)
             worst, best = abs(a - b) + reach, abs(a - b) - reach
-            found = results[metric, threshold, group]["outcome"]
+            found = results[metric, threshold, group].outcome
             expected = "pass" if worst < ceiling else "fail" if best > ceiling else "insufficient"
             clear = min(abs(worst - ceiling), abs(best - ceiling)) > 0.005
             assert found == expected or not clear, (metric, threshold, group)
             seen += clear
     assert seen >= 30
-    failed = {key for key, one in results.items() if one["outcome"] == "fail"}
+    failed = {key for key, one in results.items() if one.outcome == "fail"}
     over_flagged = ("homosexual_gay_or_lesbian", "jewish", "black", "white")
     over_flagged += ("psychiatric_or_mental_illness",)
     assert failed == {
