@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.costs import costs_of
 from biasgate.tasks.mitigating.page import Row, Section, with_interval, write_page
 from biasgate.tasks.mitigating.proposing import Proposal
-from biasgate.tasks.records import Summary
+from biasgate.tasks.records import CandidateDecision, Summary
 
 REPORT, PAGE = "mitigation.json", "mitigation.html"
 _WORST_SHOWN = 40
@@ -68,7 +68,9 @@ def report_mitigation(
     return content
 
 
-def _method(one: Proposal, training_sets: dict[str, str], decisions: dict[str, Any]) -> Row:
+def _method(
+    one: Proposal, training_sets: dict[str, str], decisions: Mapping[str, CandidateDecision]
+) -> Row:
     name = None if one.candidate is None else one.candidate.name
     found: Row = {
         "method": one.method,
@@ -88,8 +90,8 @@ def _method(one: Proposal, training_sets: dict[str, str], decisions: dict[str, A
         found["report"] = record.get("mitigation", {}).get("report")
     if name in decisions:
         decided = decisions[name]
-        found |= {key: decided[key] for key in ("outcome", "promoted")}
-        found["decision"] = decided["sentence"]
+        found |= {"outcome": decided.outcome, "promoted": decided.promoted}
+        found["decision"] = decided.sentence
     return found
 
 

@@ -82,9 +82,9 @@ class World:
         gateway = local(folder)
         frozen_set(folder)
         first = judged_version(gateway, folder, folder / "first")
-        assert promote_one([first[1]], first[0], gateway)["promoted"]
+        assert promote_one([first[1]], first[0], gateway).promoted
         _, verdict, _ = judged_version(gateway, folder, folder / "second", champion=first, seed=1)
-        assert verdict["outcome"] == "pass"
+        assert verdict.outcome == "pass"
         gateway.client._tracking_client.store  # noqa: B018 - tables are made
         return cls(folder, verdict)
 
@@ -361,7 +361,7 @@ def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial
     elif champion.tags.get("biasgate.comments.verdict") != "pass":
         problems.append("champion points at a version without a passing verdict")
     decision = promote_second(gateway, world.verdict)
-    if decision["outcome"] != "pass" and not decision["champion_moved"]:
+    if decision.outcome != "pass" and not decision.champion_moved:
         problems.append(f"the next run says {decision['sentence']}")
     states = [one.state for one in Ledger(gateway, MODEL).entries()]
     if "open" in states:

@@ -53,7 +53,7 @@ def from_a_logged_model(gateway, model):
 
 def promoted(gateway, store, folder, version):
     verdict = judge_version(gateway, store, folder, version, scores_of(store, seed=0, noise=1.6))
-    assert promote_one([verdict], gateway.resolve(version.uri), gateway)["promoted"]
+    assert promote_one([verdict], gateway.resolve(version.uri), gateway).promoted
 
 
 def check(gateway, store, uri, exchange, tmp_path, monkeypatch):

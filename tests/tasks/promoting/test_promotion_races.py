@@ -39,12 +39,12 @@ def judged(tmp_path_factory):
     gateway = local(folder)
     frozen_set(folder)
     first = judged_version(gateway, folder, folder / "first")
-    assert promote_one([first[1]], first[0], gateway)["promoted"]
+    assert promote_one([first[1]], first[0], gateway).promoted
     rivals = [
         judged_version(gateway, folder, folder / name, champion=first, seed=seed)
         for seed, name in enumerate(("second", "third"), 1)
     ]
-    assert [verdict["outcome"] for _, verdict, _ in rivals] == ["pass", "pass"]
+    assert [verdict.outcome for _, verdict, _ in rivals] == ["pass", "pass"]
     return folder, [verdict for _, verdict, _ in rivals]
 
 
@@ -59,7 +59,8 @@ def promote_at(barrier, uri, number, verdict, results):
     results.put((number, decision))
     results.close()
     results.join_thread()
-    os._exit("error" in decision)  # without ending what is the parent's, such as Prefect's server
+    # Without ending what is the parent's, such as Prefect's server.
+    os._exit(isinstance(decision, dict))
 
 
 def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_again(
@@ -81,8 +82,8 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
         for racer in racers:
             racer.join(60)
             assert racer.exitcode == 0, decisions
-        [winner] = [number for number, one in decisions.items() if one["promoted"]]
-        [loser] = [number for number, one in decisions.items() if one["champion_moved"]]
+        [winner] = [number for number, one in decisions.items() if one.promoted]
+        [loser] = [number for number, one in decisions.items() if one.champion_moved]
         gateway = Gateway(uri)
         assert {winner, loser} == {"2", "3"}
         assert gateway.alias(MODEL, "champion").version == winner
@@ -109,11 +110,12 @@ def decide_one(uri, store, folder, number):
     name = f"candidate-{number}"
     version = registered_version(gateway, folder, name)
     scores = scores_of(store, seed=number, noise=1.6 if number % GOOD == 0 else 30.0)
-    decision = {"champion_moved": True}
-    while decision["champion_moved"]:
+    moved = True
+    while moved:
         verdict = judge_against_now(gateway, store, folder / name / "judged", version, scores)
         decision = promote_one([verdict], version, gateway)
-    return number, version.version, verdict["outcome"], decision
+        moved = decision.champion_moved
+    return number, version.version, verdict.outcome, decision
 
 
 def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp_path):
@@ -133,13 +135,13 @@ def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(serve
     entries = Ledger(gateway, MODEL).entries()
     assert [one.number for one in entries] == list(range(1, len(entries) + 1))
     done = [one for one in entries if one.state == "done"]
-    promoted = {version for _, version, _, decision in decided if decision["promoted"]}
+    promoted = {version for _, version, _, decision in decided if decision.promoted}
     assert len(done) == len(promoted) == len({one.content["version"] for one in done})
     # Whoever passed was promoted, or told that a later version was champion or is better.
     stayed = {
-        version: decision["sentence"]
+        version: decision.sentence
         for number, version, _, decision in decided
-        if number in good and not decision["promoted"]
+        if number in good and not decision.promoted
     }
     assert promoted | stayed.keys() == {
         version for number, version, *_ in decided if number in good

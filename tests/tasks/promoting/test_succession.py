@@ -197,10 +197,10 @@ def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(night
     moves, champion = nights.moves, nights.champion
     for _ in range(100):
         decisions = nights.night(first, second, rule=rule)
-        assert {one["outcome"] for one in decisions} == {"pass"}
-        assert not any(one["promoted"] or one["champion_moved"] for one in decisions)
+        assert {one.outcome for one in decisions} == {"pass"}
+        assert not any(one.promoted or one.champion_moved for one in decisions)
     assert (nights.moves, nights.champion) == (moves, champion)
-    assert [one["sentence"] for one in decisions] == [
+    assert [one.sentence for one in decisions] == [
         (
             "models:/toxicity/1 passed, but champion of toxicity stays version 2: "
             "version 1 was champion before, and is not promoted automatically again."
@@ -215,8 +215,8 @@ def test_of_ten_nights_with_a_new_version_each_promotes_what_is_not_shown_to_be_
     for _ in range(10):
         versions.append(nights.register())
         decision = nights.night(*versions[-2:])[-1]
-        if not decision["promoted"]:
-            stayed[versions[-1].version] = decision["sentence"]
+        if not decision.promoted:
+            stayed[versions[-1].version] = decision.sentence
     champions = [version for version, _, _ in nights.moves]
     assert champions == [str(one) for one in range(1, 11) if str(one) not in stayed]
     assert [before for _, before, _ in nights.moves] == ["", *champions[:-1]]
