@@ -15,6 +15,7 @@ from biasgate.deployments import __file__ as deployments_file
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.records import Report
 
 pytestmark = pytest.mark.slow
 EVALUATIONS = Path(deployments_file).parent / "evaluations"
@@ -156,7 +157,7 @@ def toxic_bert(evaluate):
 @pytest.mark.parametrize("policy", ["default", "strict"])
 def test_toxic_bert_is_blocked_for_gay_and_lesbian_people(toxic_bert, policy):
     code, folder = toxic_bert
-    report = json.loads((folder / "report.json").read_text("utf-8"))
+    report = Report.read((folder / "report.json").read_bytes())
     verdict = build_verdict(
         report,
         read_policy(policy, Path()),
@@ -165,11 +166,9 @@ def test_toxic_bert_is_blocked_for_gay_and_lesbian_people(toxic_bert, policy):
         n_candidates=1,
         today=date(2026, 11, 21),
     )
-    assert (code, verdict["outcome"]) == (3, "fail")
+    assert (code, verdict.outcome) == (3, "fail")
     by_outcome = {
-        outcome: [
-            (one["metric"], one["group"]) for one in verdict["results"] if one["outcome"] == outcome
-        ]
+        outcome: [(one.metric, one.group) for one in verdict.results if one.outcome == outcome]
         for outcome in ("fail", "insufficient")
     }
     assert by_outcome == {
@@ -181,4 +180,4 @@ def test_toxic_bert_is_blocked_for_gay_and_lesbian_people(toxic_bert, policy):
             ("bpsn_auc", "black"),
         ],
     }
-    assert Counter(one["outcome"] for one in verdict["results"])["pass"] == 42
+    assert Counter(one.outcome for one in verdict.results)["pass"] == 42
