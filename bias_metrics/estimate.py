@@ -30,26 +30,6 @@ class Estimate:
     Two estimates from the same rows are subtracted with `minus`, row by row: no covariance has a
     formula of its own.
 
-    Attributes
-    ----------
-    value : float or None
-        The number.
-    influence : float array of shape (n,)
-        How far each of the n rows moves it; 0 for rows that do not count. Empty where only clusters
-        are counted.
-    freedom : float
-        Degrees of freedom of the standard error.
-    n_effective : float
-        How many rows of equal weight it rests on; of a difference, the smaller number.
-    bounds : tuple of float
-        Its smallest and largest possible value.
-    reason : str or None
-        Why there is no value.
-    by_cluster : float array or None
-        How far each cluster moves it, if rows come in clusters.
-    n_clusters : int
-        Clusters behind it.
-
     Examples
     --------
     >>> import numpy as np
@@ -59,13 +39,22 @@ class Estimate:
     """
 
     value: float | None
+    """The number."""
     influence: Floats
+    """How far each of the n rows moves it; 0 for rows that do not count. Empty where only clusters
+    are counted."""
     freedom: float = math.inf
+    """Degrees of freedom of the standard error."""
     n_effective: float = math.inf
+    """How many rows of equal weight it rests on; of a difference, the smaller number."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Its smallest and largest possible value."""
     reason: str | None = None
+    """Why there is no value."""
     by_cluster: Floats | None = field(default=None)
+    """How far each cluster moves it, if rows come in clusters."""
     n_clusters: int = 0
+    """Clusters behind it."""
 
     @classmethod
     def undefined(cls, reason: str, n: int) -> Estimate:

@@ -74,10 +74,6 @@ class Rows:
     ----------
     y_true, subgroups, sample_weight, weight_kind, background
         As given, as arrays.
-    clusters : int array of shape (n,) or None
-        As codes 0, 1, ...
-    index : pandas.Index or None
-        The labels of the rows, if an argument has any.
 
     Raises
     ------
@@ -99,8 +95,10 @@ class Rows:
     sample_weight: FloatArray | None
     weight_kind: WeightKind
     clusters: Places | None
+    """As codes 0, 1, ..."""
     background: Background
     index: Any
+    """The labels of the rows, if an argument has any."""
 
     @aligned
     def __init__(

@@ -26,8 +26,6 @@ def require_champion(
 
     Parameters
     ----------
-    model : str
-        The registered model.
     store : str or Path, optional
         The store of the evaluations; its frozen sets are checked too. Default: the folder in
         `BIASGATE_STORE`, or else `.biasgate`. With a server, the default may be missing.

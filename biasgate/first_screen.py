@@ -35,13 +35,6 @@ def print_results(results: Results, store: Path | None = None) -> None:
     """Print the verdicts, who is treated worst and where to look; then the numbers.
 
     The outcomes are printed again at the end, since the last lines are what a terminal shows.
-
-    Parameters
-    ----------
-    results : Results
-        What was published.
-    store : Path, optional
-        The store of the evaluation, to say how to see its runs.
     """
     out = console()
     _print_first(out, results)

@@ -34,22 +34,15 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One identity, or an aggregate over all.
-
-    Attributes
-    ----------
-    name : str
-        Name of the identity.
-    n, n_positive : str
-        Numbers of rows and of positive rows; empty for aggregates.
-    cells : sequence of (mapping, bool, Mark or None)
-        For each metric: the value with its interval, whether it has a sign, and what is marked.
-    """
+    """One identity, or an aggregate over all."""
 
     name: str
+    """Name of the identity."""
     n: str
     n_positive: str
+    """Numbers of rows and of positive rows; empty for aggregates."""
     cells: Sequence[tuple[MetricValue | None, bool, Mark | None]]
+    """For each metric: the value with its interval, whether it has a sign, and what is marked."""
 
     @property
     def counts(self) -> str:

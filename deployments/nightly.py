@@ -56,14 +56,8 @@ def serve(
 
     Parameters
     ----------
-    config : Path
-        Evaluation file.
-    output : Path
-        Folder that gets one folder per run.
     store : Path
         Folder of sets, scores and, by default, the MLflow store.
-    cron : str
-        Five fields, in UTC.
     options : mapping, optional
         Other parameters of the flow `nightly`, such as `fail_when_blocked`.
 

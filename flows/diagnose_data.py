@@ -30,8 +30,6 @@ def diagnose_data(
 
     Parameters
     ----------
-    config : str
-        Path of the evaluation file.
     output : str
         Folder for the results; each training set has a folder in it.
     store : str

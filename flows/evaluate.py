@@ -106,26 +106,22 @@ def evaluate(
 
     Parameters
     ----------
-    config : str
-        Path of the evaluation file.
     output : str
         Folder for the results; nothing is written there unless a candidate was measured.
     store : str
         Folder of frozen sets, scores and, by default, the MLflow store.
-    submission : bool, default=False
-        Also write the scores as a Kaggle submission.
     with_texts : bool, default=False
         Quote the comments that tell most in `output/report.html`, and nowhere else.
     outcome_of : list of str, optional
-        Candidates whose outcome counts for the evaluation; default: those that the file
-        names, or else all.
+        Candidates whose outcome counts for the evaluation; default: those that the file names,
+        or else all.
     overwrite : bool, default=False
         Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
     night : bool, default=False
-        Measure the champion, too, if it is no candidate (it keeps the verdict of its promotion);
-        compare with the nights before, and remember this one.
+        Measure the champion, too, if it is no candidate (it keeps the verdict of its
+        promotion); compare with the nights before, and remember this one.
     withheld : str, optional
         Why `champion` does not move, whatever passes. Default: the policy decides.
 

@@ -54,18 +54,13 @@ def mitigate(
 
     Parameters
     ----------
-    config : str
-        Path of the evaluation file.
-    output : str
-        Folder for the results; not that of the earlier evaluation.
     store : str
         Folder of frozen sets, scores and, by default, the MLflow store.
     candidate : str, optional
-        The candidate to mitigate. Default: that of `blocked`, or the only one that is trained here.
+        The candidate to mitigate. Default: that of `blocked`, or the only one that is trained
+        here.
     blocked : str, optional
         Folder of results of a candidate that did not pass, OUTPUT/SET/CANDIDATE.
-    promote : bool, default=False
-        Let the policy promote what passes.
 
     Returns
     -------

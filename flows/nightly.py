@@ -35,10 +35,8 @@ def nightly(
     Parameters
     ----------
     config : str
-        Path of the evaluation file; aliases such as `models:/toxicity@champion` are looked
-        up again each night.
-    output : str
-        Folder that gets one folder per run.
+        Path of the evaluation file; aliases such as `models:/toxicity@champion` are looked up
+        again each night.
     store : str
         As in `evaluate`.
     outcome_of : list of str, optional

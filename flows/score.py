@@ -24,21 +24,14 @@ from biasgate.tasks.store import Workplace
 
 @dataclass(frozen=True)
 class Scored:
-    """What came of scoring.
-
-    Attributes
-    ----------
-    candidates : list of CandidateSettings
-        Those that have scores on every set.
-    scores : list of list of str
-        For each of them the folders of its scores, one per set.
-    failed : list of CandidateDecision
-        On each of the others: that it is not judged, and why.
-    """
+    """What came of scoring."""
 
     candidates: list[CandidateSettings]
+    """Those that have scores on every set."""
     scores: list[list[str]]
+    """For each of them the folders of its scores, one per set."""
     failed: list[CandidateDecision]
+    """On each of the others: that it is not judged, and why."""
 
 
 def score_candidates(

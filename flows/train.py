@@ -53,8 +53,6 @@ def train(config: str, store: str) -> list[CandidateSettings]:
 
     Parameters
     ----------
-    config : str
-        Path of the evaluation file.
     store : str
         Folder of frozen sets and, by default, the MLflow store.
 

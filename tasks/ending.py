@@ -36,8 +36,6 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
 
     Parameters
     ----------
-    code : int
-        The exit code.
     patience_s : float
         How long to wait for `last`.
     *last : callable

@@ -30,47 +30,7 @@ _MLFLOWS_OWN = "Default"
 
 
 class EvaluationFile(Settings):
-    """The content of an evaluation file.
-
-    Attributes
-    ----------
-    name : str
-        Name of the evaluation and of its MLflow experiment.
-    evaluation_sets : list of SourceSettings
-        The sets that the candidates are measured on.
-    candidates : list of CandidateSettings
-        The models that are measured and judged.
-    analyses : list of Analysis, optional
-        Further analyses for every candidate and set.
-    policy : str
-        Name of a shipped policy, or a path.
-    required_digest : str, optional
-        The digest that the policy must have; `biasgate policy check` prints it. Any other policy
-        is refused.
-    registered_model : str, optional
-        The registered model whose `champion` alias may move; required if a candidate is
-        trained.
-    registered_candidates : RegisteredCandidates, optional
-        Versions of `registered_model` that are candidates, too: those with a tag or an alias.
-    champion : CandidateSettings, optional
-        The model that candidates are compared with. Default: the version under the alias of
-        `registered_model`; with a `registered_model`, give here only how to open it.
-    reference : CandidateSettings, optional
-        A fixed model or file of scores that rules with `reference_margin` compare with.
-    outcome_of : list of str, optional
-        The candidates whose outcome counts for the evaluation: for the exit code, the flow's
-        state, notifications and `junit.xml`. Default: all.
-    drift : DriftSettings, optional
-        With how many earlier nights `biasgate nightly` compares, and how sure an alarm is.
-    notifications : list of Notification, optional
-        Whom to notify of the outcome.
-    model_card : About, optional
-        Facts about the models that only the owner knows.
-    mitigation : Mitigation, optional
-        How bias of candidates that are trained here is mitigated; an evaluation does not use it.
-    steps : StepSettings, optional
-        How often a step is tried, and how long it may take.
-    """
+    """The content of an evaluation file."""
 
     secret_keys = frozenset({"notifications"})
     lists: ClassVar[Mapping[str, str]] = {
@@ -84,21 +44,40 @@ class EvaluationFile(Settings):
     }
 
     name: Name
+    """Name of the evaluation and of its MLflow experiment."""
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
+    """The sets that the candidates are measured on."""
     candidates: list[Candidate] = []  # noqa: RUF012 - frozen
+    """The models that are measured and judged."""
     analyses: tuple[AnyAnalysis, ...] = ()
+    """Further analyses for every candidate and set."""
     policy: str = "default"
+    """Name of a shipped policy, or a path."""
     required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
+    """The digest that the policy must have; `biasgate policy check` prints it. Any other policy is
+    refused."""
     registered_model: Name | None = None
+    """The registered model whose `champion` alias may move; required if a candidate is trained."""
     registered_candidates: RegisteredCandidates | None = None
+    """Versions of `registered_model` that are candidates, too: those with a tag or an alias."""
     champion: Candidate | None = None
+    """The model that candidates are compared with. Default: the version under the alias of
+    `registered_model`; with a `registered_model`, give here only how to open it."""
     reference: Candidate | None = None
+    """A fixed model or file of scores that rules with `reference_margin` compare with."""
     outcome_of: tuple[Name, ...] = ()
+    """The candidates whose outcome counts for the evaluation: for the exit code, the flow's state,
+    notifications and `junit.xml`. Default: all."""
     drift: DriftSettings = DriftSettings()
+    """With how many earlier nights `biasgate nightly` compares, and how sure an alarm is."""
     notifications: tuple[Notification, ...] = ()
+    """Whom to notify of the outcome."""
     model_card: About = About()
+    """Facts about the models that only the owner knows."""
     mitigation: Mitigation | None = None
+    """How bias of candidates that are trained here is mitigated; an evaluation does not use it."""
     steps: StepSettings = StepSettings()
+    """How often a step is tried, and how long it may take."""
 
     @field_validator("registered_model")
     @classmethod
@@ -209,15 +188,10 @@ class EvaluationFile(Settings):
 
 
 class Evaluation(EvaluationFile):
-    """A checked evaluation file, with its policy.
-
-    Attributes
-    ----------
-    policy : Policy
-        The policy that the file names.
-    """
+    """A checked evaluation file, with its policy."""
 
     policy: Policy  # type: ignore[assignment] # a name in the file, the policy itself here
+    """The policy that the file names."""
 
     def content(self) -> dict[str, Any]:
         """Return what results depend on, as JSON-ready values, with the digest of the policy."""

@@ -19,10 +19,6 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
 
     Parameters
     ----------
-    evaluation : Evaluation
-        A checked evaluation file.
-    gateway : Gateway
-        The registry.
     watch_champion : bool
         Whether the champion is measured too, so that there may be no candidate.
 

@@ -26,8 +26,6 @@ def check_diagnosis(evaluation: Evaluation, candidate: str | None, store: Path) 
 
     Parameters
     ----------
-    evaluation : Evaluation
-        The evaluation file.
     candidate : str, optional
         The candidate whose training set is diagnosed.
     store : Path
@@ -56,8 +54,6 @@ def check_mitigation(
     ----------
     evaluation, candidate, store
         As in `check_diagnosis`.
-    blocked : Blocked, optional
-        The candidate that did not pass.
 
     Raises
     ------

@@ -19,24 +19,16 @@ Occasion = Literal["pass", "block", "insufficient", "error"]
 
 @dataclass(frozen=True)
 class Word:
-    """The words for one outcome of a candidate.
-
-    Attributes
-    ----------
-    text : str
-        Shown to people.
-    state : str
-        Name of the flow's state in Prefect.
-    occasion : str
-        In `notifications` and in messages that programs read.
-    exit_code : int
-        Of the command.
-    """
+    """The words for one outcome of a candidate."""
 
     text: str
+    """Shown to people."""
     state: str
+    """Name of the flow's state in Prefect."""
     occasion: Occasion
+    """In `notifications` and in messages that programs read."""
     exit_code: int
+    """Of the command."""
 
 
 WORDS = {

@@ -25,8 +25,6 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
 
     Parameters
     ----------
-    path : Path
-        The file.
     outcome_of : sequence of str, optional
         Replaces the file's `outcome_of`.
 

@@ -15,14 +15,10 @@ class Workplace:
 
     Steps pass it to each other. A worker on another machine gets only the folder, and connects
     to MLflow itself.
-
-    Attributes
-    ----------
-    store : Path
-        Folder of sets, scores and, by default, the MLflow store.
     """
 
     store: Path
+    """Folder of sets, scores and, by default, the MLflow store."""
 
     @property
     def gateway(self) -> Gateway:

@@ -260,18 +260,12 @@ class SamePairs:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of one class.
-
-    Attributes
-    ----------
-    positive : bool
-        The class.
-    places : int array, or None
-        Their places among the sorted rows of the class, in ascending order; None for all.
-    """
+    """Rows of one class."""
 
     positive: bool
+    """The class."""
     places: Places | None = None
+    """Their places among the sorted rows of the class, in ascending order; None for all."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,43 +17,31 @@ _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
 @dataclass(frozen=True)
 class Difference(Tabular):
-    """One metric of two models on the same rows, and the first minus the second.
-
-    Attributes
-    ----------
-    first, second : float or None
-        The metric under each model.
-    value : float or None
-        `first - second`; None if either is undefined.
-    std_error, low, high : float or None
-        Standard error and confidence interval of `value`, the two models paired.
-    p_value : float or None
-        Two-sided p-value for no difference.
-    reason : str or None
-        Why something is None.
-    p_holm, p_bh : float or None
-        `p_value` adjusted for all cells of the comparison: Holm controls the chance of any
-        error, Benjamini and Hochberg the share of errors among the findings.
-    n_clusters : int or None
-        Number of clusters behind the metric, if the error allows for clusters.
-    size_low, size_high : float or None
-        For a gap (AEG): bounds on `|first| - |second|`, how much wider the first gap is than the
-        second, at the same confidence whatever the signs; 0 or less for identical scores.
-    """
+    """One metric of two models on the same rows, and the first minus the second."""
 
     first: float | None
     second: float | None
+    """The metric under each model."""
     value: float | None = None
+    """`first - second`; None if either is undefined."""
     std_error: float | None = None
     low: float | None = None
     high: float | None = None
+    """Standard error and confidence interval of `value`, the two models paired."""
     p_value: float | None = None
+    """Two-sided p-value for no difference."""
     reason: str | None = None
+    """Why something is None."""
     p_holm: float | None = None
     p_bh: float | None = None
+    """`p_value` adjusted for all cells of the comparison: Holm controls the chance of any error,
+    Benjamini and Hochberg the share of errors among the findings."""
     n_clusters: int | None = None
+    """Number of clusters behind the metric, if the error allows for clusters."""
     size_low: float | None = None
     size_high: float | None = None
+    """For a gap (AEG): bounds on `|first| - |second|`, how much wider the first gap is than the
+    second, at the same confidence whatever the signs; 0 or less for identical scores."""
 
     @property
     def ends(self) -> tuple[float, float] | None:

@@ -91,16 +91,6 @@ class Tabular(ABC):
     def to_frame(self, library: str = "pandas") -> Any:
         """Return `rows()` as a data frame.
 
-        Parameters
-        ----------
-        library : {"pandas", "polars"}, default="pandas"
-            Must be installed; bias_metrics itself needs neither.
-
-        Returns
-        -------
-        pandas.DataFrame or polars.DataFrame
-            Undefined values become the library's own missing value.
-
         Raises
         ------
         ModuleNotFoundError

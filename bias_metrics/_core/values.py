@@ -22,30 +22,21 @@ class MetricValue:
     An undefined value is not a number, not even NaN. `float()`, `round()` and `<` raise
     ValueError with the reason, so that `auc < 0.8` cannot silently skip a group. It
     equals no number, and is printed as `undefined`.
-
-    Attributes
-    ----------
-    value : float or None
-        None when the metric is undefined; never NaN or infinite.
-    reason : str or None
-        Why `value`, or only the interval, is None.
-    std_error : float or None
-        Standard error of `value`.
-    low, high : float or None
-        Confidence interval; both None if there is none.
-    row_std_error : float or None
-        If `std_error` allows for clusters: what it would be if rows were independent.
-    n_clusters : int or None
-        If `std_error` allows for clusters: how many clusters the rows fall into.
     """
 
     value: float | None
+    """None when the metric is undefined; never NaN or infinite."""
     reason: str | None = None
+    """Why `value`, or only the interval, is None."""
     std_error: float | None = None
+    """Standard error of `value`."""
     low: float | None = None
     high: float | None = None
+    """Confidence interval; both None if there is none."""
     row_std_error: float | None = None
+    """If `std_error` allows for clusters: what it would be if rows were independent."""
     n_clusters: int | None = None
+    """If `std_error` allows for clusters: how many clusters the rows fall into."""
 
     def __float__(self) -> float:
         if self.value is None:

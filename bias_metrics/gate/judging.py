@@ -17,20 +17,14 @@ RIVALS: tuple[Kind, ...] = ("champion", "reference")
 
 @dataclass(frozen=True)
 class Measured:
-    """A number as a rule sees it: the size of an AEG, or the change against a rival.
-
-    Attributes
-    ----------
-    value, low, high : float or None
-        Estimate and interval.
-    reason : str or None
-        Why one of them is missing.
-    """
+    """A number as a rule sees it: the size of an AEG, or the change against a rival."""
 
     value: float | None
     low: float | None
     high: float | None
+    """Estimate and interval."""
     reason: str | None = None
+    """Why one of them is missing."""
 
 
 def measured(cell: Cell, kind: Kind, *, is_gap: bool) -> Measured:

@@ -47,21 +47,14 @@ Again = Callable[[Sequence[str]], "Losses | None"]
 
 @dataclass(frozen=True)
 class Losses:
-    """What is shown to be worse, with bounds that hold together.
-
-    Attributes
-    ----------
-    cells : tuple of Loss
-        What is shown, the largest lower bound first.
-    n_bounds : int
-        How many one-sided bounds were looked at.
-    confidence : float
-        The two-sided confidence of each interval; one of its ends is the bound.
-    """
+    """What is shown to be worse, with bounds that hold together."""
 
     cells: tuple[Loss, ...]
+    """What is shown, the largest lower bound first."""
     n_bounds: int
+    """How many one-sided bounds were looked at."""
     confidence: float
+    """The two-sided confidence of each interval; one of its ends is the bound."""
 
     @classmethod
     def of(

@@ -17,30 +17,20 @@ RATE, GAP = "missing_rate", "missing_gap"
 
 @dataclass(frozen=True)
 class MissingLimits:
-    """How many comments may have no score.
-
-    Attributes
-    ----------
-    overall : float, optional
-        Largest share of all comments.
-    each : float, optional
-        Largest share of the comments of each subgroup.
-    gap : float, optional
-        By how much the share of a subgroup may exceed that of other comments.
-    mode : {"proven", "estimate"}
-        `proven`: the upper bound must be within a limit; `estimate`: the share itself.
-    action : {"block", "warn"}
-        Whether the results count for the verdict.
-    confidence : float, default=0.95
-        One-sided confidence of the bounds.
-    """
+    """How many comments may have no score."""
 
     overall: float | None = None
+    """Largest share of all comments."""
     each: float | None = None
+    """Largest share of the comments of each subgroup."""
     gap: float | None = None
+    """By how much the share of a subgroup may exceed that of other comments."""
     mode: Mode = "proven"
+    """`proven`: the upper bound must be within a limit; `estimate`: the share itself."""
     action: Action = "block"
+    """Whether the results count for the verdict."""
     confidence: float = 0.95
+    """One-sided confidence of the bounds."""
 
     def __post_init__(self) -> None:
         """Refuse limits that decide nothing."""

@@ -20,30 +20,21 @@ OBJECTIVES = (*OVERALL_METRICS, *AGGREGATE_METRICS)
 
 @dataclass(frozen=True)
 class Objective:
-    """A candidate's objective on one set, and its paired difference from the champion's.
-
-    Attributes
-    ----------
-    metric : str
-        `final_score`, `auc` (over all rows), or a metric, for its power mean.
-    confidence : float
-        One-sided confidence of each end of the interval.
-    value, rival : float or None
-        The candidate's and the champion's value; None if undefined or without champion.
-    change, low, high : float or None
-        `value - rival`, and its bounds with the two models paired on the same rows.
-    reason : str or None
-        Why a number is None.
-    """
+    """A candidate's objective on one set, and its paired difference from the champion's."""
 
     metric: str
+    """`final_score`, `auc` (over all rows), or a metric, for its power mean."""
     confidence: float
+    """One-sided confidence of each end of the interval."""
     value: float | None
     rival: float | None = None
+    """The candidate's and the champion's value; None if undefined or without champion."""
     change: float | None = None
     low: float | None = None
     high: float | None = None
+    """`value - rival`, and its bounds with the two models paired on the same rows."""
     reason: str | None = None
+    """Why a number is None."""
 
     @property
     def is_higher(self) -> bool:

@@ -19,38 +19,26 @@ from bias_metrics.metrics import METRICS, Class
 
 @dataclass(frozen=True)
 class OpenLoss:
-    """What a pass leaves open about one metric of one identity.
-
-    Attributes
-    ----------
-    metric : str
-        Its name.
-    value : float or None
-        The value, measured or assumed.
-    not_excluded : float or None
-        The loss that a pass typically does not exclude for a model as good as its champion: how
-        far its one-sided bound reaches. Of a gap: by how much it may have become wider.
-    visible : float or None
-        The loss that would be shown with the wanted power.
-    margin : float or None
-        The margin of the rule; None if no rule compares this metric with the champion's.
-    scarcer : {"positive", "negative"}
-        The scarcer of the identity's classes that the metric compares.
-    more : int or None
-        Further rows of that class until `not_excluded` is within the margin; None without a
-        margin or a bound.
-    reason : str or None
-        Why there is no bound.
-    """
+    """What a pass leaves open about one metric of one identity."""
 
     metric: str
+    """Its name."""
     value: float | None
+    """The value, measured or assumed."""
     not_excluded: float | None
+    """The loss that a pass typically does not exclude for a model as good as its champion: how far
+    its one-sided bound reaches. Of a gap: by how much it may have become wider."""
     visible: float | None
+    """The loss that would be shown with the wanted power."""
     margin: float | None
+    """The margin of the rule; None if no rule compares this metric with the champion's."""
     scarcer: Class
+    """The scarcer of the identity's classes that the metric compares."""
     more: int | None
+    """Further rows of that class until `not_excluded` is within the margin; None without a margin
+    or a bound."""
     reason: str | None = None
+    """Why there is no bound."""
 
     @property
     def order(self) -> tuple[bool, bool, float]:

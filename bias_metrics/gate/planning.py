@@ -35,25 +35,17 @@ _GAPS_AGREE = 0.88
 
 @dataclass(frozen=True)
 class Guess:
-    """What a plan assumes of one group, or category.
-
-    Attributes
-    ----------
-    values : mapping of str to float
-        The true value of each cell; a cell that is not named has `auc`, or a gap of 0.
-    auc : float
-        The AUCs that are not named.
-    correlation : float
-        Correlation of the two models' estimates over repeated samples of rows.
-    inflation : float
-        How many times larger variances are than those of independent rows with normal scores:
-        the design effect of clusters, for example.
-    """
+    """What a plan assumes of one group, or category."""
 
     values: dict[str, float] = field(default_factory=dict)
+    """The true value of each cell; a cell that is not named has `auc`, or a gap of 0."""
     auc: float = 0.9
+    """The AUCs that are not named."""
     correlation: float = 0.8
+    """Correlation of the two models' estimates over repeated samples of rows."""
     inflation: float = 1.0
+    """How many times larger variances are than those of independent rows with normal scores: the
+    design effect of clusters, for example."""
 
     def value(self, metric: str) -> float:
         """Return a cell's true value."""

@@ -90,8 +90,6 @@ def visible_loss(reach: float, confidence: float, *, power: float = 0.8) -> floa
         From the estimate to its one-sided bound, `t` times the standard error; at least 0.
     confidence : float
         One-sided confidence of the bound, between 0.5 and 1.
-    power : float, default=0.8
-        The chance.
 
     Returns
     -------

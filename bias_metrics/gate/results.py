@@ -20,30 +20,20 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Check:
-    """One limit of a rule, and where the numbers are found.
-
-    Attributes
-    ----------
-    rule : Rule
-        The rule.
-    kind : str
-        What numbers are compared with.
-    limit : float
-        Floor, ceiling or margin.
-    content : mapping
-        A report; against a rival a comparison.
-    of : str
-        Of which rows sentences say that they are; default of comments like these.
-    least_rows : int
-        Rows of each compared class with which a small group may fail alone.
-    """
+    """One limit of a rule, and where the numbers are found."""
 
     rule: Rule
+    """The rule."""
     kind: Kind
+    """What numbers are compared with."""
     limit: float
+    """Floor, ceiling or margin."""
     content: Content
+    """A report; against a rival a comparison."""
     of: str = ""
+    """Of which rows sentences say that they are; default of comments like these."""
     least_rows: int = 1
+    """Rows of each compared class with which a small group may fail alone."""
 
     def lack(self, target: Target) -> str | None:
         """Say which rows or clusters are too few; None if there are enough."""

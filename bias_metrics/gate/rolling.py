@@ -25,11 +25,6 @@ ANY = "any_identity"
 class Hierarchy:
     """Categories of identities, which may be in categories themselves.
 
-    Attributes
-    ----------
-    categories : mapping of str to tuple of str
-        By category: its identities, or smaller categories.
-
     Examples
     --------
     >>> hierarchy = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion",)})
@@ -40,6 +35,7 @@ class Hierarchy:
     """
 
     categories: Mapping[str, tuple[str, ...]]
+    """By category: its identities, or smaller categories."""
 
     def __post_init__(self) -> None:
         """Refuse names that are given twice, empty categories, and circles."""

@@ -58,59 +58,42 @@ _WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
 
 @dataclass(frozen=True)
 class Rule:
-    """What one metric must satisfy: a limit, a margin, or both.
-
-    Attributes
-    ----------
-    metric : str
-        One of the metrics of its scope.
-    scope : str or tuple of str
-        `overall`, `each` (every subgroup), `worst` (the worst of all subgroups),
-        `aggregate` (power means, final score) or the names of subgroups.
-    floor : float, optional
-        Smallest value that passes (AUCs, power means, final score).
-    ceiling : float, optional
-        Largest size that passes (AEGs, whose best value is 0).
-    margin : float, optional
-        How much worse the number may be than the champion's on the same rows; for an
-        AEG, how much larger its size may be.
-    reference_margin : float, optional
-        The same against a fixed reference, so that quality cannot slip by one margin at a time.
-    threshold : {"given", "equal_errors"}, optional
-        Required for a metric at a threshold, and only there: which threshold, each model's own.
-    slice : str, optional
-        The part of the rows that the number is measured on; default all.
-    mode : {"proven", "estimate"}
-        `proven` compares a confidence bound with the limit, `estimate` the value itself.
-    confidence : float, default=0.95
-        One-sided confidence of the bound.
-    min_positives, min_negatives, min_clusters : int
-        Support: rows needed in each class that the metric compares, in the subgroup and in
-        the background (with sampling weights, rows of equal weight that they are worth), and
-        clusters if rows come in clusters; with fewer the result is `insufficient`, whatever the
-        value. An aggregate needs them in every subgroup it covers.
-    action : {"block", "warn"}
-        Whether the result counts for the verdict.
-    id : str, optional
-        Name in verdicts and waivers; default `metric/scope`, followed by `/threshold` and `/slice`
-        if set.
-    """
+    """What one metric must satisfy: a limit, a margin, or both."""
 
     metric: str
+    """One of the metrics of its scope."""
     scope: str | tuple[str, ...]
+    """`overall`, `each` (every subgroup), `worst` (the worst of all subgroups), `aggregate` (power
+    means, final score) or the names of subgroups."""
     floor: float | None = None
+    """Smallest value that passes (AUCs, power means, final score)."""
     ceiling: float | None = None
+    """Largest size that passes (AEGs, whose best value is 0)."""
     margin: float | None = None
+    """How much worse the number may be than the champion's on the same rows; for an AEG, how much
+    larger its size may be."""
     reference_margin: float | None = None
+    """The same against a fixed reference, so that quality cannot slip by one margin at a time."""
     threshold: str | None = None
+    """Required for a metric at a threshold, and only there: which threshold, each model's own."""
     slice: str | None = None
+    """The part of the rows that the number is measured on; default all."""
     mode: Mode = "proven"
+    """`proven` compares a confidence bound with the limit, `estimate` the value itself."""
     confidence: float = 0.95
+    """One-sided confidence of the bound."""
     min_positives: int = 2
     min_negatives: int = 2
     min_clusters: int = MIN_CLUSTERS
+    """Support: rows needed in each class that the metric compares, in the subgroup and in the
+    background (with sampling weights, rows of equal weight that they are worth), and clusters if
+    rows come in clusters; with fewer the result is `insufficient`, whatever the value. An aggregate
+    needs them in every subgroup it covers."""
     action: Action = "block"
+    """Whether the result counts for the verdict."""
     id: str | None = None
+    """Name in verdicts and waivers; default `metric/scope`, followed by `/threshold` and `/slice`
+    if set."""
 
     def __post_init__(self) -> None:
         """Refuse a rule that could not decide anything, or would not mean what it says."""
@@ -205,24 +188,17 @@ class Waiver:
     """Somebody's decision that missing evidence does not block until a date.
 
     It only excuses `insufficient`, never a failure or an error.
-
-    Attributes
-    ----------
-    rule : str
-        `Rule.name`.
-    group : str or None
-        The subgroup; None for a rule that is not about a subgroup.
-    reason, decided_by : str
-        Why, and who decided it.
-    expires : date
-        The last day on which it holds.
     """
 
     rule: str
+    """`Rule.name`."""
     group: str | None
+    """The subgroup; None for a rule that is not about a subgroup."""
     reason: str
     decided_by: str
+    """Why, and who decided it."""
     expires: date
+    """The last day on which it holds."""
 
     def covers(self, rule: str, group: str | None, today: date) -> bool:
         """Say whether it holds for a rule and a group today."""

@@ -23,33 +23,23 @@ class _Effective(dict[str, int]):
 
 @dataclass(frozen=True)
 class Target:
-    """One number of a report or a comparison; both have the same shape.
-
-    Attributes
-    ----------
-    scope : str
-        `overall`, `aggregate`, `worst`, `subgroup` or `category`.
-    group : str or None
-        The subgroup or category.
-    path : tuple of str
-        The keys under which the number is found.
-    own, background : mapping
-        Rows by class: of the subgroup and of its background, or of all. With sampling weights,
-        how many rows of equal weight they are worth.
-    members : tuple of Target
-        For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
-        covers.
-    note : str
-        What to add where support is lacking.
-    """
+    """One number of a report or a comparison; both have the same shape."""
 
     scope: str
+    """`overall`, `aggregate`, `worst`, `subgroup` or `category`."""
     group: str | None
+    """The subgroup or category."""
     path: tuple[str, ...]
+    """The keys under which the number is found."""
     own: Counts
     background: Counts
+    """Rows by class: of the subgroup and of its background, or of all. With sampling weights, how
+    many rows of equal weight they are worth."""
     members: tuple[Target, ...] = ()
+    """For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
+    covers."""
     note: str = ""
+    """What to add where support is lacking."""
 
     def cell(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         """Find the number."""

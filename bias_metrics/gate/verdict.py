@@ -41,44 +41,32 @@ class SmallGroups:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured on one slice, with intervals of one confidence.
-
-    Attributes
-    ----------
-    report : mapping
-        `BiasReport.to_dict()` of the candidate; if rules have a threshold, also `thresholds`:
-        `RateGaps.to_dict()` by the threshold's name.
-    champion, reference : mapping or None
-        `BiasComparison.to_dict()` of the candidate against each, on the same rows; if rules have
-        a threshold, also `thresholds`: `RateGapComparison.to_dict()`.
-    background : mapping of str to int, optional
-        Rows by class (`positive`, `negative`) of a background that all subgroups share, such as
-        the one without identities; default each subgroup's own, all rows outside it.
-    is_sample : bool, default=True
-        Whether rows are a sample of those in question. If not, values decide whatever a rule's
-        mode, no support is needed, and sentences say that they are about these rows.
-    nights : int, default=0
-        How many nights' rows are pooled, with bounds that hold at every night together; 0 if the
-        rows are looked at once.
-    small : SmallGroups
-        How subgroups are judged that have too few rows for a rule. With a hierarchy, `report` and
-        comparisons have `categories`, in the shape of `subgroups`.
-    alone : Evidence, optional
-        The same with the confidence at which all bounds of the small subgroups hold together.
-    rolled : mapping of str to Rolled
-        By the rule's name: aggregates over the subgroups with enough rows for it, and over the
-        categories of the others.
-    """
+    """What was measured on one slice, with intervals of one confidence."""
 
     report: Mapping[str, Any]
+    """`BiasReport.to_dict()` of the candidate; if rules have a threshold, also `thresholds`:
+    `RateGaps.to_dict()` by the threshold's name."""
     champion: Mapping[str, Any] | None = None
     reference: Mapping[str, Any] | None = None
+    """`BiasComparison.to_dict()` of the candidate against each, on the same rows; if rules have a
+    threshold, also `thresholds`: `RateGapComparison.to_dict()`."""
     background: Mapping[str, int] | None = None
+    """Rows by class (`positive`, `negative`) of a background that all subgroups share, such as the
+    one without identities; default each subgroup's own, all rows outside it."""
     is_sample: bool = True
+    """Whether rows are a sample of those in question. If not, values decide whatever a rule's mode,
+    no support is needed, and sentences say that they are about these rows."""
     nights: int = 0
+    """How many nights' rows are pooled, with bounds that hold at every night together; 0 if the
+    rows are looked at once."""
     small: SmallGroups = field(default_factory=SmallGroups)
+    """How subgroups are judged that have too few rows for a rule. With a hierarchy, `report` and
+    comparisons have `categories`, in the shape of `subgroups`."""
     alone: Evidence | None = None
+    """The same with the confidence at which all bounds of the small subgroups hold together."""
     rolled: Mapping[str, Rolled] = field(default_factory=dict)
+    """By the rule's name: aggregates over the subgroups with enough rows for it, and over the
+    categories of the others."""
 
     @property
     def of(self) -> str:
@@ -95,114 +83,80 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Rolled:
-    """Aggregates over subgroups with support, and categories of the others.
-
-    Attributes
-    ----------
-    groups : tuple of str
-        The subgroups and categories.
-    evidence : Evidence
-        The report and comparisons with these aggregates.
-    """
+    """Aggregates over subgroups with support, and categories of the others."""
 
     groups: tuple[str, ...]
+    """The subgroups and categories."""
     evidence: Evidence
+    """The report and comparisons with these aggregates."""
 
 
 @dataclass(frozen=True)
 class RuleResult(Tabular):
-    """What one rule says about one number and one limit.
-
-    Attributes
-    ----------
-    rule : str
-        `Rule.name`.
-    kind : {"floor", "ceiling", "champion", "reference"}
-        What the number was compared with.
-    metric, scope : str
-        The number; `scope` is `overall`, `aggregate`, `worst`, `subgroup` or `category`.
-    group, slice : str or None
-        The subgroup (for `worst`: the worst one) or category, and the slice.
-    mode : {"proven", "estimate"}
-        What decides: a bound or the value.
-    value, rival : float or None
-        The candidate's value and the champion's or reference's; None if undefined.
-    low, high : float or None
-        Interval of what is compared with the limit: the value, the size of an AEG, or the
-        change against the rival. Each end is a one-sided bound of `confidence`.
-    confidence : float
-        One-sided confidence.
-    bound : float or None
-        The end, or the value, that decided.
-    limit : float
-        Floor, ceiling or margin.
-    n_positive, n_negative : int
-        Rows of the subgroup; for the other scopes, all rows.
-    n_clusters : int or None
-        Clusters behind the number, if rows come in clusters.
-    outcome, action : str
-        See `bias_metrics.gate.decide` and `Rule`.
-    threshold : str or None
-        Name of the decision threshold, if the metric has one.
-    at, rival_at : float or None
-        The thresholds of that name: the candidate's, and the champion's or reference's.
-    waived_by : str or None
-        Who waived it, and why.
-    sentence : str
-        The result in words.
-    judged_in : str or None
-        The category in which a subgroup is judged that has too few rows to be judged alone. Its
-        own result is `skipped`, or `fail` if it is shown to be worse.
-    blind : float or None
-        The largest loss that may be left open of a subgroup with too few rows.
-    not_measured : str or None
-        Why the rows are known not to measure the subgroup.
-    not_excluded : float or None
-        Of a subgroup with too few rows, its own one-sided bound: the loss against the rival, the
-        value, or the size of a gap.
-    visible : float or None
-        The loss (below a floor, above a ceiling) that such rows show with a chance of 80 %.
-    rows_needed : dict of str to int
-        How many more rows of each class the rule would need, if the model is as good as the rival.
-    instead_of : tuple of str
-        The subgroups that are judged in this category; for an aggregate, what it covers.
-    hint : str or None
-        What to think of where a subgroup lacks evidence: an entry of `not_measured` that ended, or
-        that is misspelt.
-    """
+    """What one rule says about one number and one limit."""
 
     rule: str
+    """`Rule.name`."""
     kind: Kind
+    """What the number was compared with."""
     metric: str
     scope: str
+    """The number; `scope` is `overall`, `aggregate`, `worst`, `subgroup` or `category`."""
     group: str | None
     slice: str | None
+    """The subgroup (for `worst`: the worst one) or category, and the slice."""
     mode: str
+    """What decides: a bound or the value."""
     confidence: float
+    """One-sided confidence."""
     limit: float
+    """Floor, ceiling or margin."""
     n_positive: int
     n_negative: int
+    """Rows of the subgroup; for the other scopes, all rows."""
     outcome: Outcome | Literal["skipped"]
     action: Action
+    """See `bias_metrics.gate.decide` and `Rule`."""
     sentence: str
+    """The result in words."""
     value: float | None = None
     rival: float | None = None
+    """The candidate's value and the champion's or reference's; None if undefined."""
     low: float | None = None
     high: float | None = None
+    """Interval of what is compared with the limit: the value, the size of an AEG, or the change
+    against the rival. Each end is a one-sided bound of `confidence`."""
     bound: float | None = None
+    """The end, or the value, that decided."""
     n_clusters: int | None = None
+    """Clusters behind the number, if rows come in clusters."""
     waived_by: str | None = None
+    """Who waived it, and why."""
     threshold: str | None = None
+    """Name of the decision threshold, if the metric has one."""
     at: float | None = None
     rival_at: float | None = None
+    """The thresholds of that name: the candidate's, and the champion's or reference's."""
     judged_in: str | None = None
+    """The category in which a subgroup is judged that has too few rows to be judged alone. Its own
+    result is `skipped`, or `fail` if it is shown to be worse."""
     blind: float | None = None
+    """The largest loss that may be left open of a subgroup with too few rows."""
     not_measured: str | None = None
+    """Why the rows are known not to measure the subgroup."""
     not_excluded: float | None = None
+    """Of a subgroup with too few rows, its own one-sided bound: the loss against the rival, the
+    value, or the size of a gap."""
     visible: float | None = None
+    """The loss (below a floor, above a ceiling) that such rows show with a chance of 80 %."""
     rows_needed: Mapping[str, int] = field(default_factory=dict)
+    """How many more rows of each class the rule would need, if the model is as good as the rival.
+    """
     instead_of: tuple[str, ...] = ()
+    """The subgroups that are judged in this category; for an aggregate, what it covers."""
     hint: str | None = None
+    """What to think of where a subgroup lacks evidence: an entry of `not_measured` that ended, or
+    that is misspelt."""
 
     @property
     def counts(self) -> bool:
@@ -219,18 +173,12 @@ class RuleResult(Tabular):
 
 @dataclass(frozen=True)
 class Verdict(Tabular):
-    """The decision over all rules.
-
-    Attributes
-    ----------
-    outcome : str
-        The worst outcome among blocking results.
-    results : tuple of RuleResult
-        Every result, in the order of the rules.
-    """
+    """The decision over all rules."""
 
     outcome: Outcome
+    """The worst outcome among blocking results."""
     results: tuple[RuleResult, ...]
+    """Every result, in the order of the rules."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

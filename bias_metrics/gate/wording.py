@@ -35,27 +35,10 @@ def sentence(
 
     Parameters
     ----------
-    rule : Rule
-        The rule.
-    kind : str
-        What the number was compared with.
     name : str
         From `label`.
-    group : str or None
-        The subgroup.
-    value, rival : float or None
-        The candidate's value, and the rival's.
     number : Measured
         What was compared with the limit: the value, its size, or how it changed.
-    limit : float
-        Limit or margin.
-    outcome : str
-        The result.
-
-    Returns
-    -------
-    str
-        One sentence.
     """
     shown = f"{value:+.4f}" if rule.is_gap else f"{value:.4f}"
     if kind in RIVALS:

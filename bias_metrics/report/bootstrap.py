@@ -34,43 +34,29 @@ Key = tuple[str | None, str]
 
 @dataclass(frozen=True)
 class BootstrapValue:
-    """One number's spread over the replicates.
-
-    Attributes
-    ----------
-    std_error : float or None
-        Standard deviation over the replicates in which the number is defined; None if there are
-        fewer than two.
-    low, high : float or None
-        Percentiles of the replicates; None if the number is undefined in any of them.
-    n_undefined : int
-        Replicates in which it is undefined for lack of rows; they are not replaced.
-    """
+    """One number's spread over the replicates."""
 
     std_error: float | None
+    """Standard deviation over the replicates in which the number is defined; None if there are
+    fewer than two."""
     low: float | None
     high: float | None
+    """Percentiles of the replicates; None if the number is undefined in any of them."""
     n_undefined: int
+    """Replicates in which it is undefined for lack of rows; they are not replaced."""
 
 
 @dataclass(frozen=True)
 class BootstrapReport(Tabular):
-    """The spread of every number.
-
-    Attributes
-    ----------
-    numbers : dict of (str or None, str) to BootstrapValue
-        By subgroup and metric; the subgroup is None for the overall `auc`, the power mean of each
-        metric and the `final_score`.
-    n_replicates : int
-        Number of replicates.
-    confidence : float
-        Confidence of each interval.
-    """
+    """The spread of every number."""
 
     numbers: dict[Key, BootstrapValue]
+    """By subgroup and metric; the subgroup is None for the overall `auc`, the power mean of each
+    metric and the `final_score`."""
     n_replicates: int
+    """Number of replicates."""
     confidence: float
+    """Confidence of each interval."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -23,35 +23,24 @@ from bias_metrics.rows import Background, Rows, WeightKind
 
 @dataclass(frozen=True)
 class BiasComparison(Tabular):
-    """Every difference of one comparison.
-
-    Attributes
-    ----------
-    first, second : BiasReport
-        The two models' reports on the same rows.
-    overall : Overall
-        The ROC AUC over all rows.
-    subgroups : dict of str to Named of Difference
-        By subgroup and metric: `comparison.subgroups["gay"].bpsn_auc`.
-    power_mean : Named of Difference
-        By metric.
-    final_score : Difference
-        The Jigsaw final score.
-    confidence : float
-        Confidence of each interval.
-    joint_confidence : float or None
-        Confidence of the intervals of one number for all candidates together, if there are
-        several: see `compare_candidates`.
-    """
+    """Every difference of one comparison."""
 
     first: BiasReport
     second: BiasReport
+    """The two models' reports on the same rows."""
     overall: Overall[Difference]
+    """The ROC AUC over all rows."""
     subgroups: dict[str, Named[Difference]]
+    """By subgroup and metric: `comparison.subgroups["gay"].bpsn_auc`."""
     power_mean: Named[Difference]
+    """By metric."""
     final_score: Difference
+    """The Jigsaw final score."""
     confidence: float
+    """Confidence of each interval."""
     joint_confidence: float | None = None
+    """Confidence of the intervals of one number for all candidates together, if there are several:
+    see `compare_candidates`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values in the shape of `BiasReport.to_dict()`."""

@@ -34,13 +34,6 @@ class LabelSensitivity(Tabular):
     def spread(self, subgroup: str, metric: str) -> MetricValue:
         """Largest minus smallest value of a metric over the thresholds.
 
-        Parameters
-        ----------
-        subgroup : str
-            Its name.
-        metric : str
-            One of the five metrics.
-
         Returns
         -------
         MetricValue

@@ -44,20 +44,18 @@ class SubgroupBias(Cells, Tabular):
     ----------
     n, n_positive, n_negative : int
         Rows of the subgroup with a weight above 0, in total and by class.
-    effective : mapping of str to float, or None
-        With sampling weights: how many rows of equal weight the compared rows are worth (Kish's
-        effective size): `positive`, `negative`, `background_positive`, `background_negative`.
     subgroup_auc, bpsn_auc, bnsp_auc, positive_aeg, negative_aeg : MetricValue
         The five metrics.
-    assisted : mapping of str to Assistance, or None
-        With prediction-powered inference: what term matching added to each metric. The counts are
-        those of labelled rows.
     """
 
     n_positive: int
     n_negative: int
     effective: Mapping[str, float] | None = None
+    """With sampling weights: how many rows of equal weight the compared rows are worth (Kish's
+    effective size): `positive`, `negative`, `background_positive`, `background_negative`."""
     assisted: Mapping[str, Assistance] | None = None
+    """With prediction-powered inference: what term matching added to each metric. The counts are
+    those of labelled rows."""
 
     @classmethod
     def of(
@@ -105,47 +103,32 @@ class SubgroupBias(Cells, Tabular):
 
 @dataclass(frozen=True)
 class Overall(Generic[V]):
-    """What is measured over all rows.
-
-    Attributes
-    ----------
-    n, n_positive : int
-        Measured rows with a weight above 0, and the positives among them.
-    auc : MetricValue or Difference
-        ROC AUC, or the difference of two.
-    effective : mapping of str to float, or None
-        With sampling weights: how many rows of equal weight the rows are worth, by class.
-    labelled : mapping of str to int, or None
-        With prediction-powered inference: how many of the rows of each class, `positive` and
-        `negative`, have human identity labels.
-    """
+    """What is measured over all rows."""
 
     n: int
     n_positive: int
+    """Measured rows with a weight above 0, and the positives among them."""
     auc: V
+    """ROC AUC, or the difference of two."""
     effective: Mapping[str, float] | None = None
+    """With sampling weights: how many rows of equal weight the rows are worth, by class."""
     labelled: Mapping[str, int] | None = None
+    """With prediction-powered inference: how many of the rows of each class, `positive` and
+    `negative`, have human identity labels."""
 
 
 @dataclass(frozen=True)
 class PowerMeans:
-    """The power means over several subgroups.
-
-    Attributes
-    ----------
-    power : float
-        Their exponent.
-    groups : tuple of str
-        The subgroups they cover.
-    subgroup_auc, bpsn_auc, bnsp_auc : MetricValue
-        The means.
-    """
+    """The power means over several subgroups."""
 
     power: float
+    """Their exponent."""
     groups: tuple[str, ...]
+    """The subgroups they cover."""
     subgroup_auc: MetricValue
     bpsn_auc: MetricValue
     bnsp_auc: MetricValue
+    """The means."""
 
     def by_metric(self) -> dict[str, MetricValue]:
         """Return the means by the name of their metric."""
@@ -163,27 +146,18 @@ class PowerMeans:
 
 @dataclass(frozen=True)
 class BiasReport(Tabular):
-    """Every number of one evaluation.
-
-    Attributes
-    ----------
-    overall : Overall
-        ROC AUC over all rows, and how many there are.
-    subgroups : dict of str to SubgroupBias
-        In the order given.
-    power_mean : PowerMeans
-        Of `subgroup_auc`, `bpsn_auc` and `bnsp_auc`.
-    final_score : MetricValue
-        Jigsaw final score.
-    background : {"outside_subgroup", "no_identity"}
-        Which rows each subgroup was compared with: all outside it, or those in no subgroup.
-    """
+    """Every number of one evaluation."""
 
     overall: Overall[MetricValue]
+    """ROC AUC over all rows, and how many there are."""
     subgroups: dict[str, SubgroupBias]
+    """In the order given."""
     power_mean: PowerMeans
+    """Of `subgroup_auc`, `bpsn_auc` and `bnsp_auc`."""
     final_score: MetricValue
+    """Jigsaw final score."""
     background: Background = "outside_subgroup"
+    """Which rows each subgroup was compared with: all outside it, or those in no subgroup."""
 
     @property
     def worst(self) -> dict[str, WorstSubgroup]:

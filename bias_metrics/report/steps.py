@@ -99,10 +99,6 @@ def measure_subgroup(
     ----------
     everyone : SortedClasses
         All rows, the subgroup's included, from `rank_scores`.
-    y_true : bool array of shape (m,)
-        Labels of the subgroup's rows.
-    y_score : float array of shape (m,)
-        Their scores, of the dtype that was ranked.
     sample_weight : float array of shape (m,), optional
         Their weights; given if and only if `rank_scores` had weights.
     confidence : float, optional

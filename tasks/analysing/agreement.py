@@ -25,19 +25,14 @@ class AgreementAnalysis(Analysis):
     """How well terms find the comments that raters say mention an identity.
 
     The result is the same for every candidate.
-
-    Attributes
-    ----------
-    terms : list or dict
-        Identities of the set, with the terms that stand for each, as in
-        `{muslim: [muslim, muslims]}`.
-    matching : {"longest", "overlap"}
-        As in `source: table`.
     """
 
     kind: Literal["agreement"]
     terms: Annotated[dict[str, Annotated[list[Term], Field(min_length=1)]], Field(min_length=1)]
+    """Identities of the set, with the terms that stand for each, as in `{muslim: [muslim,
+    muslims]}`."""
     matching: Matching = "longest"
+    """As in `source: table`."""
 
     @field_validator("terms", mode="before")
     @classmethod

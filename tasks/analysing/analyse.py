@@ -37,11 +37,6 @@ def analyse_rows(
     """Run one analysis of one candidate on one set; write its table, return its findings.
 
     Safe to retry.
-
-    Returns
-    -------
-    tuple of str and AnalysisRecord
-        Its kind, and its findings as JSON-ready values.
     """
     frozen = EvaluationSet.load(Path(set_folder))
     rows = MeasuredRows(evidence, frozen, source)

@@ -32,20 +32,14 @@ class MeasuredRows:
     """The measured rows of one set, with the scores of one candidate.
 
     All arrays have shape (n,) for the n measured rows, in the same order.
-
-    Attributes
-    ----------
-    evidence : EvidenceFile
-        The rows and scores.
-    frozen : EvaluationSet
-        All rows of the set.
-    source : SourceSettings
-        The measuring choices.
     """
 
     evidence: EvidenceFile
+    """The rows and scores."""
     frozen: EvaluationSet
+    """All rows of the set."""
     source: SourceSettings
+    """The measuring choices."""
 
     @cached_property
     def y_true(self) -> npt.NDArray[np.bool_]:
@@ -93,36 +87,23 @@ class MeasuredRows:
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of an analysis.
-
-    Attributes
-    ----------
-    result : dict
-        JSON-ready values for `report.json`, limited in number.
-    sentences : tuple of str
-        The same in words, for the terminal and the model card. They never quote a comment.
-    table : list of dict
-        All records, for a CSV file; the keys are the columns.
-    """
+    """The findings of an analysis."""
 
     result: dict[str, Any]
+    """JSON-ready values for `report.json`, limited in number."""
     sentences: tuple[str, ...]
+    """The same in words, for the terminal and the model card. They never quote a comment."""
     table: list[Row]
+    """All records, for a CSV file; the keys are the columns."""
 
 
 class Analysis(Settings):
-    """One analysis of an evaluation file; each kind adds its own options.
-
-    Attributes
-    ----------
-    kind : str
-        Name of the analysis; its results are stored under it.
-    sets : list of str, optional
-        Evaluation sets to analyse. Default: all.
-    """
+    """One analysis of an evaluation file; each kind adds its own options."""
 
     kind: str
+    """Name of the analysis; its results are stored under it."""
     sets: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """Evaluation sets to analyse. Default: all."""
 
     def is_for(self, evaluation_set: str) -> bool:
         """Whether the analysis applies to this set."""

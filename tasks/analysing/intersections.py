@@ -27,22 +27,15 @@ COUNTS = ("n", "n_positive", "n_negative")
 
 
 class IntersectionsAnalysis(Analysis):
-    """The bias metrics of each intersection of identities, worst first.
-
-    Attributes
-    ----------
-    max_order : int
-        Most identities in an intersection.
-    min_support : int
-        Fewest toxic comments, and fewest harmless ones, in an intersection.
-    most : int
-        Intersections in the report; the table has all measured ones.
-    """
+    """The bias metrics of each intersection of identities, worst first."""
 
     kind: Literal["intersections"]
     max_order: Annotated[int, Field(ge=2, le=5)] = 2
+    """Most identities in an intersection."""
     min_support: Annotated[int, Field(ge=1)] = 10
+    """Fewest toxic comments, and fewest harmless ones, in an intersection."""
     most: Annotated[int, Field(ge=1, le=MEASURED)] = 50
+    """Intersections in the report; the table has all measured ones."""
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a set with one identity, too many, or names that contain the separator."""

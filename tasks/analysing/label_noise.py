@@ -17,19 +17,13 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 
 
 class LabelNoiseAnalysis(Analysis):
-    """The metrics if other raters had been asked, and the part of each interval due to raters.
-
-    Attributes
-    ----------
-    draws : int
-        Draws of the labels for the `consensus` reading, at least 2.
-    seed : int
-        Of the draws: the same seed gives the same numbers.
-    """
+    """The metrics if other raters had been asked, and the part of each interval due to raters."""
 
     kind: Literal["label_noise"]
     draws: Annotated[int, Field(ge=2, le=1000)] = 20
+    """Draws of the labels for the `consensus` reading, at least 2."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Of the draws: the same seed gives the same numbers."""
 
     def objection(self, source: SourceSettings) -> str | None:
         """Return which option is missing or too many."""

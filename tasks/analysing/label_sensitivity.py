@@ -17,19 +17,13 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class LabelSensitivityAnalysis(Analysis):
-    """The metrics at several label thresholds, and where raters agree or are divided.
-
-    Attributes
-    ----------
-    thresholds : list of float
-        A comment is toxic if its label is at least this.
-    contested : list of two floats
-        Smallest and largest label at which raters count as divided.
-    """
+    """The metrics at several label thresholds, and where raters agree or are divided."""
 
     kind: Literal["label_sensitivity"]
     thresholds: Annotated[tuple[Threshold, ...], Field(min_length=2)] = (0.3, 0.4, 0.5, 0.6, 0.7)
+    """A comment is toxic if its label is at least this."""
     contested: tuple[Share, Share] = (0.3, 0.7)
+    """Smallest and largest label at which raters count as divided."""
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:

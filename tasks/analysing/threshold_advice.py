@@ -19,24 +19,18 @@ SHOWN = 50  # points of the frontier that the report has
 
 
 class ThresholdAdviceAnalysis(Analysis):
-    """The threshold with the smallest gap between identities that has enough recall and precision.
-
-    Attributes
-    ----------
-    min_recall, min_precision : float
-        Required over all comments. There is no default: without both, a threshold that flags
-        everything, or nothing, has the smallest gap.
-    rates : list of str
-        Error rates that are compared between identities.
-    """
+    """The threshold of the smallest gap between identities with enough recall and precision."""
 
     kind: Literal["threshold_advice"]
     min_recall: Share
     min_precision: Share
+    """Required over all comments. There is no default: without both, a threshold that flags
+    everything, or nothing, has the smallest gap."""
     rates: Annotated[tuple[Rate, ...], Field(min_length=1)] = (
         "false_positive_rate",
         "false_negative_rate",
     )
+    """Error rates that are compared between identities."""
 
     @model_validator(mode="before")
     @classmethod

@@ -20,29 +20,20 @@ _TOLD = 5
 
 
 class ThresholdTransferAnalysis(Analysis):
-    """The candidate's threshold that flags as many comments as an earlier model did at its own.
-
-    Attributes
-    ----------
-    path : Path
-        The earlier model's scores: CSV or JSON lines (gz too), or Parquet.
-    separator : str, optional
-        Of a CSV file. Default: a tab for `.tsv`, else a comma.
-    id, score : str
-        Its columns. Rows without a score are left out.
-    threshold : float
-        The earlier model's threshold.
-    match : {"flag_rate", "recall"}
-        What stays as it was: the share of all comments that is flagged, or of the toxic ones.
-    """
+    """The candidate's threshold that flags as many comments as an earlier model did at its own."""
 
     kind: Literal["threshold_transfer"]
     path: ConfigPath
+    """The earlier model's scores: CSV or JSON lines (gz too), or Parquet."""
     separator: Separator | None = None
+    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     id: str = "id"
     score: str = "prediction"
+    """Its columns. Rows without a score are left out."""
     threshold: FiniteFloat
+    """The earlier model's threshold."""
     match: Literal["flag_rate", "recall"] = "flag_rate"
+    """What stays as it was: the share of all comments that is flagged, or of the toxic ones."""
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a file that lacks a column, or rows of the set."""

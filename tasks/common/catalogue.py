@@ -21,27 +21,18 @@ steps = logging.getLogger("biasgate.steps")
 
 @dataclass(frozen=True)
 class Catalogue(Generic[SettingsType]):
-    """The classes that one key of a section chooses from; each is imported at its first use.
-
-    Attributes
-    ----------
-    key : str
-        The key that holds the name, such as `kind`.
-    group : str
-        The entry point group by which a package adds classes.
-    base : type
-        Their base class.
-    own : dict of str to str
-        biasgate's own classes: name to `package.module:Class`.
-    hints : dict of str to str
-        Other words that people use for a name, and what to tell them.
-    """
+    """The classes that one key of a section chooses from; each is imported at its first use."""
 
     key: str
+    """The key that holds the name, such as `kind`."""
     group: str
+    """The entry point group by which a package adds classes."""
     base: type[SettingsType]
+    """Their base class."""
     own: Mapping[str, str]
+    """biasgate's own classes: name to `package.module:Class`."""
     hints: Mapping[str, str] = field(default_factory=dict)
+    """Other words that people use for a name, and what to tell them."""
 
     def names(self) -> list[str]:
         """Return all names: biasgate's own first."""

@@ -85,12 +85,8 @@ def without_quotes(
 
     Parameters
     ----------
-    call : callable
-        What to call.
     of : str
         Whose code it is, for the message.
-    kind : type
-        The error to raise.
 
     Raises
     ------

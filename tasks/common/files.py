@@ -92,13 +92,6 @@ def locked(path: Path) -> Iterator[None]:
 def require_writable(folder: Path, what: str) -> None:
     """Refuse a folder that cannot be created or written to; leave nothing behind.
 
-    Parameters
-    ----------
-    folder : Path
-        May be missing.
-    what : str
-        Its purpose, for the message.
-
     Raises
     ------
     InputError

@@ -25,14 +25,10 @@ class Folder:
 
     Credentials and endpoints are configured as usual with fsspec: by its configuration files,
     its environment variables (`FSSPEC_S3_...`) and those of the cloud's client.
-
-    Attributes
-    ----------
-    url : str
-        A path, or a URL such as `s3://bucket/prefix`.
     """
 
     url: str
+    """A path, or a URL such as `s3://bucket/prefix`."""
 
     def child(self, *names: str) -> Folder:
         """Return a folder below this one."""

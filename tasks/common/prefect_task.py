@@ -173,16 +173,9 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
 
     Parameters
     ----------
-    name : str
-        A verb and its object, as Prefect shows it.
     task_run_name : str, optional
-        Name of one run, with parameters in braces, as in `measure {identity}` or
-        `freeze {source.name}`; folders as `run_name` writes them.
-
-    Returns
-    -------
-    callable
-        The decorator.
+        Name of one run, with parameters in braces, as in `measure {identity}` or `freeze
+        {source.name}`; folders as `run_name` writes them.
 
     Raises
     ------

@@ -9,13 +9,6 @@ def printable(text: str, *, keep: str = "") -> str:
     Control characters (escape, carriage return), marks that change the direction of writing,
     invisible characters and halves of characters could rewrite what a terminal shows.
 
-    Parameters
-    ----------
-    text : str
-        The text.
-    keep : str, optional
-        Characters that stay, such as a line break.
-
     Examples
     --------
     >>> print(printable("holds\x1b[2K\r\u202eok"))

@@ -34,19 +34,13 @@ _KNOWN_ERRORS = frozenset(get_args(ErrorType))
 
 
 class Settings(BaseModel):
-    """A frozen section of a configuration; an unknown key is an error.
-
-    Attributes
-    ----------
-    secret_keys : frozenset of str
-        Keys in which `${NAME}` is not replaced, and whose values errors never show.
-    lists : mapping of str to str
-        By key: what a list holds, for the error about something else.
-    """
+    """A frozen section of a configuration; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     secret_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys in which `${NAME}` is not replaced, and whose values errors never show."""
     lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """By key: what a list holds, for the error about something else."""
 
     @model_validator(mode="wrap")
     @classmethod

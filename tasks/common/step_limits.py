@@ -56,8 +56,6 @@ def steps_as(settings: StepSettings, end: End) -> Iterator[None]:
 
     Parameters
     ----------
-    settings : StepSettings
-        By stage.
     end : callable
         Ends the run; is called with stage and limit of a step that outlasts its limit, in
         another thread, with the step's context.

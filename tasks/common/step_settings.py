@@ -23,66 +23,44 @@ Delays = Annotated[
 
 
 class StageSettings(Settings):
-    """How the steps of one stage are tried; what is not given is as in `every`.
-
-    Attributes
-    ----------
-    retries : int, optional
-        How many times a step is tried again after it failed.
-    retry_delay_s : float or list of float, optional
-        Seconds to wait before each retry; the last number is for all further ones.
-    time_limit_s : float, optional
-        Seconds that one try of a step may take. A longer one ends the run.
-    """
+    """How the steps of one stage are tried; what is not given is as in `every`."""
 
     retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    """How many times a step is tried again after it failed."""
     retry_delay_s: Delays | None = None
+    """Seconds to wait before each retry; the last number is for all further ones."""
     time_limit_s: Annotated[float, Field(ge=1, le=_MOST_S)] | None = None
+    """Seconds that one try of a step may take. A longer one ends the run."""
 
 
 DEFAULT = StageSettings(retries=2, retry_delay_s=(1.0, 5.0))
 
 
 class StepSettings(Settings):
-    """How the steps of a run are tried, by stage; `step_limits.ROOMS` says which has which steps.
-
-    Attributes
-    ----------
-    every : StageSettings
-        For all steps; the others are for the steps of one stage.
-    data : StageSettings
-        Freezing of sets.
-    scoring : StageSettings
-        Training, opening and scoring candidates.
-    measuring : StageSettings
-        Bias metrics.
-    analysing : StageSettings
-        Further analyses.
-    reporting : StageSettings
-        Reports, figures, pages, notifications.
-    gating : StageSettings
-        Verdicts by the policy.
-    tracking : StageSettings
-        Runs in MLflow.
-    promoting : StageSettings
-        The ledger and `champion`.
-    remembering : StageSettings
-        Comparison with earlier nights.
-    mitigating : StageSettings
-        Methods, trials and their reports.
-    """
+    """How the steps of a run are tried; `step_limits.ROOMS` says which stage has which."""
 
     every: StageSettings = StageSettings()
+    """For all steps; the others are for the steps of one stage."""
     data: StageSettings = StageSettings()
+    """Freezing of sets."""
     scoring: StageSettings = StageSettings()
+    """Training, opening and scoring candidates."""
     measuring: StageSettings = StageSettings()
+    """Bias metrics."""
     analysing: StageSettings = StageSettings()
+    """Further analyses."""
     reporting: StageSettings = StageSettings()
+    """Reports, figures, pages, notifications."""
     gating: StageSettings = StageSettings()
+    """Verdicts by the policy."""
     tracking: StageSettings = StageSettings()
+    """Runs in MLflow."""
     promoting: StageSettings = StageSettings()
+    """The ledger and `champion`."""
     remembering: StageSettings = StageSettings()
+    """Comparison with earlier nights."""
     mitigating: StageSettings = StageSettings()
+    """Methods, trials and their reports."""
 
     def of(self, stage: str | None) -> StageSettings:
         """Return the settings of a stage; without one, those of every step."""

@@ -39,8 +39,6 @@ def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
 
     Parameters
     ----------
-    path : Path
-        The file.
     what : str
         What it is, for the message.
     most : int, optional

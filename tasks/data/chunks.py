@@ -43,24 +43,16 @@ _LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some consecutive rows of a file.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    first_row : int
-        Row number, from 0, of the first row.
-    table : pyarrow.Table
-        The raw columns asked for; from CSV all of type string.
-    rows_before : int
-        Rows of the files before this one, where a set has several.
-    """
+    """Some consecutive rows of a file."""
 
     path: Path
+    """The file."""
     first_row: int
+    """Row number, from 0, of the first row."""
     table: pa.Table
+    """The raw columns asked for; from CSV all of type string."""
     rows_before: int = 0
+    """Rows of the files before this one, where a set has several."""
 
     def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
         """Return the place of a value, for messages."""
@@ -73,8 +65,6 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
 
     Parameters
     ----------
-    path : Path
-        CSV (gz too), Parquet or JSON lines, by its name.
     separator : str, optional
         Of a CSV file. Default: a tab for `.tsv`, else a comma.
 
@@ -141,12 +131,6 @@ def read_chunks(
 
     Parameters
     ----------
-    path : Path
-        The file.
-    columns : sequence of str
-        Its columns to read.
-    size : int
-        Rows in a chunk.
     separator : str, optional
         As in `file_columns`.
 

@@ -47,26 +47,7 @@ _OTHERWISE = (
 
 
 class CivilCommentsSource(SourceSettings):
-    """Civil Comments from its public archive or from a folder.
-
-    Attributes
-    ----------
-    folder : Path, optional
-        Holds `train.csv`, `test_public_expanded.csv` and `test_private_expanded.csv`, or one
-        of `civil_comments.csv`, `all_data.csv`, `all_data_with_identities.csv` (WILDS).
-    url : str, optional
-        A zip or tar archive of such files. Default: the public one.
-    size, sha256 : optional
-        Expected size and digest of the archive; known for the public ones.
-    split : list of {"train", "val", "test", "test_public", "test_private"}, optional
-        Default: the test rows, whatever their splits are called.
-    label : str
-        `toxicity` or one of its subtypes.
-    raters : bool
-        Whether to keep the number of raters of each comment (`toxicity_annotator_count`).
-    identities : list of str or "all"
-        The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task.
-    """
+    """Civil Comments from its public archive or from a folder."""
 
     not_frozen: ClassVar[frozenset[str]] = SourceSettings.not_frozen | {
         "folder",
@@ -79,13 +60,21 @@ class CivilCommentsSource(SourceSettings):
 
     source: Literal["civil_comments"]
     folder: ConfigPath | None = None
+    """Holds `train.csv`, `test_public_expanded.csv` and `test_private_expanded.csv`, or one of
+    `civil_comments.csv`, `all_data.csv`, `all_data_with_identities.csv` (WILDS)."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*[^/]$")] | None = None
+    """A zip or tar archive of such files. Default: the public one."""
     size: Annotated[int, Field(gt=0)] | None = None
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)] | None = None
+    """Expected size and digest of the archive; known for the public ones."""
     split: Annotated[list[Split], Field(min_length=1)] | None = None
+    """Default: the test rows, whatever their splits are called."""
     label: Label = "toxicity"
+    """`toxicity` or one of its subtypes."""
     raters: bool = False
+    """Whether to keep the number of raters of each comment (`toxicity_annotator_count`)."""
     identities: Literal["all"] | Annotated[tuple[Identity, ...], Field(min_length=1)] = JIGSAW_NINE
+    """The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task."""
     _archive: dict[str, str] | None = PrivateAttr(default=None)
 
     @field_validator("split", mode="before")

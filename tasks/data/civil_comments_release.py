@@ -84,21 +84,14 @@ KNOWN_ARCHIVES: Mapping[str, tuple[int, str]] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """One published form of the data.
-
-    Attributes
-    ----------
-    files : mapping of str to str
-        File of each split.
-    tests : tuple of str
-        The splits that `test` means, which is also the default.
-    by_column : bool
-        Whether one file holds all splits, with a column `split`.
-    """
+    """One published form of the data."""
 
     files: Mapping[str, str]
+    """File of each split."""
     tests: tuple[str, ...]
+    """The splits that `test` means, which is also the default."""
     by_column: bool = True
+    """Whether one file holds all splits, with a column `split`."""
 
     @property
     def described(self) -> str:

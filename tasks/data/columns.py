@@ -33,8 +33,6 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
     ----------
     chunk : pyarrow.Table
         Rows from a source.
-    name : str
-        Name of the evaluation set, for messages.
 
     Raises
     ------

@@ -41,8 +41,6 @@ def download(
     ----------
     url : str
         Its address (http or https). Proxies are taken from the environment.
-    path : Path
-        Where to save it.
     size : int, optional
         Its size in bytes, if known.
     sha256 : str, optional

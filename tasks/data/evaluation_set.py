@@ -47,18 +47,12 @@ _ROWS_A_GROUP = 10_000
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """A frozen set on disk.
-
-    Attributes
-    ----------
-    folder : Path
-        Holds `rows.parquet` and `record.json`.
-    record : dict
-        `name`, `digest`, `n_rows`, `split`, `source` and `file_sha256`.
-    """
+    """A frozen set on disk."""
 
     folder: Path
+    """Holds `rows.parquet` and `record.json`."""
     record: Mapping[str, Any]
+    """`name`, `digest`, `n_rows`, `split`, `source` and `file_sha256`."""
 
     @classmethod
     def load(cls, folder: Path) -> EvaluationSet:
@@ -167,21 +161,14 @@ def freeze_rows(
     ----------
     chunks : iterable of pyarrow.Table
         With the columns listed at the top of this module, all of one schema; the source has
-        checked the values, because it knows file and row. Only one chunk, and later one
-        column, is in memory at a time.
-    folder : Path
-        Where to write the set.
+        checked the values, because it knows file and row. Only one chunk, and later one column,
+        is in memory at a time.
     name, split : str
         Name of the set, and the split of its source (part of the digest).
     source : mapping
         Origin of the set, for the record: kind, files with digests, choices.
     notes : callable, optional
         Called after the last chunk; its result is added to the record.
-
-    Returns
-    -------
-    EvaluationSet
-        The frozen set.
 
     Raises
     ------

@@ -48,8 +48,6 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
 
     Parameters
     ----------
-    source : SourceSettings
-        Checked section of a configuration.
     store : Path
         The set is written below `store/sets`, downloads below `store/downloads`.
 

@@ -34,27 +34,18 @@ _CONVERSION = 1  # increase this when the same split gives another file
 
 @dataclass(frozen=True)
 class Repository:
-    """What to load.
-
-    Attributes
-    ----------
-    name : str
-        Of the data set on the hub, or of the folder; for messages.
-    revision : str
-        The commit, or the digest of the folder.
-    folder : Path or None
-        The local repository, if it is one.
-    config : str or None
-        The configuration.
-    split : str
-        The split.
-    """
+    """What to load."""
 
     name: str
+    """Of the data set on the hub, or of the folder; for messages."""
     revision: str
+    """The commit, or the digest of the folder."""
     folder: Path | None
+    """The local repository, if it is one."""
     config: str | None
+    """The configuration."""
     split: str
+    """The split."""
 
 
 def require_datasets() -> None:
@@ -77,15 +68,6 @@ def exported(wanted: Repository, columns: Sequence[str], cache: Path) -> Path:
     """Return the Parquet file with these columns of the split; make it if it is missing.
 
     What was made once needs no network. Codes of classes become the names of the classes.
-
-    Parameters
-    ----------
-    wanted : Repository
-        The data set, its commit and its split.
-    columns : sequence of str
-        The columns to keep.
-    cache : Path
-        Where to keep it.
 
     Raises
     ------

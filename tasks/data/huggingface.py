@@ -28,23 +28,16 @@ _OTHERWISE = "Without a network, download the file elsewhere and give its path i
 
 
 class ParquetFile(Settings):
-    """A Parquet file, here or elsewhere.
-
-    Attributes
-    ----------
-    path : Path, optional
-        A local file.
-    url : str, optional
-        Or its address.
-    sha256 : str, optional
-        Its digest; needed with `url`.
-    """
+    """A Parquet file, here or elsewhere."""
 
     path: ConfigPath | None = None
+    """A local file."""
     url: (
         Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*\.parquet(\?.*)?$")] | None
     ) = None
+    """Or its address."""
     sha256: Digest | None = None
+    """Its digest; needed with `url`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -72,39 +65,27 @@ class ParquetFile(Settings):
 
 
 class HuggingFaceSource(MappedSource):
-    """A data set of Hugging Face; its columns are options of `MappedSource`.
-
-    Attributes
-    ----------
-    dataset : str, optional
-        Its name on the hub, as in `google/civil_comments`; with `revision`.
-    revision : str, optional
-        The full hash of a commit of `dataset`.
-    folder : Path, optional
-        Or a local copy of such a repository.
-    parquet : list, optional
-        Or Parquet files: paths, or `{url: ..., sha256: ...}`.
-    config : str, optional
-        The configuration (subset) of the data set, if it has several.
-    split : str, optional
-        The split of the data set.
-    part : {"all", "train", "test"}
-        A part of the split, chosen by a hash of the text (or of the id, without text).
-    test_fraction : float
-        Fraction of the rows in `test`.
-    """
+    """A data set of Hugging Face; its columns are options of `MappedSource`."""
 
     not_frozen: ClassVar[frozenset[str]] = MappedSource.not_frozen | {"folder", "parquet"}
 
     source: Literal["huggingface"]
     dataset: HubName | None = None
+    """Its name on the hub, as in `google/civil_comments`; with `revision`."""
     revision: Commit | None = None
+    """The full hash of a commit of `dataset`."""
     folder: ConfigPath | None = None
+    """Or a local copy of such a repository."""
     parquet: Annotated[tuple[ParquetFile, ...], Field(min_length=1)] | None = None
+    """Or Parquet files: paths, or `{url: ..., sha256: ...}`."""
     config: str | None = None
+    """The configuration (subset) of the data set, if it has several."""
     split: str | None = None
+    """The split of the data set."""
     part: Part = "all"
+    """A part of the split, chosen by a hash of the text (or of the id, without text)."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Fraction of the rows in `test`."""
     _local: tuple[Path, ...] = PrivateAttr(default=())
 
     @field_validator("revision", mode="before")

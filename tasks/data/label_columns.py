@@ -30,18 +30,12 @@ def to_labels(
 
     Parameters
     ----------
-    chunk : Chunk
-        The raw columns.
     columns : sequence of str
         One column, or several with a `rule`.
-    ids : pyarrow.Array
-        Ids of the rows, for errors.
-    values : mapping of str to float, optional
-        What the values of the columns mean.
     rule : {"highest", "raters"}, optional
         `highest`: the columns are kinds of toxicity, and a row is as toxic as the highest.
-        `raters`: each column has the answers of one rater, 0 or 1, empty where there is none; the
-        label is the fraction that said 1.
+        `raters`: each column has the answers of one rater, 0 or 1, empty where there is none;
+        the label is the fraction that said 1.
 
     Raises
     ------

@@ -29,61 +29,42 @@ _UNSET = ("weight", "raters", "votes", "label_rule", "names_in", "names_separato
 
 
 class MappedSource(SourceSettings):
-    """Labelled comments in the columns of a table.
-
-    Attributes
-    ----------
-    id : str
-        Column of the ids, or `row_number` to number the rows from 0.
-    label : str or list of str
-        Column of the label: a fraction of raters, 0 or 1, or true or false. Of several columns,
-        `label_rule` makes one label.
-    label_rule : {"highest", "raters"}, optional
-        What several label columns are: kinds of toxicity, of which the highest counts, or the
-        answers of one rater each, empty where they did not answer.
-    label_values : dict of str to float, optional
-        What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`.
-    text, cluster : str, optional
-        Columns of the comment and of the cluster (article, thread, template).
-    weight : str, optional
-        Column of the weight of each row; `weight_kind` says what it means.
-    raters : str, optional
-        Column of how many raters each label rests on.
-    votes : str, optional
-        Column of how many of them said toxic; then there is no `label`.
-    identities : list or dict, optional
-        Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`.
-    names_in : str, optional
-        Column of the names of the identities that a comment mentions: one, or a list.
-    names : list or dict, optional
-        Identities found in `names_in`, as in `{muslim: [Muslim, Muslims]}`.
-    names_separator : str, optional
-        What separates several names in a text.
-    terms : list or dict, optional
-        Identities found in the text, as in `{muslim: [muslim, muslims]}`; with
-        `prediction_powered` beside human labels of the same identities.
-    matching : {"longest", "overlap"}
-        See `TermMatcher`.
-    slices : list or dict, optional
-        Boolean columns that mark slices of the set.
-    """
+    """Labelled comments in the columns of a table."""
 
     id: str = "id"
+    """Column of the ids, or `row_number` to number the rows from 0."""
     label: str | Columns = "label"
+    """Column of the label: a fraction of raters, 0 or 1, or true or false. Of several columns,
+    `label_rule` makes one label."""
     label_rule: LabelRule | None = None
+    """What several label columns are: kinds of toxicity, of which the highest counts, or the
+    answers of one rater each, empty where they did not answer."""
     label_values: LabelValues | None = None
+    """What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`."""
     text: str | None = None
     cluster: str | None = None
+    """Columns of the comment and of the cluster (article, thread, template)."""
     weight: str | None = None
+    """Column of the weight of each row; `weight_kind` says what it means."""
     raters: str | None = None
+    """Column of how many raters each label rests on."""
     votes: str | None = None
+    """Column of how many of them said toxic; then there is no `label`."""
     identities: dict[str, str] = Field(default_factory=dict)
+    """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`."""
     names_in: str | None = None
+    """Column of the names of the identities that a comment mentions: one, or a list."""
     names: Terms = Field(default_factory=dict)
+    """Identities found in `names_in`, as in `{muslim: [Muslim, Muslims]}`."""
     names_separator: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """What separates several names in a text."""
     terms: Terms = Field(default_factory=dict)
+    """Identities found in the text, as in `{muslim: [muslim, muslims]}`; with `prediction_powered`
+    beside human labels of the same identities."""
     matching: Matching = "longest"
+    """See `TermMatcher`."""
     slices: dict[str, str] = Field(default_factory=dict)
+    """Boolean columns that mark slices of the set."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
 

@@ -43,40 +43,26 @@ DEFAULT_TERMS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class Words:
-    """Words of one kind and polarity.
-
-    Attributes
-    ----------
-    shared : tuple of str
-        Used in both parts.
-    held_out : tuple of str
-        Used only in the test part.
-    """
+    """Words of one kind and polarity."""
 
     shared: tuple[str, ...]
+    """Used in both parts."""
     held_out: tuple[str, ...]
+    """Used only in the test part."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A sentence with placeholders.
-
-    Attributes
-    ----------
-    key : str
-        The cluster of its sentences.
-    text : str
-        The sentence.
-    kind : {"adj", "noun", "verb"}
-        The kind of word that sets the polarity.
-    negated : bool
-        Whether a friendly word gives a hostile sentence.
-    """
+    """A sentence with placeholders."""
 
     key: str
+    """The cluster of its sentences."""
     text: str
+    """The sentence."""
     kind: Kind
+    """The kind of word that sets the polarity."""
     negated: bool
+    """Whether a friendly word gives a hostile sentence."""
 
 
 def _split(words: str) -> tuple[str, ...]:

@@ -20,8 +20,6 @@ def read_scores(
 
     Parameters
     ----------
-    path : Path
-        CSV or JSON lines (gz too), or Parquet.
     id_, score : str
         Its columns; the ids may be `row_number`.
     separator : str, optional

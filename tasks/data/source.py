@@ -26,16 +26,11 @@ Threshold = Annotated[float, Field(gt=0, le=1)]
 
 
 class PoolNights(Settings):
-    """How the rows of several nights are pooled.
-
-    Attributes
-    ----------
-    rows : int
-        About how many rows should decide: the bounds are tightest at this number. They are valid
-        whatever it is.
-    """
+    """How the rows of several nights are pooled."""
 
     rows: Annotated[int, Field(ge=1)]
+    """About how many rows should decide: the bounds are tightest at this number. They are valid
+    whatever it is."""
 
     @model_validator(mode="before")
     @classmethod
@@ -47,38 +42,7 @@ class PoolNights(Settings):
 
 
 class SourceSettings(Settings):
-    """One evaluation set of a configuration; each source adds its own options.
-
-    Attributes
-    ----------
-    name : str
-        Name of the set: its folder in the output, its name in MLflow.
-    label_threshold, identity_threshold : float
-        A row is positive, or mentions an identity, if its fraction is at least this.
-    identity_rows : {"rated", "all"}
-        `rated` measures only rows whose measured identities were all rated; `all` counts
-        an unrated identity as not mentioned. Results of the two cannot be compared.
-    background : {"outside_subgroup", "no_identity"}
-        What an identity's rows are compared with: all rows outside it, other identities
-        included, or the rows with none of the measured identities. Results of the two cannot
-        be compared.
-    weight_kind : {"probability", "frequency"}
-        What the weights of a set that has any mean: sampling weights, or the number of identical
-        rows that a row stands for.
-    power_mean_groups : list of str, optional
-        The identities in the power means. Default: all measured ones.
-    population : {"sampled", "these_rows"}
-        What verdicts are about. `sampled`: comments like these, so that bounds count.
-        `these_rows`: exactly these phrases, a list that is complete, so that values count.
-    pool_nights : PoolNights, optional
-        The set has fresh rows every night, and a candidate is judged by those of all nights since
-        it was first compared with the same champion. Default: by the rows of one night.
-    prediction_powered : bool
-        Whether human identity labels on a random part of the rows are helped by term matching on
-        all of them. The source gives both: null where a row has no human label.
-    required : bool
-        Whether a candidate must pass on this set to be promoted.
-    """
+    """One evaluation set of a configuration; each source adds its own options."""
 
     not_frozen: ClassVar[frozenset[str]] = frozenset(
         {
@@ -102,17 +66,33 @@ class SourceSettings(Settings):
     that sets are frozen again after an upgrade."""
 
     name: Name
+    """Name of the set: its folder in the output, its name in MLflow."""
     source: str
     label_threshold: Threshold = 0.5
     identity_threshold: Threshold = 0.5
+    """A row is positive, or mentions an identity, if its fraction is at least this."""
     identity_rows: Literal["rated", "all"] = "rated"
+    """`rated` measures only rows whose measured identities were all rated; `all` counts an unrated
+    identity as not mentioned. Results of the two cannot be compared."""
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
+    """What an identity's rows are compared with: all rows outside it, other identities included, or
+    the rows with none of the measured identities. Results of the two cannot be compared."""
     weight_kind: WeightKind = "probability"
+    """What the weights of a set that has any mean: sampling weights, or the number of identical
+    rows that a row stands for."""
     power_mean_groups: list[str] | None = None
+    """The identities in the power means. Default: all measured ones."""
     population: Literal["sampled", "these_rows"] = "sampled"
+    """What verdicts are about. `sampled`: comments like these, so that bounds count. `these_rows`:
+    exactly these phrases, a list that is complete, so that values count."""
     pool_nights: PoolNights | None = None
+    """The set has fresh rows every night, and a candidate is judged by those of all nights since it
+    was first compared with the same champion. Default: by the rows of one night."""
     prediction_powered: bool = False
+    """Whether human identity labels on a random part of the rows are helped by term matching on all
+    of them. The source gives both: null where a row has no human label."""
     required: bool = True
+    """Whether a candidate must pass on this set to be promoted."""
 
     @model_validator(mode="after")
     def _is_a_list(self) -> Self:

@@ -17,26 +17,18 @@ from biasgate.tasks.data.mapped import MappedSource
 
 
 class TableSource(MappedSource):
-    """A table of labelled comments in one file; its columns are options of `MappedSource`.
-
-    Attributes
-    ----------
-    path : Path
-        CSV or JSON lines (gz too), or Parquet, by its name.
-    separator : str, optional
-        Of a CSV file. Default: a tab for `.tsv`, else a comma.
-    split : {"all", "train", "test"}
-        A part of the rows, chosen by a hash of the text (or of the id, without text), so that
-        a repeated comment is never in both parts.
-    test_fraction : float
-        Fraction of the rows in `test`.
-    """
+    """A table of labelled comments in one file; its columns are options of `MappedSource`."""
 
     source: Literal["table"]
     path: ConfigPath
+    """CSV or JSON lines (gz too), or Parquet, by its name."""
     separator: Separator | None = None
+    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     split: Part = "all"
+    """A part of the rows, chosen by a hash of the text (or of the id, without text), so that a
+    repeated comment is never in both parts."""
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Fraction of the rows in `test`."""
 
     def files(self) -> list[Path]:
         """Return the table's file."""

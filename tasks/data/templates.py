@@ -37,47 +37,31 @@ _NO_TERM = "-"  # not a possible name
 
 
 class PlantedBias(Settings):
-    """Simulated annotators who take a mention of some identities for an insult.
-
-    Attributes
-    ----------
-    terms : list of str
-        The identities.
-    strength : float
-        Probability, 0 to 1, that a non-toxic sentence that mentions one is labelled toxic.
-    """
+    """Simulated annotators who take a mention of some identities for an insult."""
 
     terms: Annotated[list[Name], Field(min_length=1)]
+    """The identities."""
     strength: Annotated[float, Field(ge=0, le=1)]
+    """Probability, 0 to 1, that a non-toxic sentence that mentions one is labelled toxic."""
 
 
 class TemplatesSource(SourceSettings):
-    """Sentences generated from templates; each sentence frame is a cluster.
-
-    Attributes
-    ----------
-    terms : list or dict
-        The identities, as adjectives; a dict lists the spellings to draw from, as in
-        `{transgender: [transgender, trans]}`.
-    part : {"train", "test", "all"}
-        The parts never share a frame, whatever the seeds; `test` has some words of its own.
-    rows_per_term : int
-        Sentences for each identity in each part, half of them toxic.
-    rows_without_term : int
-        Sentences in each part that mention no identity, half of them toxic.
-    seed : int
-        Seed of the choice among the possible sentences.
-    planted_bias : PlantedBias, optional
-        Biased labels, for training data only.
-    """
+    """Sentences generated from templates; each sentence frame is a cluster."""
 
     source: Literal["templates"]
     terms: Terms = Field(default_factory=lambda: dict(phrases.DEFAULT_TERMS))
+    """The identities, as adjectives; a dict lists the spellings to draw from, as in `{transgender:
+    [transgender, trans]}`."""
     part: Part = "test"
+    """The parts never share a frame, whatever the seeds; `test` has some words of its own."""
     rows_per_term: Annotated[RowCount, Field(ge=2)] = 240
+    """Sentences for each identity in each part, half of them toxic."""
     rows_without_term: RowCount = 480
+    """Sentences in each part that mention no identity, half of them toxic."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the choice among the possible sentences."""
     planted_bias: PlantedBias | None = None
+    """Biased labels, for training data only."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
 
     @field_validator("terms", mode="before")

@@ -51,16 +51,7 @@ class TermMatcher:
         self._each = [_pattern(map(_spaced, words)) for words in terms.values()]
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
-        """Return which texts mention which identity.
-
-        Parameters
-        ----------
-        texts : sequence of str, length n
-
-        Returns
-        -------
-        bool array of shape (n, number of identities)
-        """
+        """Return which texts mention which identity."""
         found = np.zeros((len(texts), len(self.identities)), dtype=np.bool_)
         for row, text in enumerate(texts):
             if self.matching == "longest":
@@ -80,10 +71,6 @@ class TermMatcher:
 
         The longest term counts, whatever `matching` is. Texts that differ only in the
         identity yield the same: case, spaces, and *a* or *an* before the term are ignored.
-
-        Parameters
-        ----------
-        texts : sequence of str, length n
 
         Yields
         ------
@@ -106,13 +93,6 @@ class TermMatcher:
         Each identity of the text gets another one, everywhere the same. A term is replaced by the
         term at the same place of the other's list (or its first one), so that lists in the same
         order keep plurals. Capitals stay; nothing else of the grammar is regarded.
-
-        Parameters
-        ----------
-        text : str
-            A text.
-        rng : numpy Generator
-            Chooses the other identities.
 
         Returns
         -------

@@ -21,10 +21,6 @@ def refuse_bomb(path: Path, unpacked: int, what: str) -> None:
 
     Parameters
     ----------
-    path : Path
-        The compressed file.
-    unpacked : int
-        Bytes so far.
     what : str
         What they are, for the message.
 

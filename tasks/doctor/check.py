@@ -14,24 +14,16 @@ Status = Literal["ok", "warning", "wrong"]
 
 @dataclass(frozen=True)
 class Check:
-    """What was found about one thing.
-
-    Attributes
-    ----------
-    what : str
-        The thing.
-    status : {"ok", "warning", "wrong"}
-        `wrong`: evaluations fail, or nobody could promote. `warning`: they may.
-    found : str
-        What was found.
-    do : str
-        What to do; empty if nothing is.
-    """
+    """What was found about one thing."""
 
     what: str
+    """The thing."""
     status: Status
+    """`wrong`: evaluations fail, or nobody could promote. `warning`: they may."""
     found: str
+    """What was found."""
     do: str = ""
+    """What to do; empty if nothing is."""
 
     def to_dict(self) -> dict[str, str]:
         """Return plain values."""

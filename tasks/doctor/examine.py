@@ -17,10 +17,6 @@ def examine(store: Path, config: Path | None = None, *, may_write: bool = True) 
 
     Parameters
     ----------
-    store : Path
-        The store of evaluations, which may be missing.
-    config : Path, optional
-        An evaluation file.
     may_write : bool, default=True
         Whether to try in the registry if an alias can be set.
     """

@@ -25,10 +25,6 @@ def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> 
 
     Parameters
     ----------
-    file : ParquetFile
-        The evidence.
-    name : str
-        Its name, for the message.
     n_rows : int, optional
         How many rows it must have. Default: any number.
 
@@ -66,8 +62,6 @@ def require_short(table: pa.Table, name: str) -> pa.Table:
     ----------
     table : Table
         Evidence, with its clusters as a dictionary if they are texts.
-    name : str
-        The name of its file, for the message.
 
     Raises
     ------

@@ -33,8 +33,6 @@ def with_categories(
 
     Parameters
     ----------
-    measuring : Measuring
-        The rows.
     found : Evidence
         What was measured without categories.
     confidence : float

@@ -28,10 +28,6 @@ def count_missing_rows(
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        All rows of the evidence.
-    column : str
-        The column of scores.
     confidence : float
         Of each interval.
     background : str

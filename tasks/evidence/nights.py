@@ -84,15 +84,9 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     tonight : EvidenceFile
         Tonight's rows. Rows of earlier nights in it, from a run that was stopped, are replaced.
     earlier : EvidenceFile or None
-        The rows of the nights before; if the last of these is tonight, it counts once. Where the
-        candidate is its own rival now, the rival's scores of these rows are the candidate's.
-    began : str
-        Why the first of these nights was the first.
-
-    Returns
-    -------
-    EvidenceFile
-        The same file.
+        The rows of the nights before; if the last of these is tonight, it counts once. Where
+        the candidate is its own rival now, the rival's scores of these rows are the
+        candidate's.
 
     Raises
     ------

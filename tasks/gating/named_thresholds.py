@@ -27,8 +27,6 @@ def find_thresholds(
 
     Parameters
     ----------
-    rules : sequence of Rule
-        The policy's rules.
     evidence : EvidenceFile
         All rows; the thresholds of equal errors are computed on them, even for slices.
     given : mapping of str to float or None
@@ -76,13 +74,6 @@ def refuse_missing_thresholds(
     rules: Sequence[Rule], settings: Iterator[tuple[str, CandidateSettings]]
 ) -> None:
     """Refuse candidates and rivals without a threshold that rules need.
-
-    Parameters
-    ----------
-    rules : sequence of Rule
-        The policy's rules.
-    settings : iterator of (str, CandidateSettings)
-        Each with its role.
 
     Raises
     ------

@@ -11,99 +11,65 @@ from bias_metrics.gate import Guess
 
 @dataclass(frozen=True)
 class Mentions:
-    """Comments that mention one identity, or any of a category.
-
-    Attributes
-    ----------
-    toxic, harmless : float
-        Share of all comments that mention it and are toxic, or harmless.
-    guess : Guess
-        What is assumed of its numbers.
-    have : tuple of int
-        Toxic and harmless comments that are labelled already.
-    """
+    """Comments that mention one identity, or any of a category."""
 
     toxic: float
     harmless: float
+    """Share of all comments that mention it and are toxic, or harmless."""
     guess: Guess
+    """What is assumed of its numbers."""
     have: tuple[int, int] = (0, 0)
+    """Toxic and harmless comments that are labelled already."""
 
 
 @dataclass(frozen=True)
 class Comments:
-    """What is known or assumed of the comments.
-
-    Attributes
-    ----------
-    toxic : float
-        Share of all comments that are toxic.
-    identities, categories : mapping of str to Mentions
-        By name.
-    guess : Guess
-        What is assumed of the overall AUC.
-    have : tuple of int
-        Toxic and harmless comments that are labelled already.
-    """
+    """What is known or assumed of the comments."""
 
     toxic: float
+    """Share of all comments that are toxic."""
     identities: Mapping[str, Mentions]
     categories: Mapping[str, Mentions]
+    """By name."""
     guess: Guess
+    """What is assumed of the overall AUC."""
     have: tuple[int, int] = (0, 0)
+    """Toxic and harmless comments that are labelled already."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one identity needs to be judged alone.
-
-    Attributes
-    ----------
-    identity : str
-        Its name.
-    judged : str or None
-        Where it is judged with the comments there are: `alone`, a category, or None.
-    toxic, harmless : int or None
-        Comments of each class that are needed in all; None if no number is enough.
-    label : int or None
-        Further comments that mention it to label, drawn at random among them.
-    """
+    """What one identity needs to be judged alone."""
 
     identity: str
+    """Its name."""
     judged: str | None
+    """Where it is judged with the comments there are: `alone`, a category, or None."""
     toxic: int | None
     harmless: int | None
+    """Comments of each class that are needed in all; None if no number is enough."""
     label: int | None
+    """Further comments that mention it to label, drawn at random among them."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many comments a policy needs.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    power : float
-        The wanted chance that a model passes everything that is planned for.
-    chance : float or None
-        That chance with the comments there are; None if there are none.
-    comments : int or None
-        Comments to label in all, drawn at random; None if no number is enough.
-    nights : int or None
-        Nights that take, if the number of comments a night is known.
-    needs : tuple of Need
-        By identity, the cheapest first.
-    not_planned : tuple of str
-        Rules that no plan covers.
-    """
+    """How many comments a policy needs."""
 
     policy: str
+    """Its name."""
     power: float
+    """The wanted chance that a model passes everything that is planned for."""
     chance: float | None
+    """That chance with the comments there are; None if there are none."""
     comments: int | None
+    """Comments to label in all, drawn at random; None if no number is enough."""
     nights: int | None
+    """Nights that take, if the number of comments a night is known."""
     needs: tuple[Need, ...]
+    """By identity, the cheapest first."""
     not_planned: tuple[str, ...]
+    """Rules that no plan covers."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -25,36 +25,23 @@ _CONFIDENCE = 0.9
 
 
 class MentionShares(Settings):
-    """One identity of a file of shares.
-
-    Attributes
-    ----------
-    share : float
-        Share of all comments that mention it.
-    toxic : float
-        Share of those that are toxic.
-    auc : float, optional
-        Its assumed AUCs. Default: the one for all.
-    """
+    """One identity of a file of shares."""
 
     share: Share
+    """Share of all comments that mention it."""
     toxic: Share
+    """Share of those that are toxic."""
     auc: Annotated[float, Field(gt=0.5, lt=1)] | None = None
+    """Its assumed AUCs. Default: the one for all."""
 
 
 class Shares(Settings):
-    """A file of shares: how common identities and toxic comments are.
-
-    Attributes
-    ----------
-    toxic : float
-        Share of all comments that are toxic.
-    identities : dict of str to MentionShares
-        By name.
-    """
+    """A file of shares: how common identities and toxic comments are."""
 
     toxic: Share
+    """Share of all comments that are toxic."""
     identities: Annotated[dict[Name, MentionShares], Field(min_length=1)]
+    """By name."""
 
 
 def comments_of_shares(
@@ -66,8 +53,6 @@ def comments_of_shares(
     ----------
     path : Path
         A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments.
-    policy : Policy
-        For its categories.
     auc, correlation, design_effect : float
         What is assumed of every identity: see `Guess`.
 
@@ -110,8 +95,6 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
     ----------
     path : Path
         An `evidence.parquet`, or the folder of results that holds it.
-    policy : Policy
-        For its categories.
     correlation : float
         Of the two models' estimates, if there was no champion.
     auc : float

@@ -43,51 +43,7 @@ Promote = Literal["newer", "better", "never"]
 
 
 class Policy(Settings):
-    """A policy file.
-
-    Attributes
-    ----------
-    version : {1}
-        Version of the policy language.
-    name : str
-        Name in verdicts.
-    description : str
-        Purpose of the policy.
-    allow_first : bool
-        Whether a candidate may become champion if there is none yet.
-    promote : {"newer", "better", "never"}
-        Which passing version replaces the champion: a later one whose objective is not shown
-        to be lower; one whose objective is shown to be higher; none.
-    objective : str
-        The metric that ranks several passing versions: `final_score`,
-        `auc`, or the power mean of `subgroup_auc`, `bpsn_auc` or `bnsp_auc`.
-    report_only : bool
-        Whether verdicts are written but neither move `champion` nor fail a command.
-    confidence : float
-        One-sided confidence of rules without their own.
-    correction : {"none", "bonferroni", "online"}
-        Which decisions share the rate of false passes: none; the candidates of one evaluation;
-        all decisions of a year, which the model's ledger counts.
-    online : OnlineSettings, optional
-        What `correction: online` bounds. Default: the chance that any promotion is wrong.
-    roll_up : "civil_comments" or dict of str to list of str, optional
-        Categories in which identities are judged that have too few rows for a rule: those of
-        Borkan et al. (2019), or your own. Default: such identities are insufficient.
-    max_missing : MissingSettings, optional
-        How many comments may have no score. Default: none may.
-    shown_harm : HarmSettings, optional
-        That no identity may be shown to be worse than with the champion or the reference. Default:
-        losses that are shown are told, and do not block.
-    blind : BlindSettings, optional
-        Which loss may stay open of an identity that is too small for a rule. Needs `roll_up`.
-        Default: any, if its category passes.
-    not_measured : list of NotMeasuredSettings
-        Identities that the sets cannot measure. A pass is then for the others, and says so.
-    rules : list of RuleSettings
-        At least one of them blocking.
-    waivers : list of WaiverSettings
-        Missing evidence that does not block.
-    """
+    """A policy file."""
 
     lists: ClassVar[Mapping[str, str]] = {
         "rules": "rules, as in [{metric: auc, scope: overall, floor: 0.8}]",
@@ -98,24 +54,47 @@ class Policy(Settings):
     }
 
     version: Literal[1]
+    """Version of the policy language."""
     name: Name
+    """Name in verdicts."""
     description: str = ""
+    """Purpose of the policy."""
     allow_first: bool = False
+    """Whether a candidate may become champion if there is none yet."""
     promote: Promote = "newer"
+    """Which passing version replaces the champion: a later one whose objective is not shown to be
+    lower; one whose objective is shown to be higher; none."""
     objective: Metric = "final_score"
+    """The metric that ranks several passing versions: `final_score`, `auc`, or the power mean of
+    `subgroup_auc`, `bpsn_auc` or `bnsp_auc`."""
     report_only: bool = False
+    """Whether verdicts are written but neither move `champion` nor fail a command."""
     confidence: Confidence = 0.95
+    """One-sided confidence of rules without their own."""
     correction: Literal["none", "bonferroni", "online"] = "none"
+    """Which decisions share the rate of false passes: none; the candidates of one evaluation; all
+    decisions of a year, which the model's ledger counts."""
     online: OnlineSettings | None = None
+    """What `correction: online` bounds. Default: the chance that any promotion is wrong."""
     roll_up: (
         Literal["civil_comments"] | dict[Name, Annotated[list[Text], Field(min_length=1)]] | None
     ) = None
+    """Categories in which identities are judged that have too few rows for a rule: those of Borkan
+    et al. (2019), or your own. Default: such identities are insufficient."""
     max_missing: MissingSettings | None = None
+    """How many comments may have no score. Default: none may."""
     shown_harm: HarmSettings | None = None
+    """That no identity may be shown to be worse than with the champion or the reference. Default:
+    losses that are shown are told, and do not block."""
     blind: BlindSettings | None = None
+    """Which loss may stay open of an identity that is too small for a rule. Needs `roll_up`.
+    Default: any, if its category passes."""
     not_measured: Annotated[list[NotMeasuredSettings], Field(default_factory=list)]
+    """Identities that the sets cannot measure. A pass is then for the others, and says so."""
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
+    """At least one of them blocking."""
     waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
+    """Missing evidence that does not block."""
 
     @model_validator(mode="after")
     def _can_block(self) -> Self:

@@ -19,18 +19,7 @@ _SOON = timedelta(days=30)
 
 
 def explain_policy(policy: Policy) -> list[str]:
-    """Return the policy in sentences, one line per rule.
-
-    Parameters
-    ----------
-    policy : Policy
-        A checked policy.
-
-    Returns
-    -------
-    list of str
-        Purpose, rules, insufficient evidence, waivers, consequences.
-    """
+    """Return the policy in sentences, one line per rule."""
     lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
     lines += [*_rules_in_words(policy), "", *_unscored(policy), *_consequences(policy)]
     for waiver in policy.waivers:
@@ -47,8 +36,6 @@ def bounds_in_words(policy: Policy, path: Path | None = None) -> str:
 
     Parameters
     ----------
-    policy : Policy
-        Its confidence counts.
     path : Path, optional
         The folder of an evaluation, which says how many identities and thresholds there are.
     """
@@ -126,13 +113,6 @@ def _unscored(policy: Policy) -> list[str]:
 
 def warn_of_policy(policy: Policy, today: date) -> list[str]:
     """Return warnings about settings that are allowed, but probably not intended.
-
-    Parameters
-    ----------
-    policy : Policy
-        A checked policy.
-    today : date
-        To check when waivers expire.
 
     Returns
     -------

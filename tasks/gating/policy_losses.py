@@ -36,18 +36,12 @@ _WORDS: dict[Class, str] = {"positive": "toxic", "negative": "harmless"}
 
 @dataclass(frozen=True)
 class Asked:
-    """How a metric of an identity is compared with the champion's.
-
-    Attributes
-    ----------
-    confidence : float
-        One-sided.
-    margin : float or None
-        None if no rule compares it.
-    """
+    """How a metric of an identity is compared with the champion's."""
 
     confidence: float
+    """One-sided."""
     margin: float | None
+    """None if no rule compares it."""
 
 
 Asking = Callable[[str, str], Asked]
@@ -55,29 +49,20 @@ Asking = Callable[[str, str], Asked]
 
 @dataclass(frozen=True)
 class IdentityLoss:
-    """What a pass leaves open about one metric of one identity.
-
-    Attributes
-    ----------
-    identity : str
-        Its name.
-    toxic, harmless : int
-        Its comments of each class.
-    auc : float or None
-        The AUC that is assumed; None where one is measured.
-    correlation : float or None
-        The assumed correlation of the two models' estimates; None where their difference is
-        measured.
-    loss : OpenLoss
-        The numbers.
-    """
+    """What a pass leaves open about one metric of one identity."""
 
     identity: str
+    """Its name."""
     toxic: int
     harmless: int
+    """Its comments of each class."""
     auc: float | None
+    """The AUC that is assumed; None where one is measured."""
     correlation: float | None
+    """The assumed correlation of the two models' estimates; None where their difference is
+    measured."""
     loss: OpenLoss
+    """The numbers."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, the classes by the words for comments."""
@@ -125,11 +110,6 @@ def losses_of_evidence(
     correlation : float, default=0.8
         Of the two models' estimates, where no champion was measured, or where it ranks the
         comments as the candidate does: an equal model differs somewhere.
-
-    Returns
-    -------
-    list of IdentityLoss
-        By identity and metric.
 
     Raises
     ------

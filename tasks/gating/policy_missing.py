@@ -13,27 +13,18 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class MissingSettings(Settings):
-    """How many comments may have no score; a number is the limit `overall` and of `each`.
-
-    Attributes
-    ----------
-    overall : float, optional
-        Largest share of all comments.
-    each : float, optional
-        Largest share of the comments of each identity.
-    gap : float, optional
-        By how much the share of an identity may exceed that of other comments.
-    mode : {"proven", "estimate"}
-        `proven` compares the upper bound with a limit, `estimate` the share itself.
-    action : {"block", "warn"}
-        Whether the results affect the verdict.
-    """
+    """How many comments may have no score; a number is the limit `overall` and of `each`."""
 
     overall: Share | None = None
+    """Largest share of all comments."""
     each: Share | None = None
+    """Largest share of the comments of each identity."""
     gap: Share | None = None
+    """By how much the share of an identity may exceed that of other comments."""
     mode: Mode = "proven"
+    """`proven` compares the upper bound with a limit, `estimate` the share itself."""
     action: Action = "block"
+    """Whether the results affect the verdict."""
 
     @model_validator(mode="before")
     @classmethod

@@ -16,19 +16,13 @@ LEAST_LEVEL = 1e-12
 
 
 class OnlineSettings(Settings):
-    """What `correction: online` bounds over the decisions of a calendar year (UTC).
-
-    Attributes
-    ----------
-    bounds : {"any_wrong", "share_wrong"}
-        `any_wrong`: the chance that any promotion of the year is wrong (alpha-spending).
-        `share_wrong`: the share of wrong ones among the promotions of the year (LORD++).
-    decisions : int
-        For `any_wrong`: about how many decisions a year has. More are possible, at lower levels.
-    """
+    """What `correction: online` bounds over the decisions of a calendar year (UTC)."""
 
     bounds: Bounds = "any_wrong"
+    """`any_wrong`: the chance that any promotion of the year is wrong (alpha-spending).
+    `share_wrong`: the share of wrong ones among the promotions of the year (LORD++)."""
     decisions: Annotated[int, Field(ge=1, le=1_000_000)] = 365
+    """For `any_wrong`: about how many decisions a year has. More are possible, at lower levels."""
 
     def share(self, shares: Sequence[float], promotions: Sequence[int]) -> float:
         """Return the share of alpha of the next decision.
@@ -37,8 +31,6 @@ class OnlineSettings(Settings):
 
         Parameters
         ----------
-        shares : sequence of float
-            Those of the year's decisions so far.
         promotions : sequence of int
             For each promotion of the year, how many decisions had been made by then.
         """

@@ -34,8 +34,6 @@ def plan_policy(
 
     Parameters
     ----------
-    policy : Policy
-        The policy.
     comments : Comments
         What is known or assumed of the comments.
     power : float, default=0.8

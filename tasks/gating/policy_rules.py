@@ -23,49 +23,34 @@ ThresholdName = Literal["given", "equal_errors"]
 
 
 class RuleSettings(Settings):
-    """One rule of a policy: a limit, a margin, or both.
-
-    Attributes
-    ----------
-    metric : str
-        The number to judge.
-    scope : str or list of str
-        `overall`, `each`, `worst`, `aggregate`, or names of subgroups.
-    floor, ceiling : float, optional
-        The limit: a floor for AUCs, a ceiling on the size of AEGs.
-    margin, reference_margin : float, optional
-        By how much the number may be worse than the champion's, or the reference's.
-    threshold : {"given", "equal_errors"}, optional
-        For `fpr_gap` and `fnr_gap`: the threshold, each model's own, at which errors are counted.
-    slice : str, optional
-        A slice of the evaluation set. Default: all rows.
-    mode : {"proven", "estimate"}
-        `proven` compares a confidence bound with the limit, `estimate` the value itself.
-    confidence : float, optional
-        One-sided confidence of the bound. Default: the policy's.
-    min_positives, min_negatives, min_clusters : int
-        Fewest rows of each compared class, and fewest clusters, for a result.
-    action : {"block", "warn"}
-        Whether the rule affects the verdict.
-    id : str, optional
-        Name in verdicts and waivers. Default: `metric/scope`, with `/threshold` and `/slice`.
-    """
+    """One rule of a policy: a limit, a margin, or both."""
 
     metric: str
+    """The number to judge."""
     scope: str | list[str]
+    """`overall`, `each`, `worst`, `aggregate`, or names of subgroups."""
     floor: Limit | None = None
     ceiling: Limit | None = None
+    """The limit: a floor for AUCs, a ceiling on the size of AEGs."""
     margin: Limit | None = None
     reference_margin: Limit | None = None
+    """By how much the number may be worse than the champion's, or the reference's."""
     threshold: ThresholdName | None = None
+    """For `fpr_gap` and `fnr_gap`: the threshold, each model's own, at which errors are counted."""
     slice: Name | None = None
+    """A slice of the evaluation set. Default: all rows."""
     mode: Mode = "proven"
+    """`proven` compares a confidence bound with the limit, `estimate` the value itself."""
     confidence: Confidence | None = None
+    """One-sided confidence of the bound. Default: the policy's."""
     min_positives: Support = 2
     min_negatives: Support = 2
     min_clusters: Support = MIN_CLUSTERS
+    """Fewest rows of each compared class, and fewest clusters, for a result."""
     action: Action = "block"
+    """Whether the rule affects the verdict."""
     id: Name | None = None
+    """Name in verdicts and waivers. Default: `metric/scope`, with `/threshold` and `/slice`."""
 
     @field_validator("scope")
     @classmethod
@@ -88,18 +73,12 @@ class RuleSettings(Settings):
 
 
 class HarmSettings(Settings):
-    """The rule that no identity may be shown to be worse than with the champion or reference.
-
-    Attributes
-    ----------
-    tolerance : float
-        The largest shown loss that passes; of the size of a gap, twice as much.
-    action : {"block", "warn"}
-        Whether the results affect the verdict.
-    """
+    """The rule that no identity may be shown to be worse than with the champion or reference."""
 
     tolerance: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
+    """The largest shown loss that passes; of the size of a gap, twice as much."""
     action: Action = "block"
+    """Whether the results affect the verdict."""
 
     def limit(self, confidence: float) -> HarmLimit:
         """Return the limit in the gate's form."""
@@ -107,18 +86,12 @@ class HarmSettings(Settings):
 
 
 class BlindSettings(Settings):
-    """Which loss may stay open of an identity with too few rows for a rule.
-
-    Attributes
-    ----------
-    margin : float
-        The largest loss in an AUC against a rival that its own bound may leave open.
-    gap_margin : float, optional
-        The same in the size of a gap. Default: twice `margin`.
-    """
+    """Which loss may stay open of an identity with too few rows for a rule."""
 
     margin: Annotated[float, Field(gt=0, lt=0.5, allow_inf_nan=False)]
+    """The largest loss in an AUC against a rival that its own bound may leave open."""
     gap_margin: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    """The same in the size of a gap. Default: twice `margin`."""
 
     @property
     def margins(self) -> tuple[float, float]:
@@ -127,43 +100,28 @@ class BlindSettings(Settings):
 
 
 class NotMeasuredSettings(Settings):
-    """An identity that the evaluation sets are known not to measure, until a date.
-
-    Attributes
-    ----------
-    identity : str
-        The identity.
-    reason : str
-        Why, as in "no toxic comments yet"; it is written into every verdict.
-    expires : date
-        The last day, as in 2026-12-31.
-    """
+    """An identity that the evaluation sets are known not to measure, until a date."""
 
     identity: Text
+    """The identity."""
     reason: Text
+    """Why, as in "no toxic comments yet"; it is written into every verdict."""
     expires: date
+    """The last day, as in 2026-12-31."""
 
 
 class WaiverSettings(Settings):
-    """A decision that missing evidence does not block, until a date.
-
-    Attributes
-    ----------
-    rule : str
-        The rule's `id`, or `metric/scope`.
-    group : str, optional
-        The subgroup; not given for `overall`, `aggregate` and `worst`.
-    reason, decided_by : str
-        Why, and who decided; both are written into every verdict.
-    expires : date
-        The last day of the waiver, as in 2026-12-31.
-    """
+    """A decision that missing evidence does not block, until a date."""
 
     rule: Text
+    """The rule's `id`, or `metric/scope`."""
     group: Text | None = None
+    """The subgroup; not given for `overall`, `aggregate` and `worst`."""
     reason: Text
     decided_by: Text
+    """Why, and who decided; both are written into every verdict."""
     expires: date
+    """The last day of the waiver, as in 2026-12-31."""
 
     def waiver(self) -> Waiver:
         """Return the waiver in the gate's form."""

@@ -32,28 +32,19 @@ _SUPPORT = 25
 
 @dataclass(frozen=True)
 class Advice:
-    """What a set can prove about a model.
-
-    Attributes
-    ----------
-    limits : dict of str to float
-        By metric: the floor, or ceiling, that an equal model meets with `CHANCE` per group.
-    power : dict of float to (float, float)
-        By margin: the chance that an equal model passes the hardest rule, and the chance that
-        it passes all rules.
-    weak : list of str
-        Groups with too few rows to judge.
-    n_rules : int
-        Relative rules behind `power`: groups x metrics.
-    losses : list of IdentityLoss
-        What a pass leaves open, with the suggested margin of AUCs.
-    """
+    """What a set can prove about a model."""
 
     limits: dict[str, float]
+    """By metric: the floor, or ceiling, that an equal model meets with `CHANCE` per group."""
     power: dict[float, tuple[float, float]]
+    """By margin: the chance that an equal model passes the hardest rule, and the chance that it
+    passes all rules."""
     weak: list[str]
+    """Groups with too few rows to judge."""
     n_rules: int
+    """Relative rules behind `power`: groups x metrics."""
     losses: list[IdentityLoss]
+    """What a pass leaves open, with the suggested margin of AUCs."""
 
     @property
     def margin(self) -> float | None:

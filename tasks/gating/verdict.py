@@ -71,18 +71,10 @@ def build_verdict(
 
     Parameters
     ----------
-    report : Report
-        The candidate's report.
-    policy : Policy
-        The rules.
-    evidence : EvidenceFile
-        The rows and scores.
     rivals : mapping of str to Compared
         `champion` and `reference`, if there are any.
     n_candidates : int
         Candidates that are evaluated together on the set.
-    today : date
-        The day of the decision, to check when waivers expire.
     required : bool, default=True
         Whether a pass on this set is needed for promotion.
     context : Context, optional

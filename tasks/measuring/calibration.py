@@ -18,11 +18,6 @@ MOST = 64
 def calibrate(evidence: EvidenceFile) -> Calibration:
     """Measure the calibration of a candidate on a set.
 
-    Parameters
-    ----------
-    evidence : EvidenceFile
-        The measured rows.
-
     Returns
     -------
     dict

@@ -32,14 +32,6 @@ def cautions(
 
     Parameters
     ----------
-    bias : BiasReport
-        The numbers.
-    choices : mapping
-        The measuring choices and row counts of the set.
-    candidate : CandidateSettings
-        The candidate.
-    unmatched_terms : mapping of str to list of str
-        By identity, the terms that no text of the source contains.
     missing : mapping, optional
         The comments without a score, if there are any.
 

@@ -52,10 +52,6 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
 
     Parameters
     ----------
-    evidence : EvidenceFile
-        The measured rows.
-    bias : BiasReport
-        The numbers measured on them.
     threshold : float, optional
         The threshold that the candidate is used with; measured beside that of equal errors.
 

@@ -11,25 +11,16 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 
 @dataclass(frozen=True)
 class Measured:
-    """One candidate on one set: its report and its files.
-
-    Attributes
-    ----------
-    source : SourceSettings
-        The set, as in the evaluation file.
-    candidate : CandidateSettings
-        The candidate, pinned to its version.
-    rows, scores : str
-        Folders of the frozen rows and the scores.
-    folder : str
-        Folder for the results, with the evidence.
-    report : Report
-        As in `report.json`.
-    """
+    """One candidate on one set: its report and its files."""
 
     source: SourceSettings
+    """The set, as in the evaluation file."""
     candidate: CandidateSettings
+    """The candidate, pinned to its version."""
     rows: str
     scores: str
+    """Folders of the frozen rows and the scores."""
     folder: str
+    """Folder for the results, with the evidence."""
     report: Report
+    """As in `report.json`."""

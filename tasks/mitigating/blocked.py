@@ -16,22 +16,15 @@ from biasgate.tasks.reporting.results import SUMMARY
 
 @dataclass(frozen=True)
 class Blocked:
-    """A candidate that an earlier evaluation did not let pass.
-
-    Attributes
-    ----------
-    folder : Path
-        Of its results on one set.
-    candidate, evaluation_set : str
-        Names.
-    failed : tuple of str
-        The identities for which a check failed; empty if only overall numbers did.
-    """
+    """A candidate that an earlier evaluation did not let pass."""
 
     folder: Path
+    """Of its results on one set."""
     candidate: str
     evaluation_set: str
+    """Names."""
     failed: tuple[str, ...]
+    """The identities for which a check failed; empty if only overall numbers did."""
 
     @classmethod
     def read(cls, folder: Path) -> Blocked:
@@ -65,11 +58,6 @@ class Blocked:
 
 def file_of(folder: Path | None) -> Path:
     """Return the evaluation file that results of a candidate were made with.
-
-    Parameters
-    ----------
-    folder : Path or None
-        OUTPUT/SET/CANDIDATE.
 
     Raises
     ------

@@ -28,13 +28,6 @@ def costs_of(before: Path, after: Path, method: str) -> list[Row]:
     The overall AUC, five metrics of each identity, and the error rates of all rows and of each
     identity, each candidate at its own threshold of equal errors. Intervals are paired, row by
     row, and allow for clusters.
-
-    Parameters
-    ----------
-    before, after : Path
-        Folders of results on the same set.
-    method : str
-        Name of the method.
     """
     [first], [second] = read_results(before).each, read_results(after).each
     found = [_cost(method, *cell) for cell in _numbers(first, second).items()]

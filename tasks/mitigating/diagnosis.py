@@ -29,11 +29,6 @@ _TOLD, _NEARLY_ALL = 5, 0.95
 def diagnose(rows: TrainingRows) -> dict[str, Any]:
     """Return what a model could learn about identities from a training set.
 
-    Parameters
-    ----------
-    rows : TrainingRows
-        Labelled comments with both classes.
-
     Returns
     -------
     dict

@@ -34,18 +34,12 @@ def report_mitigation(
 
     Parameters
     ----------
-    candidate : str
-        Name of the candidate that was mitigated.
     proposals : sequence of Proposal
         What each method proposed.
     training_sets : dict of str to str
         Folder of the frozen training set, by the name of the mitigated candidate.
-    blocked : Blocked, optional
-        Results of the candidate before.
     summary : Summary, optional
         How the evaluation of the mitigated candidates ended; None if there was none.
-    output : str
-        Folder of the results.
     """
     decisions = {} if summary is None else {one.candidate: one for one in summary.decisions}
     methods = [_method(one, training_sets, decisions) for one in proposals]

@@ -27,24 +27,16 @@ img { max-width: 100%; }
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page.
-
-    Attributes
-    ----------
-    title : str
-        Its heading.
-    about : str
-        What it shows, in words.
-    rows : sequence of dict
-        A table; the keys of the first row are its columns.
-    pictures : sequence of (str, figure)
-        Descriptions and matplotlib figures.
-    """
+    """A part of a page."""
 
     title: str
+    """Its heading."""
     about: str = ""
+    """What it shows, in words."""
     rows: Sequence[Row] = ()
+    """A table; the keys of the first row are its columns."""
     pictures: Sequence[tuple[str, Any]] = field(default_factory=tuple)
+    """Descriptions and matplotlib figures."""
 
 
 def write_page(

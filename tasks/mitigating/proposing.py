@@ -34,21 +34,14 @@ _ROWS_A_STEP = 5_000
 
 @dataclass(frozen=True)
 class Proposal:
-    """A mitigated candidate.
-
-    Attributes
-    ----------
-    method : str
-        Name of the method.
-    candidate : CandidateSettings or None
-        None if the method could do nothing.
-    sentences : tuple of str
-        What the method does, or why it does nothing.
-    """
+    """A mitigated candidate."""
 
     method: str
+    """Name of the method."""
     candidate: CandidateSettings | None
+    """None if the method could do nothing."""
     sentences: tuple[str, ...] = ()
+    """What the method does, or why it does nothing."""
 
 
 def chosen_candidate(
@@ -112,16 +105,6 @@ def propose_candidates(
 
     Parameters
     ----------
-    candidate : CandidateSettings
-        The candidate to mitigate, with its training set.
-    trained : CandidateSettings, optional
-        Its trained version, for methods that adjust its scores.
-    mitigation : Mitigation
-        The methods.
-    training_rows : str
-        Folder of its frozen training set.
-    tune_on : SetFolder, optional
-        Rows for methods that adjust scores.
     workplace : Workplace
         Where the version is.
     """

@@ -22,31 +22,21 @@ Masks = dict[str, npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Labelled comments.
-
-    Attributes
-    ----------
-    name : str
-        Name of the set, for messages.
-    table : pyarrow.Table
-        The rows, in the columns of frozen sets.
-    label_threshold, identity_threshold : float
-        A row is toxic, or mentions an identity, if its fraction is at least this.
-    identities : tuple of str
-        The identities to look at.
-    edges : tuple of int
-        Where buckets of length begin.
-    matcher : TermMatcher, optional
-        Finds the identities in texts; None if people labelled them.
-    """
+    """Labelled comments."""
 
     name: str
+    """Name of the set, for messages."""
     table: pa.Table
+    """The rows, in the columns of frozen sets."""
     label_threshold: float
     identity_threshold: float
+    """A row is toxic, or mentions an identity, if its fraction is at least this."""
     identities: tuple[str, ...]
+    """The identities to look at."""
     edges: tuple[int, ...]
+    """Where buckets of length begin."""
     matcher: TermMatcher | None = None
+    """Finds the identities in texts; None if people labelled them."""
 
     @classmethod
     def of(

@@ -32,22 +32,15 @@ class SetFolder:
 
 @dataclass(frozen=True)
 class Sets:
-    """The frozen sets of a mitigation.
-
-    Attributes
-    ----------
-    training : SetFolder
-        To train on.
-    evaluated : tuple of SetFolder
-        Sets with identities.
-    pool, tune_on : SetFolder or None
-        As in `Mitigation`.
-    """
+    """The frozen sets of a mitigation."""
 
     training: SetFolder
+    """To train on."""
     evaluated: tuple[SetFolder, ...]
+    """Sets with identities."""
     pool: SetFolder | None = None
     tune_on: SetFolder | None = None
+    """As in `Mitigation`."""
 
 
 def sets_of(
@@ -56,19 +49,7 @@ def sets_of(
     mitigation: Mitigation,
     freeze: Callable[[SourceSettings], str],
 ) -> Sets:
-    """Freeze all sets, so that a wrong one is refused before any training.
-
-    Parameters
-    ----------
-    training : SourceSettings
-        The training set.
-    evaluated : sequence of SourceSettings
-        The sets to measure on.
-    mitigation : Mitigation
-        Names the others.
-    freeze : callable
-        Freezes one and returns its folder.
-    """
+    """Freeze all sets, so that a wrong one is refused before any training."""
 
     def frozen(source: SourceSettings) -> SetFolder:
         return SetFolder(source, freeze(source))

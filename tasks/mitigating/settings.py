@@ -18,31 +18,21 @@ _WITH_POOL = ("pool", "random")
 
 
 class Mitigation(Settings):
-    """How bias is mitigated; `biasgate mitigate` reads it.
-
-    Attributes
-    ----------
-    methods : list of Method, optional
-        Default: `reweight`, `relabel`, `swap`, `threshold` and `calibrate`; with a `pool` also
-        `pool` and `random`.
-    pool : SourceSettings, optional
-        Comments that are assumed to be non-toxic, for the methods `pool` and `random`.
-    tune_on : SourceSettings, optional
-        Rows on which thresholds and calibrations are chosen. None of them may be evaluated.
-    only : list of str, optional
-        The identities to balance. Default: all of the training set.
-    edges : list of int
-        Where buckets of length begin.
-    seed : int
-        Which rows are added.
-    """
+    """How bias is mitigated; `biasgate mitigate` reads it."""
 
     methods: Annotated[tuple[AnyMethod, ...], Field(min_length=1)] | None = None
+    """Default: `reweight`, `relabel`, `swap`, `threshold` and `calibrate`; with a `pool` also
+    `pool` and `random`."""
     pool: Source | None = None
+    """Comments that are assumed to be non-toxic, for the methods `pool` and `random`."""
     tune_on: Source | None = None
+    """Rows on which thresholds and calibrations are chosen. None of them may be evaluated."""
     only: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The identities to balance. Default: all of the training set."""
     edges: Edges = EDGES
+    """Where buckets of length begin."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Which rows are added."""
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:

@@ -25,33 +25,23 @@ Edges = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
 
 
 class MitigatedSource(SourceSettings):
-    """The rows of another source, with rows or weights that a method adds.
-
-    Attributes
-    ----------
-    base : SourceSettings
-        The training set.
-    method : Method
-        One that changes the training set, such as `reweight`.
-    pool : SourceSettings, optional
-        Comments that are assumed to be non-toxic.
-    only : list of str, optional
-        The identities to balance. Default: all of the training set.
-    edges : list of int
-        Where buckets of length begin.
-    seed : int
-        The same seed gives the same rows.
-    """
+    """The rows of another source, with rows or weights that a method adds."""
 
     not_frozen: ClassVar[frozenset[str]] = SourceSettings.not_frozen | {"base", "pool"}
 
     source: Literal["mitigated"]
     base: Source
+    """The training set."""
     method: AnyMethod
+    """One that changes the training set, such as `reweight`."""
     pool: Source | None = None
+    """Comments that are assumed to be non-toxic."""
     only: tuple[str, ...] | None = None
+    """The identities to balance. Default: all of the training set."""
     edges: Edges = EDGES
+    """Where buckets of length begin."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """The same seed gives the same rows."""
     _change: Change | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")

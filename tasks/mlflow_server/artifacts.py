@@ -59,10 +59,6 @@ def files_at(
     ----------
     uri : str
         Where they are.
-    tracking_uri : str
-        MLflow's server, which may pass them on.
-    work : Path or None
-        Folder for downloads.
     names : sequence of str, optional
         The only files that are needed. Default: all.
 

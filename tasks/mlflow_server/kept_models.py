@@ -32,14 +32,8 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
 
     Parameters
     ----------
-    place : str
-        URI of the files, on another machine.
-    tracking_uri : str
-        MLflow's server, which may pass them on.
     version : str
         What the version is called, and when the registry created it.
-    store : Path
-        The store.
 
     Raises
     ------

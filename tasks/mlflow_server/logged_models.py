@@ -23,19 +23,13 @@ _REFUSED = str.maketrans(dict.fromkeys("/:.%\"'", "_"))
 
 @dataclass(frozen=True)
 class Judged:
-    """A model and the set that its metrics are about.
-
-    Attributes
-    ----------
-    model_id : str
-        Of the logged model.
-    dataset_name, dataset_digest : str
-        Of the evaluation set, as in the run's inputs; the digest is shortened.
-    """
+    """A model and the set that its metrics are about."""
 
     model_id: str
+    """Of the logged model."""
     dataset_name: str
     dataset_digest: str
+    """Of the evaluation set, as in the run's inputs; the digest is shortened."""
 
     @classmethod
     def on(cls, model_id: str, name: str, digest: str) -> Judged:
@@ -61,16 +55,11 @@ class LoggedModels(RunFiles):
 
         Parameters
         ----------
-        experiment_id : str
-            The experiment.
         key : str
             What makes it this model and no other, in hexadecimal digits.
-        name, kind : str
-            Shown in the list of models.
-        tags : mapping
-            Further tags.
         version : ModelVersion, optional
-            The registered version that it is, which its page then links, with the run that made it.
+            The registered version that it is, which its page then links, with the run that made
+            it.
         """
         found = self.client.search_logged_models(
             [experiment_id], filter_string=f"tags.`{_KEY}` = '{key}'", max_results=1

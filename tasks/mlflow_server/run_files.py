@@ -18,15 +18,10 @@ from biasgate.tasks.mlflow_server.versions import Registry
 
 @dataclass(frozen=True)
 class RunFiles(Registry):
-    """A registry, and the files of its runs.
-
-    Attributes
-    ----------
-    artifacts : str or None
-        Where a local store keeps artifacts; None if the server decides.
-    """
+    """A registry, and the files of its runs."""
 
     artifacts: str | None = None
+    """Where a local store keeps artifacts; None if the server decides."""
 
     def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
         """Upload a folder's files; in a local store they survive a power cut."""

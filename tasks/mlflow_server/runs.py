@@ -52,21 +52,14 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Running:
-    """A run that has not ended.
-
-    Attributes
-    ----------
-    run_id : str
-        Its id.
-    started : float
-        When it was created, in seconds since 1970.
-    tags : dict
-        Its tags.
-    """
+    """A run that has not ended."""
 
     run_id: str
+    """Its id."""
     started: float
+    """When it was created, in seconds since 1970."""
     tags: Mapping[str, str]
+    """Its tags."""
 
 
 @dataclass(frozen=True)

@@ -36,25 +36,17 @@ _OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """A version in the registry.
-
-    Attributes
-    ----------
-    name, version : str
-        Name and number in MLflow.
-    run_id : str or None
-        The run that created it.
-    tags : dict
-        Its tags.
-    created : int
-        When the registry created it, in milliseconds since 1970; 0 if unknown.
-    """
+    """A version in the registry."""
 
     name: str
     version: str
+    """Name and number in MLflow."""
     run_id: str | None
+    """The run that created it."""
     tags: Mapping[str, str]
+    """Its tags."""
     created: int = 0
+    """When the registry created it, in milliseconds since 1970; 0 if unknown."""
 
     @property
     def uri(self) -> str:
@@ -64,21 +56,14 @@ class ModelVersion:
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry of models.
-
-    Attributes
-    ----------
-    uri : str
-        Tracking URI; `sqlite:///...` for a local store.
-    work : Path or None
-        The folder of a store for downloads. Default: the system's folder for temporary files.
-    registry : str or None
-        Address of the registry, if it is not the tracking URI.
-    """
+    """A registry of models."""
 
     uri: str
+    """Tracking URI; `sqlite:///...` for a local store."""
     work: Path | None = field(default=None, kw_only=True)
+    """The folder of a store for downloads. Default: the system's folder for temporary files."""
     registry: str | None = field(default=None, kw_only=True)
+    """Address of the registry, if it is not the tracking URI."""
 
     @property
     def registry_uri(self) -> str:

@@ -39,11 +39,6 @@ def write_attestation(
 
     Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
 
-    Returns
-    -------
-    tuple
-        The version, and how many lines were written.
-
     Raises
     ------
     InputError

@@ -55,17 +55,8 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
 
     Parameters
     ----------
-    model : str
-        The registered model.
-    gateway : Gateway
-        Registry.
     store : Path, optional
         A store whose frozen sets are verified too.
-
-    Returns
-    -------
-    ModelVersion
-        The version to deploy.
 
     Raises
     ------

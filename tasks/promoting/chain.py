@@ -22,31 +22,21 @@ AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
 
 
 class VouchedVerdicts(NamedTuple):
-    """Digests of verdicts that the ledger vouches for.
-
-    Attributes
-    ----------
-    by_entry : frozenset of str
-        Those that any accepted entry rests on: they count even if their own key was revoked later.
-    by_reset : frozenset of str
-        Those that a person accepted: they count even if they are not signed.
-    """
+    """Digests of verdicts that the ledger vouches for."""
 
     by_entry: frozenset[str] = frozenset()
+    """Those that any accepted entry rests on: they count even if their own key was revoked later.
+    """
     by_reset: frozenset[str] = frozenset()
+    """Those that a person accepted: they count even if they are not signed."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The entries that are done, oldest first.
-
-    Attributes
-    ----------
-    links : sequence of Entry
-        The entries.
-    """
+    """The entries that are done, oldest first."""
 
     links: Sequence[Entry]
+    """The entries."""
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Chain:

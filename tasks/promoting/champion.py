@@ -23,33 +23,22 @@ from biasgate.tasks.signing.trusted import TrustedKeys
 
 @dataclass(frozen=True)
 class Transition:
-    """A requested move of the alias.
-
-    Attributes
-    ----------
-    action : {"promotion", "rollback"}
-        Type of the move.
-    version : ModelVersion
-        The version to make champion.
-    replaces : str or None
-        The version that must be champion now; None if there must be none.
-    verdicts : sequence of RestsOn
-        The verdicts that it is based on.
-    reason : str
-        Why.
-    rule : str
-        The rule that decided: `newer`, `better`, `first`, or `by hand`.
-    passed_over : sequence of str
-        Versions that also passed, and are not promoted automatically from now on.
-    """
+    """A requested move of the alias."""
 
     action: Literal["promotion", "rollback"]
+    """Type of the move."""
     version: ModelVersion
+    """The version to make champion."""
     replaces: str | None
+    """The version that must be champion now; None if there must be none."""
     verdicts: Sequence[RestsOn]
+    """The verdicts that it is based on."""
     reason: str
+    """Why."""
     rule: str = "by hand"
+    """The rule that decided: `newer`, `better`, `first`, or `by hand`."""
     passed_over: Sequence[str] = ()
+    """Versions that also passed, and are not promoted automatically from now on."""
 
     def content(self) -> Move:
         """Return the move as the ledger stores it."""

@@ -30,17 +30,6 @@ def champion_files(
 
     Its own verdicts are those that the ledger names for its promotion. Nothing is yielded if there
     was no champion of this ledger.
-
-    Parameters
-    ----------
-    verdict : Verdict
-        The verdict on the candidate.
-    name : str
-        Its set.
-    chain : Chain
-        The ledger.
-    gateway : Gateway
-        Tracking server.
     """
     champion, uri = verdict.champion, champion_of(verdict)
     if champion is None or uri is None:

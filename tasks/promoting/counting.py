@@ -27,19 +27,7 @@ Shares = dict[str, AlphaShare]
 def asked_of(
     measured: list[Measured], rivals: Rivals, against: list[RivalScores], policy: Policy
 ) -> Asked | None:
-    """Return the decision on a candidate; None if it is the champion, which cannot be promoted.
-
-    Parameters
-    ----------
-    measured : list of Measured
-        The candidate on every set.
-    rivals : dict of str to CandidateSettings
-        Champion and reference, pinned.
-    against : list of dict of str to str
-        Their kept scores on every set.
-    policy : Policy
-        The policy.
-    """
+    """Return the decision on a candidate; None if it is the champion, which cannot be promoted."""
     uri = measured[0].candidate.uri
     assert uri is not None  # noqa: S101 - others are refused when the evaluation file is read
     champion = rivals.get(CHAMPION)

@@ -14,22 +14,15 @@ from biasgate.tasks.records import AlphaShare, OnlineRecord, Verdict
 
 @dataclass(frozen=True)
 class Asked:
-    """A decision that is about to be made.
-
-    Attributes
-    ----------
-    version : str
-        Number of the version.
-    policy : str
-        Digest of the policy.
-    compared : mapping of str to list
-        For each required set a digest of its rows, and those of the scores of candidate, champion
-        and reference; None where there is none.
-    """
+    """A decision that is about to be made."""
 
     version: str
+    """Number of the version."""
     policy: str
+    """Digest of the policy."""
     compared: Mapping[str, list[str | None]]
+    """For each required set a digest of its rows, and those of the scores of candidate, champion
+    and reference; None where there is none."""
 
     @property
     def subject(self) -> str:
@@ -39,22 +32,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Year:
-    """The decisions of a calendar year so far.
-
-    Attributes
-    ----------
-    year : int
-        The year, UTC.
-    shares : sequence of float
-        Share of alpha of each decision, in their order.
-    promotions : sequence of int
-        For each promotion of a version that a decision of the year was about, how many decisions
-        had been made by then.
-    """
+    """The decisions of a calendar year so far."""
 
     year: int
+    """The year, UTC."""
     shares: Sequence[float] = ()
+    """Share of alpha of each decision, in their order."""
     promotions: Sequence[int] = ()
+    """For each promotion of a version that a decision of the year was about, how many decisions had
+    been made by then."""
 
     @classmethod
     def of(cls, chain: Chain, year: int) -> Year:

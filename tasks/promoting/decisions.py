@@ -43,17 +43,6 @@ def promote(
 ) -> list[CandidateDecision]:
     """Move `champion` to the best version that may replace it; return all decisions.
 
-    Parameters
-    ----------
-    judged : sequence of Judged
-        The candidates of one evaluation.
-    registered_model : str or None
-        The model whose alias may move.
-    gateway : Gateway
-        Registry.
-    succession : Succession
-        The policy's rule for replacing the champion.
-
     Returns
     -------
     list of dict
@@ -113,21 +102,7 @@ def tell(
     entries: Sequence[Entry],
     succession: Succession,
 ) -> list[CandidateDecision]:
-    """Return the decisions of `promote`, after the alias has moved if it may.
-
-    Parameters
-    ----------
-    judged : sequence of Judged
-        The candidates.
-    model : str or None
-        The registered model.
-    champion : str or None
-        The version that was champion at the time of the comparison.
-    entries : sequence of Entry
-        The ledger at that time.
-    succession : Succession
-        The policy's rule for replacing the champion.
-    """
+    """Return the decisions of `promote`, after the alias has moved if it may."""
     passed = [one for one in judged if _without_pass(one, model, champion) is None]
     past = Past.of(entries, champion)
     chosen = succession.choose(passed, champion, past)

@@ -26,24 +26,16 @@ _VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(Report)
 
 @dataclass(frozen=True)
 class Documents:
-    """The files that a verdict rests on, read once.
-
-    Attributes
-    ----------
-    verdict : Verdict
-        `verdict.json`.
-    report : Report
-        `report.json`.
-    policy : Policy
-        `policy.json`.
-    digests : mapping of str to str
-        SHA-256 of the bytes that were read, by the file's name.
-    """
+    """The files that a verdict rests on, read once."""
 
     verdict: Verdict
+    """`verdict.json`."""
     report: Report
+    """`report.json`."""
     policy: Policy
+    """`policy.json`."""
     digests: Mapping[str, str]
+    """SHA-256 of the bytes that were read, by the file's name."""
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Documents:

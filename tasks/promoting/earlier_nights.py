@@ -62,18 +62,10 @@ def pool_earlier_nights(
 
     Parameters
     ----------
-    version : ModelVersion
-        The candidate.
-    name : str
-        The set.
     tonight : EvidenceFile
         Tonight's rows; the file is replaced.
-    policy : Policy
-        Tonight's policy.
     n_candidates : int
         How many candidates are judged tonight.
-    gateway : Gateway
-        Registry and tracking server.
 
     Raises
     ------

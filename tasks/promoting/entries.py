@@ -171,31 +171,21 @@ _PLACE = ("model", "number", "predecessor", "time")
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry.
-
-    Attributes
-    ----------
-    number : int
-        Its place in the order, which the server gave.
-    content : Content
-        The move, and the verdicts that it is based on.
-    state : {"queued", "open", "done", "abandoned"}
-        Queued until its turn comes; open while the alias may move; closed by its owner, or by a
-        later promoter (`heal`).
-    note : str
-        The result.
-    record : ModelVersion
-        The version that stores it.
-    signatures : sequence of Signature, optional
-        Of content, state and note.
-    """
+    """One entry."""
 
     number: int
+    """Its place in the order, which the server gave."""
     content: Content
+    """The move, and the verdicts that it is based on."""
     state: State
+    """Queued until its turn comes; open while the alias may move; closed by its owner, or by a
+    later promoter (`heal`)."""
     note: str
+    """The result."""
     record: ModelVersion
+    """The version that stores it."""
     signatures: Sequence[Signature] = ()
+    """Of content, state and note."""
 
     @property
     def is_unsettled(self) -> bool:

@@ -19,23 +19,16 @@ def described(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check.
-
-    Attributes
-    ----------
-    what : str
-        Policy, report, evidence, tags, verdict, model, attestation, signature, record, rule,
-        ledger, alias, dataset.
-    holds : bool
-        Whether it is as it should be.
-    sentence : str
-        The result in words. It quotes tags, entries and names that others wrote, so that control
-        characters in it are escaped.
-    """
+    """The result of one check."""
 
     what: str
+    """Policy, report, evidence, tags, verdict, model, attestation, signature, record, rule, ledger,
+    alias, dataset."""
     holds: bool
+    """Whether it is as it should be."""
     sentence: str
+    """The result in words. It quotes tags, entries and names that others wrote, so that control
+    characters in it are escaped."""
 
     def __post_init__(self) -> None:
         """Escape what could rewrite the lines of a terminal."""

@@ -35,15 +35,6 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
 
     The verdict's report says which source the rows are of, and so in which folder they are: what
     the record beside the rows says decides nothing.
-
-    Parameters
-    ----------
-    store : Path
-        The store.
-    documents : Documents
-        Verdict and report.
-    name : str
-        The set.
     """
     digest = documents.verdict.evaluation_set.digest
     choices = documents.report.evaluation_set.choices

@@ -44,18 +44,12 @@ _TELL_AFTER = 5.0
 
 @dataclass(frozen=True)
 class Ledger:
-    """The promotions of one registered model.
-
-    Attributes
-    ----------
-    gateway : Gateway
-        Registry.
-    model : str
-        The registered model.
-    """
+    """The promotions of one registered model."""
 
     gateway: Gateway
+    """Registry."""
     model: str
+    """The registered model."""
 
     @property
     def name(self) -> str:

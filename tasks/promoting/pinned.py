@@ -27,17 +27,8 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
 
     Parameters
     ----------
-    reference : str
-        Name of an included policy, or a file.
     model : str
         The registered model; it is created if it is missing.
-    gateway : Gateway
-        Registry.
-
-    Returns
-    -------
-    tuple
-        The policy, and the entry of the ledger.
 
     Raises
     ------

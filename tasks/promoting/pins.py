@@ -21,19 +21,6 @@ _DIGEST = re.compile(r"[0-9a-f]{12,64}")
 class Pins:
     """What attestations must be of, beside the files; whatever is None may be anything.
 
-    Attributes
-    ----------
-    model : str, optional
-        The registered model.
-    version : str, optional
-        Its version.
-    policy_digest : str, optional
-        Digest of the policy that decided, as `biasgate policy check` prints it; 12 characters or
-        more.
-    sets : mapping of str to str, optional
-        The required sets by name, no more and no fewer; each with the digest of its rows, of which
-        an empty one may be any.
-
     Raises
     ------
     InputError
@@ -41,9 +28,15 @@ class Pins:
     """
 
     model: str | None = None
+    """The registered model."""
     version: str | None = None
+    """Its version."""
     policy_digest: str | None = None
+    """Digest of the policy that decided, as `biasgate policy check` prints it; 12 characters or
+    more."""
     sets: Mapping[str, str] | None = None
+    """The required sets by name, no more and no fewer; each with the digest of its rows, of which
+    an empty one may be any."""
 
     def __post_init__(self) -> None:
         """Refuse a pin that pins nothing."""

@@ -23,8 +23,6 @@ def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]
     ----------
     uri : str
         `models:/NAME/VERSION` or `models:/NAME@ALIAS`.
-    gateway : Gateway
-        Registry and tracking server.
     kept : ExitStack
         Holds the files as long as they are read.
 

@@ -21,18 +21,12 @@ from biasgate.tasks.records import Decision
 
 @dataclass(frozen=True)
 class Accepts:
-    """What a reset accepts.
-
-    Attributes
-    ----------
-    sentences : sequence of str
-        What would not hold otherwise, such as entries that nobody signed.
-    digest : str
-        Of all entries, and of the verdicts that the reset rests on.
-    """
+    """What a reset accepts."""
 
     sentences: Sequence[str]
+    """What would not hold otherwise, such as entries that nobody signed."""
     digest: str
+    """Of all entries, and of the verdicts that the reset rests on."""
 
 
 def reset(
@@ -49,14 +43,8 @@ def reset(
 
     Parameters
     ----------
-    model : str
-        The registered model.
     version : str or None
         The champion from now on; None for none.
-    reason : str
-        Why.
-    gateway : Gateway
-        Registry.
     agree : callable, optional
         Is shown what the reset accepts, and raises an error if the person does not agree.
         Default: agree.

@@ -47,16 +47,8 @@ def find_rivals(
 
     Parameters
     ----------
-    named : dict of str to CandidateSettings
-        The rivals that the evaluation file names.
-    registered_model : str or None
-        The model whose champion may be replaced.
     policy : Policy
         Its rules decide whether a rival must have a threshold.
-    candidates : sequence of CandidateSettings
-        All candidates of the evaluation, pinned.
-    gateway : Gateway
-        Registry.
 
     Raises
     ------

@@ -22,8 +22,6 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
 
     Parameters
     ----------
-    ledger : Ledger
-        The ledger.
     chain : Chain, optional
         The entries that the next one is to follow. What is signed must be what was checked: the
         ledger may change between two reads. Default: those of now.

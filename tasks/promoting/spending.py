@@ -35,12 +35,8 @@ def spend(asked: Sequence[Asked], policy: Policy, ledger: Ledger) -> dict[str, A
 
     Parameters
     ----------
-    asked : sequence of Asked
-        The decisions.
     policy : Policy
         With `correction: online`.
-    ledger : Ledger
-        That of the registered model.
 
     Returns
     -------

@@ -22,21 +22,14 @@ from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
 
 @dataclass(frozen=True)
 class Judged:
-    """A candidate with its verdicts on the required sets.
-
-    Attributes
-    ----------
-    candidate : str
-        Its name.
-    verdicts : sequence of mapping
-        As in `verdict.json`, each with its `run_id`.
-    version : ModelVersion or None
-        The registered version behind it.
-    """
+    """A candidate with its verdicts on the required sets."""
 
     candidate: str
+    """Its name."""
     verdicts: Sequence[LoggedVerdict]
+    """As in `verdict.json`, each with its `run_id`."""
     version: ModelVersion | None
+    """The registered version behind it."""
 
     @property
     def number(self) -> int:
@@ -95,18 +88,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Past:
-    """Earlier promotions, from the ledger.
-
-    Attributes
-    ----------
-    champions : frozenset of int
-        Current and former champions.
-    passed_over : mapping of int to int
-        Versions that passed but were not chosen, each with the version that was.
-    """
+    """Earlier promotions, from the ledger."""
 
     champions: frozenset[int]
+    """Current and former champions."""
     passed_over: Mapping[int, int]
+    """Versions that passed but were not chosen, each with the version that was."""
 
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
@@ -127,21 +114,14 @@ class Past:
 
 @dataclass(frozen=True)
 class Succession:
-    """A policy's rule for replacing the champion.
-
-    Attributes
-    ----------
-    promote : {"newer", "better", "never"}
-        The rule.
-    allow_first : bool
-        Whether a version may become champion if there is none yet.
-    withheld : str or None
-        Why nothing is promoted now, whatever the rule allows.
-    """
+    """A policy's rule for replacing the champion."""
 
     promote: str
+    """The rule."""
     allow_first: bool
+    """Whether a version may become champion if there is none yet."""
     withheld: str | None = None
+    """Why nothing is promoted now, whatever the rule allows."""
 
     def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
         """Return the best version that passed and may replace the champion, or None."""

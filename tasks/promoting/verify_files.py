@@ -19,24 +19,16 @@ from biasgate.tasks.signing.manifest import Manifest, told
 
 @dataclass(frozen=True)
 class VersionFiles:
-    """The files of a version as they are now, read once, when a verdict is compared with them.
-
-    Attributes
-    ----------
-    version : ModelVersion
-        The version.
-    read : callable
-        Returns their manifest.
-    place : callable
-        Returns where the registry says that they are, for a message.
-    required : bool, default=False
-        Whether a verdict that records no files does not hold.
-    """
+    """The files of a version as they are now, read once, when a verdict is compared with them."""
 
     version: ModelVersion
+    """The version."""
     read: Callable[[], Manifest]
+    """Returns their manifest."""
     place: Callable[[], str]
+    """Returns where the registry says that they are, for a message."""
     required: bool = False
+    """Whether a verdict that records no files does not hold."""
 
     @classmethod
     def of(cls, version: ModelVersion, gateway: Gateway) -> VersionFiles:

@@ -65,19 +65,11 @@ def verify_on_set(
 
     Parameters
     ----------
-    version : ModelVersion
-        The version, with its tags.
-    name : str
-        The set.
-    gateway : Gateway
-        Tracking server.
     day : date
         The day on which waivers must be valid.
-    files : VersionFiles
-        The version's files.
     vouched : VouchedVerdicts
-        Digests of the verdicts that the ledger vouches for: those count even if their own key was
-        revoked later or, if a person accepted them by a reset, are not signed.
+        Digests of the verdicts that the ledger vouches for: those count even if their own key
+        was revoked later or, if a person accepted them by a reset, are not signed.
     store : Path, optional
         A store whose frozen rows are compared with those of the verdict.
 

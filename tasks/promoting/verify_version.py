@@ -37,10 +37,6 @@ def verify_version(
 
     Parameters
     ----------
-    version : ModelVersion
-        The version, with its tags.
-    gateway : Gateway
-        Registry and tracking server.
     today : date, optional
         The day on which waivers must be valid. Default: today.
     files : VersionFiles, optional

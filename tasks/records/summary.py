@@ -89,18 +89,12 @@ class NightSummary(Summary):
 
 @dataclass(frozen=True)
 class Decided:
-    """How an evaluation ended for its candidates.
-
-    Attributes
-    ----------
-    verdicts : list of LoggedVerdict
-        One for each candidate and set.
-    decisions : list of CandidateDecision
-        The decision on each candidate.
-    """
+    """How an evaluation ended for its candidates."""
 
     verdicts: list[LoggedVerdict]
+    """One for each candidate and set."""
     decisions: list[CandidateDecision]
+    """The decision on each candidate."""
 
     def beside(self, failed: list[CandidateDecision]) -> Decided:
         """Return the same with candidates that could not be judged."""

@@ -32,22 +32,15 @@ _GONE = "the store no longer has the rows and scores of the nights before"
 
 @dataclass(frozen=True)
 class Compared:
-    """One model on one set tonight, and the earlier nights with other rows.
-
-    Attributes
-    ----------
-    measured : Measured
-        Tonight.
-    earlier : tuple of Remembered
-        Of the same model on the same set, the newest first; each set of rows once. If there is
-        none, of any model: with those the data can be compared.
-    why_not : str or None
-        Why the model cannot be compared.
-    """
+    """One model on one set tonight, and the earlier nights with other rows."""
 
     measured: Measured
+    """Tonight."""
     earlier: tuple[Remembered, ...]
+    """Of the same model on the same set, the newest first; each set of rows once. If there is none,
+    of any model: with those the data can be compared."""
     why_not: str | None
+    """Why the model cannot be compared."""
 
     @classmethod
     def of(cls, measured: Measured, tonight: Remembered, before: Sequence[Night]) -> Compared:

@@ -30,18 +30,12 @@ _NOTE = "The steps are nights. Choose several runs to draw their lines together.
 
 @dataclass(frozen=True)
 class Memory:
-    """What is known of the nights of one evaluation.
-
-    Attributes
-    ----------
-    gateway : Gateway
-        Tracking server.
-    evaluation : str
-        Name of the evaluation and of its experiment.
-    """
+    """What is known of the nights of one evaluation."""
 
     gateway: Gateway
+    """Tracking server."""
     evaluation: str
+    """Name of the evaluation and of its experiment."""
 
     def nights(self, number: int) -> list[Night]:
         """Return the last nights, at most so many, the oldest first; none if there is no run.

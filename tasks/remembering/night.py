@@ -31,16 +31,8 @@ def remember(
 
     Parameters
     ----------
-    measured : sequence of Measured
-        Every model on every set.
-    verdicts : sequence of LoggedVerdict
-        Their verdicts.
-    evaluation : str
-        Its name.
     number : int
         Of the night, from 1.
-    run_id : str
-        MLflow run of the evaluation.
     """
     by_place = {(v.candidate.name, v.evaluation_set.name): v for v in verdicts}
     return Night(

@@ -13,48 +13,33 @@ SHOWN = 7
 
 @dataclass(frozen=True)
 class Row:
-    """One number of one identity.
-
-    Attributes
-    ----------
-    metric, group : str
-        The number; `group` is empty for one of all comments.
-    earlier : tuple of str
-        Its values in the nights before, the last ones.
-    lowest, highest : str
-        Of all earlier nights that are known.
-    tonight, interval : str
-        Its value tonight, and the 95 % interval.
-    """
+    """One number of one identity."""
 
     metric: str
     group: str
+    """The number; `group` is empty for one of all comments."""
     earlier: tuple[str, ...]
+    """Its values in the nights before, the last ones."""
     lowest: str
     highest: str
+    """Of all earlier nights that are known."""
     tonight: str
     interval: str
+    """Its value tonight, and the 95 % interval."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """One model on one set over the nights.
-
-    Attributes
-    ----------
-    candidate, model, evaluation_set : str
-        What it is.
-    n_nights : int
-        How many nights before tonight are known.
-    rows : tuple of Row
-        Its numbers.
-    """
+    """One model on one set over the nights."""
 
     candidate: str
     model: str
     evaluation_set: str
+    """What it is."""
     n_nights: int
+    """How many nights before tonight are known."""
     rows: tuple[Row, ...]
+    """Its numbers."""
 
 
 def lines_of(nights: Sequence[Night]) -> list[Lines]:

@@ -10,15 +10,9 @@ from biasgate.tasks.common.settings import Settings
 
 
 class DriftSettings(Settings):
-    """What tonight is compared with.
-
-    Attributes
-    ----------
-    nights : int
-        So many nights before tonight, at most.
-    alpha : float
-        The chance of any wrong alarm in a night, if nothing changed.
-    """
+    """What tonight is compared with."""
 
     nights: Annotated[int, Field(ge=1, le=365)] = 7
+    """So many nights before tonight, at most."""
     alpha: Annotated[float, Field(ge=0.0001, le=0.5)] = 0.01
+    """The chance of any wrong alarm in a night, if nothing changed."""

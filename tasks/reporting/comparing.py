@@ -22,34 +22,23 @@ from biasgate.tasks.reporting.results import Published
 
 @dataclass(frozen=True, kw_only=True)
 class Compared(Record):
-    """Two candidates on one set.
-
-    Attributes
-    ----------
-    evaluation_set : str
-        The set.
-    first, second : str
-        The candidates. Differences are those of the first minus the second.
-    paired : bool
-        Whether both scored the same rows, so that differences have intervals.
-    reason : str or None
-        Why not.
-    comparison : dict
-        As `BiasComparison.to_dict()`; if not paired, without intervals.
-    worsened : list of Loss
-        What is shown to be worse in the first, with all bounds at 95 % together; most first.
-    left_out : list of str
-        Identities that only one of the two has.
-    """
+    """Two candidates on one set."""
 
     evaluation_set: str
+    """The set."""
     first: str
     second: str
+    """The candidates. Differences are those of the first minus the second."""
     paired: bool
+    """Whether both scored the same rows, so that differences have intervals."""
     reason: str | None
+    """Why not."""
     comparison: dict[str, Any]
+    """As `BiasComparison.to_dict()`; if not paired, without intervals."""
     worsened: list[Loss]
+    """What is shown to be worse in the first, with all bounds at 95 % together; most first."""
     left_out: list[str]
+    """Identities that only one of the two has."""
 
     def differs(self, name: str, metric: str) -> bool:
         """Whether a number is shown to differ, after Holm's adjustment for all of them."""
@@ -78,11 +67,9 @@ def compare_published(
 
     Parameters
     ----------
-    first, second : sequence of Published
-        What was published.
     names : (str, str)
-        What the sides were called, for errors and, if both have a candidate of one name, to tell
-        them apart.
+        What the sides were called, for errors and, if both have a candidate of one name, to
+        tell them apart.
 
     Raises
     ------
@@ -114,10 +101,6 @@ def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]
     ----------
     named, other : str
         What is no candidate, and what it was to be compared with.
-    folder : Path
-        The output of an evaluation.
-    each : sequence of Published
-        What was published in it.
     """
     known = ", ".join(dict.fromkeys(one.names[1] for one in each))
     text = f"{named!r} must be a candidate in {folder}; it has {known}."

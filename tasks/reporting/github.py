@@ -28,13 +28,6 @@ _DIVIDED = frozenset("@#")
 def markdown_for_github(results: Results, link: str | None = None) -> str:
     """Return a comment that starts with a mark by which the next one replaces it.
 
-    Parameters
-    ----------
-    results : Results
-        What was published.
-    link : str, optional
-        An HTTP address of everything, such as that of the job.
-
     Returns
     -------
     str

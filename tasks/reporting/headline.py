@@ -35,32 +35,22 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Headline:
-    """The first lines about one candidate on one set.
-
-    Attributes
-    ----------
-    candidate, evaluation_set : str
-        Their names.
-    status, word : str
-        The outcome, for colours and in words.
-    exceptions : tuple of str
-        What a pass does not say.
-    worst : str
-        Who is treated worst, by how much, and what the checks say of it.
-    counted : str
-        How many checks passed, failed, or lack evidence.
-    has_failed : bool
-        Whether a check that counts has failed.
-    """
+    """The first lines about one candidate on one set."""
 
     candidate: str
     evaluation_set: str
+    """Their names."""
     status: str
     word: str
+    """The outcome, for colours and in words."""
     exceptions: tuple[str, ...]
+    """What a pass does not say."""
     worst: str
+    """Who is treated worst, by how much, and what the checks say of it."""
     counted: str
+    """How many checks passed, failed, or lack evidence."""
     has_failed: bool
+    """Whether a check that counts has failed."""
 
 
 def headline(report: Report, verdict: Verdict) -> Headline:
@@ -70,8 +60,6 @@ def headline(report: Report, verdict: Verdict) -> Headline:
     ----------
     report : Report
         Its numbers, of the rows that the verdict is about.
-    verdict : Verdict
-        Its verdict.
     """
     policy = verdict.policy
     return Headline(
@@ -99,15 +87,7 @@ def checks_not_passed(verdict: Verdict) -> list[RuleResult]:
 
 
 def told(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
-    """Return a candidate's outcome in a few words: the first check against it, what was decided.
-
-    Parameters
-    ----------
-    decision : CandidateDecision
-        The decision on it.
-    verdicts : sequence of Verdict
-        Those of all candidates on all sets.
-    """
+    """Return a candidate's outcome in a few words: the first check against it, what was decided."""
     against = [
         check.sentence
         for one in verdicts

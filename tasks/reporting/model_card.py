@@ -52,19 +52,14 @@ CAVEATS = (
 
 
 class About(Settings):
-    """Facts that only the owner knows.
-
-    Attributes
-    ----------
-    details, intended_use, out_of_scope, ethical_considerations, contact : str, optional
-        Sections of the card, in Markdown. HTML in them is shown as text.
-    """
+    """Facts that only the owner knows."""
 
     details: str | None = None
     intended_use: str | None = None
     out_of_scope: str | None = None
     ethical_considerations: str | None = None
     contact: str | None = None
+    """Sections of the card, in Markdown. HTML in them is shown as text."""
 
 
 def model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
@@ -76,8 +71,6 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
         As in `report.json` and `verdict.json`.
     about : About
         Facts from the owner.
-    promote : str, default="newer"
-        The policy's rule for replacing the champion.
 
     Returns
     -------

@@ -25,10 +25,6 @@ def send_by_apprise(addresses: str, subject: str, body: str, *, failed: bool) ->
 
     Parameters
     ----------
-    addresses : str
-        URLs of Apprise, with blanks between them.
-    subject, body : str
-        Plain text.
     failed : bool
         Whether services that know kinds of messages show it as a warning.
 

@@ -65,26 +65,18 @@ class Message(TypedDict):
 
 
 class Notification(Settings):
-    """Whom to notify, and of which outcomes.
-
-    Attributes
-    ----------
-    kind : {"webhook", "slack", "prefect_block", "apprise", "heartbeat"}
-        JSON by POST; the same in Slack's format; a Prefect block; Apprise; an empty request after
-        each evaluation that ended with a verdict, whatever it is.
-    url : str, optional
-        `${NAME}`: the environment variable with the address, or the addresses of Apprise.
-    block : str, optional
-        `TYPE/NAME` of a Prefect notification block, as in `slack-webhook/alerts`.
-    when : list of {"pass", "block", "insufficient", "error", "change"}
-        The outcomes to report; `change` is a night on which something changed. Default: all but
-        a pass.
-    """
+    """Whom to notify, and of which outcomes."""
 
     kind: Literal["webhook", "slack", "prefect_block", "apprise", "heartbeat"]
+    """JSON by POST; the same in Slack's format; a Prefect block; Apprise; an empty request after
+    each evaluation that ended with a verdict, whatever it is."""
     url: str | None = None
+    """`${NAME}`: the environment variable with the address, or the addresses of Apprise."""
     block: str | None = None
+    """`TYPE/NAME` of a Prefect notification block, as in `slack-webhook/alerts`."""
     when: Annotated[tuple[When, ...], Field(min_length=1)] = ("block", "insufficient", "error")
+    """The outcomes to report; `change` is a night on which something changed. Default: all but a
+    pass."""
 
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:

@@ -51,15 +51,6 @@ def check_output(output: str, evaluation: str, *, overwrite: bool) -> None:
 def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> None:
     """Refuse a folder with the results of another evaluation.
 
-    Parameters
-    ----------
-    output : Path
-        May be missing.
-    evaluation : str
-        Name of the evaluation that would write there.
-    overwrite : bool
-        Whether the results of another one may be replaced.
-
     Raises
     ------
     InputError

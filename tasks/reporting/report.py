@@ -69,14 +69,6 @@ def build_report(
 
     Parameters
     ----------
-    bias : BiasReport
-        The numbers.
-    evaluation_set : EvaluationSet
-        The set that they were measured on.
-    choices : mapping
-        The measuring choices and row counts.
-    candidate : CandidateSettings
-        The candidate.
     scores : ScoresRecord
         Of its kept scores: the digest of everything that affects them, and the files that do.
     explained : mapping

@@ -25,21 +25,14 @@ _VERDICTS, _BIAS = TypeAdapter(Verdict), TypeAdapter(BiasReport)
 
 @dataclass(frozen=True)
 class Published:
-    """What was published of one candidate on one set.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it is.
-    report : Report
-        The numbers; if the verdict is about several nights, those of the rows of all nights.
-    verdict : Verdict
-        The verdict.
-    """
+    """What was published of one candidate on one set."""
 
     folder: Path
+    """Where it is."""
     report: Report
+    """The numbers; if the verdict is about several nights, those of the rows of all nights."""
     verdict: Verdict
+    """The verdict."""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -60,21 +53,14 @@ class Published:
 
 @dataclass(frozen=True)
 class Results:
-    """What an evaluation wrote, or the part about one candidate on one set.
-
-    Attributes
-    ----------
-    folder : Path
-        Where it is.
-    summary : Summary or None
-        How the evaluation ended; None for a single candidate on a set.
-    each : sequence of Published
-        Each candidate on each set.
-    """
+    """What an evaluation wrote, or the part about one candidate on one set."""
 
     folder: Path
+    """Where it is."""
     summary: Summary | None
+    """How the evaluation ended; None for a single candidate on a set."""
     each: Sequence[Published]
+    """Each candidate on each set."""
 
     @property
     def page(self) -> Path:

@@ -42,26 +42,7 @@ made-up version.
 
 
 class CandidateSettings(Settings):
-    """One candidate of a configuration; each kind adds its own options.
-
-    Attributes
-    ----------
-    name : str
-        Name of the candidate: its folder in the output, its run in MLflow.
-    allow_two_valued : bool
-        Accept scores with only one or two values. Those are usually class labels that were
-        logged instead of probabilities.
-    allow_training_rows : bool
-        Accept an evaluation set that shares rows with the training set.
-    threshold : float, optional
-        The candidate flags a comment if score >= threshold; its errors there are reported.
-    rows_a_shard : int
-        Rows that are scored and saved together: the most held in memory, or lost by a kill.
-    resources : dict
-        On a Dask cluster: what workers need to score it, as in `{GPU: 1}`.
-    tags : list of str
-        On a cluster: Prefect tags of the tasks that score it, for concurrency limits.
-    """
+    """One candidate of a configuration; each kind adds its own options."""
 
     opened_with: ClassVar[frozenset[str] | None] = None
     """The options of `opened_as` with which a verdict may open a version again, as the champion;
@@ -71,13 +52,21 @@ class CandidateSettings(Settings):
     """Whether `fit` regards the column `weight` of a training set."""
 
     name: Name
+    """Name of the candidate: its folder in the output, its run in MLflow."""
     kind: str
     allow_two_valued: bool = False
+    """Accept scores with only one or two values. Those are usually class labels that were logged
+    instead of probabilities."""
     allow_training_rows: bool = False
+    """Accept an evaluation set that shares rows with the training set."""
     threshold: FiniteFloat | None = None
+    """The candidate flags a comment if score >= threshold; its errors there are reported."""
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
+    """Rows that are scored and saved together: the most held in memory, or lost by a kill."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """On a Dask cluster: what workers need to score it, as in `{GPU: 1}`."""
     tags: tuple[str, ...] = ()
+    """On a cluster: Prefect tags of the tasks that score it, for concurrency limits."""
 
     @property
     def uri(self) -> str | None:

@@ -10,41 +10,27 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PartlyScored:
-    """Scores of which some may be missing.
-
-    Attributes
-    ----------
-    scores : float array of shape (n,)
-        NaN where there is no score.
-    reasons : sequence of str or None
-        Why there is none, in one word that quotes nothing; None where there is a score.
-    """
+    """Scores of which some may be missing."""
 
     scores: np.ndarray
+    """NaN where there is no score."""
     reasons: Sequence[str | None]
+    """Why there is none, in one word that quotes nothing; None where there is a score."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What it takes to send texts to a service.
-
-    Attributes
-    ----------
-    host : str
-        The service.
-    n_requests, n_tokens : int
-        Requests, and about how many tokens.
-    seconds : float
-        At least, by the service's limits.
-    usd : float or None
-        Price in US dollars; None if it is not known.
-    """
+    """What it takes to send texts to a service."""
 
     host: str
+    """The service."""
     n_requests: int = 0
     n_tokens: int = 0
+    """Requests, and about how many tokens."""
     seconds: float = 0.0
+    """At least, by the service's limits."""
     usd: float | None = 0.0
+    """Price in US dollars; None if it is not known."""
 
     def __add__(self, other: Load) -> Load:
         """Return the load of both."""

@@ -23,19 +23,13 @@ PARTS = 32
 
 @dataclass(frozen=True)
 class Part:
-    """A range of the shards of one candidate's scores on one set.
-
-    Attributes
-    ----------
-    first, last : int
-        Numbers of the first and the last shard.
-    scores : str
-        Folder or URL below which the flow keeps scores; overrides a worker's own environment.
-    """
+    """A range of the shards of one candidate's scores on one set."""
 
     first: int
     last: int
+    """Numbers of the first and the last shard."""
     scores: str
+    """Folder or URL below which the flow keeps scores; overrides a worker's own environment."""
 
 
 @task(name="share out shards", task_run_name="share out {candidate.name} on {set_folder!e}")

@@ -20,25 +20,17 @@ _OPENS_NONE = "`open_as` must be a kind that opens a registered version, as `mlf
 
 
 class RegisteredCandidates(Settings):
-    """Which versions of the registered model are candidates, besides those in the file.
-
-    Attributes
-    ----------
-    tags : dict of str to str
-        Tags of a version. One that has all of them is a candidate.
-    aliases : list of str
-        Aliases. The version under each is a candidate; an alias that is not set yet names none.
-    newest : int, optional
-        Judge only so many of the versions that were found, the newest. Default: all.
-    open_as : dict
-        Kind and options of all of them, as in a section of `candidates`, without `name` and
-        `model`. Default: `{kind: mlflow}`.
-    """
+    """Which versions of the registered model are candidates, besides those in the file."""
 
     tags: dict[Text, Text] = Field(default_factory=dict)
+    """Tags of a version. One that has all of them is a candidate."""
     aliases: tuple[Text, ...] = ()
+    """Aliases. The version under each is a candidate; an alias that is not set yet names none."""
     newest: Annotated[int, Field(ge=1)] | None = None
+    """Judge only so many of the versions that were found, the newest. Default: all."""
     open_as: dict[str, Any] = Field(default_factory=lambda: dict(_AS_MLFLOW))
+    """Kind and options of all of them, as in a section of `candidates`, without `name` and `model`.
+    Default: `{kind: mlflow}`."""
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -84,10 +76,6 @@ class RegisteredCandidates(Settings):
 
         Parameters
         ----------
-        model : str
-            The registered model.
-        gateway : Gateway
-            The registry.
         without : collection of str
             URIs of versions to leave out, before the newest are chosen.
         """

@@ -43,12 +43,6 @@ def score_rows(
 
     Parameters
     ----------
-    scorer : Scorer
-        The opened candidate.
-    evaluation_set : EvaluationSet
-        The rows.
-    candidate : CandidateSettings
-        Its settings.
     scores : str
         Folder, or URL that fsspec can open, below which scores are kept.
 

@@ -33,18 +33,12 @@ class ScoresRecord(Record):
 
 @dataclass(frozen=True)
 class ScoredSet:
-    """Scores of all rows of a set.
-
-    Attributes
-    ----------
-    url : str
-        The folder that holds the shards and `record.json`.
-    record : ScoresRecord
-        As in `record.json`.
-    """
+    """Scores of all rows of a set."""
 
     url: str
+    """The folder that holds the shards and `record.json`."""
     record: ScoresRecord
+    """As in `record.json`."""
 
     @classmethod
     def load(cls, url: str) -> ScoredSet | None:

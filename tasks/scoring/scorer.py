@@ -28,36 +28,26 @@ class Scorer(ABC):
 
     Whatever is expensive to create (a loaded model, processes, connections) is created by the
     first `score` or `try_out`: a candidate whose scores are all kept is opened only for its digest.
-
-    Attributes
-    ----------
-    digest : str
-        SHA-256 of everything that affects the scores: weights, preprocessing, precision, library.
-        Kept scores are reused while it stays the same. A kind from another package includes that
-        package's version: `json_digest([package, version(package), *options])`.
-    precision : str
-        Of the arithmetic: `float64`, `float32` or `bfloat16`.
-    columns : tuple of str
-        The columns of the evaluation set that `score` reads, `id` first.
-    files : Path or None
-        The folder, or the file, whose content decides the scores. A verdict records the digests
-        of these files, and they may not change while they are scored.
-    at_once : int
-        How many threads may call `score` at a time. With two, rows are prepared and scores are
-        written while a device computes others.
-    not_bound : str or None
-        What else decides the scores, in one sentence; None if nothing else does.
-    is_metered : bool
-        Whether comments go to a service on another machine that has a price or limits.
     """
 
     digest: str
+    """SHA-256 of everything that affects the scores: weights, preprocessing, precision, library.
+    Kept scores are reused while it stays the same. A kind from another package includes that
+    package's version: `json_digest([package, version(package), *options])`."""
     precision: str = "float64"
+    """Of the arithmetic: `float64`, `float32` or `bfloat16`."""
     columns: tuple[str, ...] = ("id", "text")
+    """The columns of the evaluation set that `score` reads, `id` first."""
     files: Path | None = None
+    """The folder, or the file, whose content decides the scores. A verdict records the digests of
+    these files, and they may not change while they are scored."""
     is_metered: bool = False
+    """Whether comments go to a service on another machine that has a price or limits."""
     at_once: int = 1
+    """How many threads may call `score` at a time. With two, rows are prepared and scores are
+    written while a device computes others."""
     not_bound: str | None = "This kind of candidate does not say which files decide its scores."
+    """What else decides the scores, in one sentence; None if nothing else does."""
     _resources: AbstractContextManager[Any] = nullcontext()
 
     @cached_property

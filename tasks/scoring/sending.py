@@ -24,21 +24,14 @@ _MINUTE, _HOUR = 60, 3600
 
 @dataclass(frozen=True)
 class Sending:
-    """The comments that one candidate will send.
-
-    Attributes
-    ----------
-    candidate : str
-        Its name.
-    n_texts : int
-        Comments, of all sets, that have no score yet.
-    load : Load
-        What they take.
-    """
+    """The comments that one candidate will send."""
 
     candidate: str
+    """Its name."""
     n_texts: int
+    """Comments, of all sets, that have no score yet."""
     load: Load
+    """What they take."""
 
     def sentence(self) -> str:
         """Say where the comments go, how long it takes at least, and what it costs."""

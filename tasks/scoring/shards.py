@@ -29,22 +29,15 @@ REASON = "missing"
 
 @dataclass(frozen=True)
 class Shards:
-    """The shards of one candidate's scores on one set.
-
-    Attributes
-    ----------
-    folder : Folder
-        Where they are.
-    candidate_digest, set_digest : str
-        The candidate and the set that they belong to.
-    precision : str
-        Precision in which the scores were computed, such as `float64` or `bfloat16`.
-    """
+    """The shards of one candidate's scores on one set."""
 
     folder: Folder
+    """Where they are."""
     candidate_digest: str
     set_digest: str
+    """The candidate and the set that they belong to."""
     precision: str
+    """Precision in which the scores were computed, such as `float64` or `bfloat16`."""
 
     def read(self, number: int) -> pa.Table | None:
         """Return a finished shard; None if it is missing or invalid."""

@@ -38,12 +38,6 @@ def train_and_register(
     ----------
     candidate : CandidateSettings
         With `training_key` and `fit`.
-    training_set : EvaluationSet
-        The frozen training rows.
-    gateway : Gateway
-        Tracking server and registry.
-    experiment, registered_model : str
-        Where the training run and the version go.
 
     Returns
     -------

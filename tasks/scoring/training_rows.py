@@ -40,10 +40,6 @@ def refuse_training_rows(
 
     Parameters
     ----------
-    folder : Path
-        The model's files.
-    evaluation_set : EvaluationSet
-        The rows to evaluate on.
     candidate, model : str
         Name of the candidate in the evaluation file, and URI of its version if it has one.
 

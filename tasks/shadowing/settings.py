@@ -30,32 +30,22 @@ class Comments(TableSource):
 
 
 class ShadowFile(Settings):
-    """The content of a shadow file.
-
-    Attributes
-    ----------
-    name : str
-        Name of the comparison.
-    comments : Comments
-        The site's own comments.
-    before, after : CandidateSettings
-        The model in use, with its `threshold`, and its successor. Without a threshold of its own,
-        the successor gets the one at which it flags as many comments.
-    margin : float
-        To how much the difference in accuracy should be known from the labels.
-    n_alike : int
-        Comments to label where both flag, and where neither does.
-    seed : int
-        Which comments are drawn.
-    """
+    """The content of a shadow file."""
 
     name: Name
+    """Name of the comparison."""
     comments: Comments
+    """The site's own comments."""
     before: Candidate
     after: Candidate
+    """The model in use, with its `threshold`, and its successor. Without a threshold of its own,
+    the successor gets the one at which it flags as many comments."""
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    """To how much the difference in accuracy should be known from the labels."""
     n_alike: Annotated[int, Field(ge=1)] = 50
+    """Comments to label where both flag, and where neither does."""
     seed: Annotated[int, Field(ge=0)] = 0
+    """Which comments are drawn."""
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:

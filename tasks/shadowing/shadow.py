@@ -33,22 +33,15 @@ _TOLD = 5
 
 @dataclass(frozen=True)
 class Shadow:
-    """What two models do on the same comments.
-
-    Attributes
-    ----------
-    flags : ThresholdTransfer
-        Thresholds, flags and flips, overall and by identity.
-    sample : LabelSample
-        Comments to label.
-    n_rows, n_compared : int
-        Comments, and those for which both models have a score.
-    """
+    """What two models do on the same comments."""
 
     flags: ThresholdTransfer
+    """Thresholds, flags and flips, overall and by identity."""
     sample: LabelSample
+    """Comments to label."""
     n_rows: int
     n_compared: int
+    """Comments, and those for which both models have a score."""
 
     def sentences(self) -> list[str]:
         """Return the findings in words."""
@@ -91,8 +84,6 @@ def shadow(settings: ShadowFile, workplace: Workplace, output: Path, *, yes: boo
 
     Parameters
     ----------
-    settings : ShadowFile
-        The models and the comments.
     workplace : Workplace
         Where scores are kept.
     output : Path

@@ -56,38 +56,25 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature.
-
-    Attributes
-    ----------
-    key_id : str
-        Whose it claims to be: only a hint.
-    value : bytes
-        The signature.
-    """
+    """One signature."""
 
     key_id: str
+    """Whose it claims to be: only a hint."""
     value: bytes
+    """The signature."""
 
 
 @dataclass(frozen=True)
 class Signed:
-    """Who signed something.
-
-    Attributes
-    ----------
-    standing : str
-        `trusted`; `revoked`; `unknown` (by no trusted key, or altered since); `unsigned`;
-        `unchecked` (no key is trusted here).
-    key : TrustedKey or None
-        The key, if it is trusted or revoked.
-    is_needed : bool
-        Whether a signature is asked for here.
-    """
+    """Who signed something."""
 
     standing: Standing
+    """`trusted`; `revoked`; `unknown` (by no trusted key, or altered since); `unsigned`;
+    `unchecked` (no key is trusted here)."""
     key: TrustedKey | None = None
+    """The key, if it is trusted or revoked."""
     is_needed: bool = True
+    """Whether a signature is asked for here."""
 
     @property
     def revoked_since(self) -> str:
@@ -112,21 +99,14 @@ class Signed:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A payload and its signatures.
-
-    Attributes
-    ----------
-    payload : bytes
-        What is signed.
-    payload_type : str
-        What it is.
-    signatures : sequence of Signature
-        May be empty.
-    """
+    """A payload and its signatures."""
 
     payload: bytes
+    """What is signed."""
     payload_type: str
+    """What it is."""
     signatures: Sequence[Signature]
+    """May be empty."""
 
     @classmethod
     def sign(cls, payload: bytes, payload_type: str, key: PrivateKey | None) -> Envelope:

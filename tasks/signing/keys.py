@@ -32,15 +32,10 @@ _PEM = "-----BEGIN "
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A public key.
-
-    Attributes
-    ----------
-    raw : bytes
-        Its 32 bytes.
-    """
+    """A public key."""
 
     raw: bytes
+    """Its 32 bytes."""
 
     @classmethod
     def of_pem(cls, text: str, where: str) -> PublicKey:
@@ -85,15 +80,10 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """A private key.
-
-    Attributes
-    ----------
-    key : Ed25519PrivateKey
-        The key.
-    """
+    """A private key."""
 
     key: Ed25519PrivateKey
+    """The key."""
 
     @classmethod
     def new(cls) -> PrivateKey:

@@ -28,15 +28,10 @@ class ManifestError(InputError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of a model.
-
-    Attributes
-    ----------
-    files : tuple of FileRecord
-        Path, size and SHA-256 of each, sorted by path.
-    """
+    """The files of a model."""
 
     files: tuple[FileRecord, ...]
+    """Path, size and SHA-256 of each, sorted by path."""
 
     @classmethod
     def of(

@@ -107,12 +107,8 @@ def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -
 
     Parameters
     ----------
-    verdict : Verdict
-        The verdict.
     digests : mapping of str to str
         SHA-256 of each file that it rests on.
-    signed_at : str
-        The signer's time; a signer may state any.
 
     Returns
     -------

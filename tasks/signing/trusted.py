@@ -23,28 +23,19 @@ FILE = "trusted_keys.json"
 
 @dataclass(frozen=True)
 class TrustedKey:
-    """A public key whose signatures are accepted.
-
-    Attributes
-    ----------
-    public : PublicKey
-        The key.
-    name : str
-        What people call it.
-    trusted_since : str
-        When it was added, in ISO format.
-    revoked_since : str or None
-        From when on its signatures count for nothing; earlier ones count only where a key that is
-        still trusted has signed something after them.
-    reason : str or None
-        Why it was revoked.
-    """
+    """A public key whose signatures are accepted."""
 
     public: PublicKey
+    """The key."""
     name: str
+    """What people call it."""
     trusted_since: str
+    """When it was added, in ISO format."""
     revoked_since: str | None = None
+    """From when on its signatures count for nothing; earlier ones count only where a key that is
+    still trusted has signed something after them."""
     reason: str | None = None
+    """Why it was revoked."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -60,15 +51,10 @@ class TrustedKey:
 
 @dataclass(frozen=True)
 class TrustedKeys:
-    """The keys that are trusted on this machine, by id.
-
-    Attributes
-    ----------
-    keys : mapping of str to TrustedKey
-        Revoked ones are among them.
-    """
+    """The keys that are trusted on this machine, by id."""
 
     keys: Mapping[str, TrustedKey]
+    """Revoked ones are among them."""
 
     def __bool__(self) -> bool:
         """Whether anything is checked at all."""

@@ -33,21 +33,14 @@ _LEASE_S = 24 * 3600
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """The MLflow run of an evaluation, under which those of its candidates are nested.
-
-    Attributes
-    ----------
-    run_id : str
-        Its id.
-    workplace : Workplace
-        The store and MLflow server of the run.
-    source : dict of str to str
-        Tags that name the evaluation file and its commit.
-    """
+    """The MLflow run of an evaluation, under which those of its candidates are nested."""
 
     run_id: str
+    """Its id."""
     workplace: Workplace
+    """The store and MLflow server of the run."""
     source: dict[str, str] = field(default_factory=dict)
+    """Tags that name the evaluation file and its commit."""
 
 
 def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
@@ -55,12 +48,6 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
 
     Parameters
     ----------
-    gateway : Gateway
-        Tracking server.
-    experiment_id : str
-        The experiment to search.
-    key : str
-        Key of this evaluation's run.
     evaluation : str
         Digest of everything that affects what is logged.
     """

@@ -46,19 +46,10 @@ def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) ->
 
     Parameters
     ----------
-    parent : str
-        Id of the evaluation's run.
     baseline : str
         Id of the run that others are compared with in the table of differences.
-    metrics : iterable of str
-        Keys of the metrics that its candidates' runs have.
     now : int
         Milliseconds since 1970.
-
-    Returns
-    -------
-    dict
-        Two tags.
     """
     keys = sorted(set(metrics))
     filters = {

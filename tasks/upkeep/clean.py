@@ -19,19 +19,13 @@ from biasgate.tasks.upkeep.things import LEFT, Thing, things_of
 
 @dataclass(frozen=True)
 class Plan:
-    """What of a store is removed, and what is kept.
-
-    Attributes
-    ----------
-    removed, kept : tuple of Thing
-        Things that can be made again.
-    resting : tuple of Thing
-        Those that are kept only because an entry of a ledger rests on them.
-    """
+    """What of a store is removed, and what is kept."""
 
     removed: tuple[Thing, ...]
     kept: tuple[Thing, ...]
+    """Things that can be made again."""
     resting: tuple[Thing, ...]
+    """Those that are kept only because an entry of a ledger rests on them."""
 
 
 def plan_cleaning(
@@ -41,12 +35,8 @@ def plan_cleaning(
 
     Parameters
     ----------
-    store : Path
-        The store.
     keep : Keep
         What is kept, by age and by size.
-    resting : Resting
-        What entries of ledgers rest on.
     nights : Path, optional
         The folder with a folder for each night.
     now : float, optional

@@ -19,18 +19,12 @@ IN_USE = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept.
-
-    Attributes
-    ----------
-    age : timedelta or None
-        Whatever was used within this time; None for any.
-    size : int or None
-        At most so many bytes, of which those that were used last are kept; None for any.
-    """
+    """What is kept."""
 
     age: timedelta | None = None
+    """Whatever was used within this time; None for any."""
     size: int | None = None
+    """At most so many bytes, of which those that were used last are kept; None for any."""
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Keep:

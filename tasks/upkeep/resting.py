@@ -14,24 +14,16 @@ from biasgate.tasks.upkeep.things import Thing, digests_of, runs_of, set_of
 
 @dataclass(frozen=True)
 class Resting:
-    """What entries rest on.
-
-    Attributes
-    ----------
-    sets : frozenset of str
-        Digests of sets.
-    names : frozenset of str
-        Names of sets whose digest is unknown, since the run of the verdict is no longer there.
-    scores : frozenset of (str, str)
-        Digests of set and candidate.
-    runs : frozenset of str
-        Runs of verdicts behind a promotion, a rollback or a reset.
-    """
+    """What entries rest on."""
 
     sets: frozenset[str] = frozenset()
+    """Digests of sets."""
     names: frozenset[str] = frozenset()
+    """Names of sets whose digest is unknown, since the run of the verdict is no longer there."""
     scores: frozenset[tuple[str, str]] = frozenset()
+    """Digests of set and candidate."""
     runs: frozenset[str] = frozenset()
+    """Runs of verdicts behind a promotion, a rollback or a reset."""
 
     @classmethod
     def here(cls, gateway: Gateway) -> Resting:

@@ -21,24 +21,16 @@ SUMMARY, RECORD = "summary.json", "record.json"
 
 @dataclass(frozen=True)
 class Thing:
-    """Something that takes space.
-
-    Attributes
-    ----------
-    kind : {"scores", "sets", "models", "work", "downloads", "nights"}
-        What it is.
-    path : Path
-        Its folder or file.
-    size : int
-        Bytes.
-    used : float
-        When it was used last, in seconds since 1970.
-    """
+    """Something that takes space."""
 
     kind: str
+    """What it is."""
     path: Path
+    """Its folder or file."""
     size: int
+    """Bytes."""
     used: float
+    """When it was used last, in seconds since 1970."""
 
 
 def things_of(store: Path, nights: Path | None = None) -> Iterator[Thing]:

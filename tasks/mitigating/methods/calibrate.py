@@ -22,15 +22,11 @@ class Calibrate(ScoreMethod):
 
     One function for all comments, so that nobody's identity is needed when a comment is scored. It
     keeps the order of all scores: no AUC changes, and only errors at a fixed threshold do.
-
-    Attributes
-    ----------
-    inputs : list of str
-        Must be `[score]`.
     """
 
     kind: Literal["calibrate"]
     inputs: tuple[str, ...] = ("score",)
+    """Must be `[score]`."""
 
     @field_validator("inputs")
     @classmethod

@@ -26,21 +26,15 @@ class MethodUndoneError(InputError):
 
 
 class Method(Settings):
-    """One method of a configuration; each kind adds its own options.
-
-    Attributes
-    ----------
-    kind : str
-        Name of the method.
-    name : str, optional
-        Its name in results. Default: the kind.
-    """
+    """One method of a configuration; each kind adds its own options."""
 
     needs_pool: ClassVar[bool] = False
     """Whether it takes rows from a pool of comments that are assumed to be non-toxic."""
 
     kind: str
+    """Name of the method."""
     name: Name | None = None
+    """Its name in results. Default: the kind."""
 
     @property
     def called(self) -> str:
@@ -50,27 +44,18 @@ class Method(Settings):
 
 @dataclass(frozen=True)
 class Change:
-    """What a method does to a training set.
-
-    Attributes
-    ----------
-    added : pyarrow.Table or None
-        Rows to add.
-    weights : float array of shape (n,) or None
-        The weight of each row.
-    labels : float array of shape (n,) or None
-        The label of each row, in place of its own.
-    report : dict
-        JSON-ready numbers.
-    sentences : tuple of str
-        The same in words; they never quote a comment.
-    """
+    """What a method does to a training set."""
 
     added: pa.Table | None = None
+    """Rows to add."""
     weights: npt.NDArray[np.floating] | None = None
+    """The weight of each row."""
     labels: npt.NDArray[np.floating] | None = None
+    """The label of each row, in place of its own."""
     report: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-ready numbers."""
     sentences: tuple[str, ...] = ()
+    """The same in words; they never quote a comment."""
 
 
 class RowMethod(Method):
@@ -100,46 +85,31 @@ class RowMethod(Method):
 
 @dataclass(frozen=True)
 class Tuning:
-    """Labelled rows with scores of the trained model; none of them is evaluated.
-
-    Attributes
-    ----------
-    y_true : bool array of shape (n,)
-        Whether each comment is toxic.
-    y_score : float array of shape (n,)
-        Scores of the model.
-    masks : dict of str to bool array of shape (n,)
-        Which comments mention each identity.
-    general : pair of arrays of shape (m,)
-        Labels and scores of comments that are like those of the training set. They may be the same
-        rows.
-    """
+    """Labelled rows with scores of the trained model; none of them is evaluated."""
 
     y_true: npt.NDArray[np.bool_]
+    """Whether each comment is toxic."""
     y_score: npt.NDArray[np.floating]
+    """Scores of the model."""
     masks: Mapping[str, npt.NDArray[np.bool_]]
+    """Which comments mention each identity."""
     general: tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]
+    """Labels and scores of comments that are like those of the training set. They may be the same
+    rows."""
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """How the scores of a model are used; nobody's identity is needed for it.
-
-    Attributes
-    ----------
-    threshold : float or None
-        Scores at or above it are flagged; None leaves that open.
-    slope, shift : float
-        New log-odds are `slope * log-odds + shift`; the slope is above 0.
-    report, sentences
-        As in `Change`.
-    """
+    """How the scores of a model are used; nobody's identity is needed for it."""
 
     threshold: float | None = None
+    """Scores at or above it are flagged; None leaves that open."""
     slope: float = 1.0
     shift: float = 0.0
+    """New log-odds are `slope * log-odds + shift`; the slope is above 0."""
     report: Mapping[str, Any] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
+    """As in `Change`."""
 
     def applied(self, y_score: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
         """Return adjusted scores."""

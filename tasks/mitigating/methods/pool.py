@@ -16,18 +16,13 @@ from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids
 
 
 class Pool(RowMethod):
-    """Rows of the pool until each term is toxic as often as its bucket of length.
-
-    Attributes
-    ----------
-    wrong_labels : float
-        Share of the pool that is assumed to be toxic in truth; more rows are added then.
-    """
+    """Rows of the pool until each term is toxic as often as its bucket of length."""
 
     needs_pool: ClassVar[bool] = True
 
     kind: Literal["pool"]
     wrong_labels: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the pool that is assumed to be toxic in truth; more rows are added then."""
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator

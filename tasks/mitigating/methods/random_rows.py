@@ -16,17 +16,13 @@ class RandomRows(RowMethod):
     """Random rows of the pool, whatever terms and lengths they have.
 
     If this helps as much as `pool`, more data helps, and not the balance.
-
-    Attributes
-    ----------
-    wrong_labels : float
-        As in `pool`, so that the number of rows is the same.
     """
 
     needs_pool: ClassVar[bool] = True
 
     kind: Literal["random"]
     wrong_labels: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """As in `pool`, so that the number of rows is the same."""
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator

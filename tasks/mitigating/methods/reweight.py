@@ -13,19 +13,13 @@ from biasgate.tasks.mitigating.rows import TrainingRows
 
 
 class Reweight(RowMethod):
-    """Importance weights per identity and label; no row is added.
-
-    Attributes
-    ----------
-    scheme : {"prior", "equal"}
-        See `bias_metrics.mitigation.weights.balancing_weights`.
-    most : float
-        Largest weight of a row.
-    """
+    """Importance weights per identity and label; no row is added."""
 
     kind: Literal["reweight"]
     scheme: Literal["prior", "equal"] = "prior"
+    """See `bias_metrics.mitigation.weights.balancing_weights`."""
     most: Annotated[float, Field(gt=1)] = 20.0
+    """Largest weight of a row."""
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator

@@ -14,16 +14,11 @@ from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids
 
 
 class Swap(RowMethod):
-    """Counterfactual augmentation: the swapped comment keeps its label.
-
-    Attributes
-    ----------
-    copies : int
-        Swapped versions of each comment that mentions an identity.
-    """
+    """Counterfactual augmentation: the swapped comment keeps its label."""
 
     kind: Literal["swap"]
     copies: Annotated[int, Field(ge=1, le=20)] = 1
+    """Swapped versions of each comment that mentions an identity."""
 
     def require(self, rows: TrainingRows) -> None:
         """Refuse rows without terms to swap."""

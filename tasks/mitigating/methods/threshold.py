@@ -16,20 +16,14 @@ from biasgate.tasks.mitigating.methods.method import (
 
 
 class Threshold(ScoreMethod):
-    """The threshold with the smallest gap between identities among those that are good enough.
-
-    Attributes
-    ----------
-    min_recall, min_precision : float
-        What the threshold must reach on the comments that are like those of the training set.
-    min_rows : int
-        Identities with fewer toxic or fewer non-toxic tuning rows are left out.
-    """
+    """The threshold with the smallest gap between identities among those that are good enough."""
 
     kind: Literal["threshold"]
     min_recall: Annotated[float, Field(ge=0, le=1)] = 0.5
     min_precision: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """What the threshold must reach on the comments that are like those of the training set."""
     min_rows: Annotated[int, Field(ge=1)] = 10
+    """Identities with fewer toxic or fewer non-toxic tuning rows are left out."""
 
     def adjust(self, tuning: Tuning) -> Adjustment:
         """Choose the threshold."""

@@ -30,44 +30,30 @@ class Check:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict on a candidate on a set.
-
-    Attributes
-    ----------
-    status, word : str
-        The outcome, for colours and in words.
-    counted : str
-        How many checks there are, and what came of them.
-    bounds : str
-        How many bounds were looked at, and how many may be wrong.
-    exceptions : tuple of str
-        What a pass does not say.
-    quoted : tuple of str
-        The worst of those, in words.
-    more : str
-        How many others did not pass; empty if all are quoted.
-    unmet, met : tuple of Check
-        Those that did not pass, the worst first, and all others.
-    left_out : str
-        A note if there are more.
-    keys : tuple of (str, str)
-        The numbers of all comments together, with intervals.
-    lacks : tuple of (str, str)
-        Why some of them are undefined.
-    """
+    """The verdict on a candidate on a set."""
 
     status: str
     word: str
+    """The outcome, for colours and in words."""
     counted: str
+    """How many checks there are, and what came of them."""
     bounds: str
+    """How many bounds were looked at, and how many may be wrong."""
     exceptions: tuple[str, ...]
+    """What a pass does not say."""
     quoted: tuple[str, ...]
+    """The worst of those, in words."""
     more: str
+    """How many others did not pass; empty if all are quoted."""
     unmet: tuple[Check, ...]
     met: tuple[Check, ...]
+    """Those that did not pass, the worst first, and all others."""
     left_out: str
+    """A note if there are more."""
     keys: tuple[tuple[str, str], ...]
+    """The numbers of all comments together, with intervals."""
     lacks: tuple[tuple[str, str], ...]
+    """Why some of them are undefined."""
 
 
 def judge(report: Report, verdict: Verdict) -> Judged:

@@ -60,8 +60,6 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
 
     Parameters
     ----------
-    report : Report
-        The candidate's report.
     evidence : EvidenceFile
         The rows that it was measured on, with the scores of candidate and rivals.
 

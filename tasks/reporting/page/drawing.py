@@ -52,22 +52,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Strip:
-    """One interval on its axis.
-
-    Attributes
-    ----------
-    limits : tuple of str
-        Places of the limits of the policy.
-    zero : str or None
-        Place of 0, if 0 is best.
-    line, dot : str or None
-        SVG paths of the interval and of the value.
-    """
+    """One interval on its axis."""
 
     limits: tuple[str, ...]
+    """Places of the limits of the policy."""
     zero: str | None
+    """Place of 0, if 0 is best."""
     line: str | None
     dot: str
+    """SVG paths of the interval and of the value."""
 
 
 def draw_strip(

@@ -35,33 +35,22 @@ class ExplorerRow:
 
 @dataclass(frozen=True)
 class Explorer:
-    """The errors at one threshold, and data for others.
-
-    Attributes
-    ----------
-    thresholds : tuple of str
-        All of them, as text.
-    position : int
-        The one that the table is about.
-    named : tuple of (int, str)
-        Positions of the report's thresholds, with their names.
-    overall : tuple of two str
-        Share of harmless comments flagged, and of toxic ones missed.
-    rows : tuple of ExplorerRow
-        By identity.
-    ends : str
-        What the drawings span, in percentage points.
-    data : dict
-        For the script: shares in thousandths; null where undefined.
-    """
+    """The errors at one threshold, and data for others."""
 
     thresholds: tuple[str, ...]
+    """All of them, as text."""
     position: int
+    """The one that the table is about."""
     named: tuple[tuple[int, str], ...]
+    """Positions of the report's thresholds, with their names."""
     overall: tuple[str, str]
+    """Share of harmless comments flagged, and of toxic ones missed."""
     rows: tuple[ExplorerRow, ...]
+    """By identity."""
     ends: str
+    """What the drawings span, in percentage points."""
     data: dict[str, Any]
+    """For the script: shares in thousandths; null where undefined."""
 
     @property
     def threshold(self) -> str:

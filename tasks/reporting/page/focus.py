@@ -12,22 +12,15 @@ from biasgate.tasks.reporting.page.grids import LIMITS, Grid, GridCell
 
 @dataclass(frozen=True)
 class Focus:
-    """A number to show first.
-
-    Attributes
-    ----------
-    name, metric : str
-        The identity, and the metric's title.
-    cell : GridCell
-        The number with its drawing.
-    against : str
-        What it is compared with, after the metric; empty without a failed check.
-    """
+    """A number to show first."""
 
     name: str
     metric: str
+    """The identity, and the metric's title."""
     cell: GridCell
+    """The number with its drawing."""
     against: str
+    """What it is compared with, after the metric; empty without a failed check."""
 
 
 def focus_of(report: Report, verdict: Verdict, grid: Grid, compared: Grid | None) -> Focus | None:
@@ -37,8 +30,6 @@ def focus_of(report: Report, verdict: Verdict, grid: Grid, compared: Grid | None
     ----------
     report, verdict : mapping
         As in `report.json` and `verdict.json`.
-    grid : Grid
-        The metrics by identity.
     compared : Grid or None
         The differences from the champion, if there was one.
 

@@ -16,22 +16,15 @@ GAIN_TITLES = tuple(METRICS[one].title for one in SUBGROUP_METRICS)
 
 @dataclass(frozen=True)
 class Gained:
-    """What terms add for one identity.
-
-    Attributes
-    ----------
-    name : str
-        The identity.
-    gains : tuple of str
-        For each metric: how many times as many labelled rows would give the same precision.
-    found, right : str
-        The share of labelled mentions that terms find, and of found rows that are mentions.
-    """
+    """What terms add for one identity."""
 
     name: str
+    """The identity."""
     gains: tuple[str, ...]
+    """For each metric: how many times as many labelled rows would give the same precision."""
     found: str
     right: str
+    """The share of labelled mentions that terms find, and of found rows that are mentions."""
 
 
 def gains_of(report: Report) -> tuple[Gained, ...]:

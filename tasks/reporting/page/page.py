@@ -28,44 +28,30 @@ class Line:
 
 @dataclass(frozen=True)
 class Page:
-    """A page.
-
-    Attributes
-    ----------
-    title : str
-        Name of the evaluation, or of the candidate.
-    of_evaluation : bool
-        Whether it is about a whole evaluation.
-    decided_on, policy : str
-        The day of the verdicts, and the policy's name.
-    status, word : str
-        The outcome.
-    lines : tuple of Line
-        One for each candidate.
-    sets : tuple of SetView
-        The evaluation sets.
-    parts : tuple of Part
-        Each candidate on each set.
-    models : tuple of str
-        Registered models that the verdicts are about.
-    versions : tuple of (str, str)
-        Of the software.
-    trend : TrendView or None
-        Tonight beside the nights before.
-    """
+    """A page."""
 
     title: str
+    """Name of the evaluation, or of the candidate."""
     of_evaluation: bool
+    """Whether it is about a whole evaluation."""
     decided_on: str
     policy: str
+    """The day of the verdicts, and the policy's name."""
     status: str
     word: str
+    """The outcome."""
     lines: tuple[Line, ...]
+    """One for each candidate."""
     sets: tuple[SetView, ...]
+    """The evaluation sets."""
     parts: tuple[Part, ...]
+    """Each candidate on each set."""
     models: tuple[str, ...]
+    """Registered models that the verdicts are about."""
     versions: tuple[tuple[str, str], ...]
+    """Of the software."""
     trend: TrendView | None = None
+    """Tonight beside the nights before."""
 
     @property
     def n_passed(self) -> int:
@@ -113,8 +99,6 @@ def evaluation_page(
     ----------
     summary : mapping
         As in `summary.json`.
-    judged : mapping of (str, str) to (Report, Verdict, Details)
-        By set and candidate.
     quotes : mapping of (str, str) to tuple of Quoted
         Comments to quote, also by set and candidate; none unless a user asked for them.
     trend : Trend, optional

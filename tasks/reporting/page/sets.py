@@ -53,41 +53,28 @@ class Counts:
 
 @dataclass(frozen=True)
 class SetView:
-    """An evaluation set: its rows, and how they were chosen.
-
-    Attributes
-    ----------
-    name, digest, licence : str
-        What it is.
-    unrated : str
-        How many rows were left out, and why; empty if none were.
-    choices : tuple of (str, str)
-        In words.
-    files : tuple of (str, str)
-        The files that it was read from, with their digests.
-    counts : tuple of Counts
-        By identity, after all rows.
-    left_out : str
-        A note if some identities are not listed.
-    grids : tuple of Grid
-        The candidates side by side, for each metric; empty for a single candidate.
-    use : str
-        How many candidates it has judged; empty if it is unknown.
-    is_spent : bool
-        Whether that is too many.
-    """
+    """An evaluation set: its rows, and how they were chosen."""
 
     name: str
     digest: str
     licence: str
+    """What it is."""
     unrated: str
+    """How many rows were left out, and why; empty if none were."""
     choices: tuple[tuple[str, str], ...]
+    """In words."""
     files: tuple[tuple[str, str], ...]
+    """The files that it was read from, with their digests."""
     counts: tuple[Counts, ...]
+    """By identity, after all rows."""
     left_out: str
+    """A note if some identities are not listed."""
     grids: tuple[Grid, ...]
+    """The candidates side by side, for each metric; empty for a single candidate."""
     use: str
+    """How many candidates it has judged; empty if it is unknown."""
     is_spent: bool
+    """Whether that is too many."""
 
 
 def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = None) -> SetView:

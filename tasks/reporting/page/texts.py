@@ -73,10 +73,6 @@ def quote(
     ----------
     evidence : EvidenceFile
         The rows that the candidate was measured on, with its scores.
-    frozen : EvaluationSet
-        The same rows with their texts.
-    shown : sequence of str
-        The identities.
     """
     rows = evidence.rows()
     scores = rows.scores[CANDIDATE]
@@ -105,17 +101,7 @@ def quote(
 def quotes_of(
     output: Path, sets: Mapping[str, EvaluationSet], shown: Mapping[tuple[str, str], Sequence[str]]
 ) -> Iterator[tuple[tuple[str, str], tuple[Quoted, ...]]]:
-    """Yield set and candidate with the comments to quote.
-
-    Parameters
-    ----------
-    output : Path
-        The folder of the results.
-    sets : mapping of str to EvaluationSet
-        The frozen sets by name.
-    shown : mapping of (str, str) to sequence of str
-        By set and candidate: the identities.
-    """
+    """Yield set and candidate with the comments to quote."""
     for (of_set, candidate), names in shown.items():
         evidence = EvidenceFile(output / of_set / candidate / "evidence.parquet")
         yield (of_set, candidate), quote(evidence, sets[of_set], names)

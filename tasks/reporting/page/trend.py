@@ -10,25 +10,17 @@ from biasgate.tasks.remembering.rows import Lines, lines_of
 
 @dataclass(frozen=True)
 class TrendView:
-    """What the section says.
-
-    Attributes
-    ----------
-    number, n_before : int
-        Of tonight, and how many nights before are compared.
-    news : tuple of str
-        What changed.
-    tests : tuple of str
-        What was tested for drift, and what was not, with the reason.
-    lines : tuple of Lines
-        Every model on every set.
-    """
+    """What the section says."""
 
     number: int
     n_before: int
+    """Of tonight, and how many nights before are compared."""
     news: tuple[str, ...]
+    """What changed."""
     tests: tuple[str, ...]
+    """What was tested for drift, and what was not, with the reason."""
     lines: tuple[Lines, ...]
+    """Every model on every set."""
 
 
 def describe_trend(trend: Trend) -> TrendView:

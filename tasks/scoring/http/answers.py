@@ -31,30 +31,20 @@ Outcome = float | Missing
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads answers.
-
-    Attributes
-    ----------
-    preset : Protocol
-        Where to look.
-    options : mapping
-        What `{{...}}` in its paths stand for.
-    categories : sequence of str
-        The categories that count; empty: all.
-    combine : {"max", "noisy_or"}
-        How several become one score.
-    words : tuple of (str, str)
-        The two answers of a judge, the toxic one first.
-    of : str
-        The endpoint, for messages.
-    """
+    """Reads answers."""
 
     preset: Protocol
+    """Where to look."""
     options: Mapping[str, Any]
+    """What `{{...}}` in its paths stand for."""
     categories: Sequence[str]
+    """The categories that count; empty: all."""
     combine: Combine
+    """How several become one score."""
     words: tuple[str, str]
+    """The two answers of a judge, the toxic one first."""
     of: str
+    """The endpoint, for messages."""
 
     def outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
         """Return the score of each text, or why it has none.

@@ -22,15 +22,11 @@ class Pace:
     """When the next request may be sent; shared by all that go to one service.
 
     Requests are spaced evenly, so that no second has more than its share.
-
-    Attributes
-    ----------
-    requests_per_second, tokens_per_second : float or None
-        The limits.
     """
 
     requests_per_second: float | None = None
     tokens_per_second: float | None = None
+    """The limits."""
     _free_at: float = field(default=0.0, init=False)
     _paused_until: float = field(default=0.0, init=False)
 

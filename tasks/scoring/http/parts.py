@@ -25,40 +25,26 @@ Scale = tuple[FiniteFloat, FiniteFloat]
 
 
 class Named(Settings):
-    """Where the numbers of several categories are.
-
-    Attributes
-    ----------
-    at : str
-        JSONPath of an object with an entry for each category, or of each element of a list.
-    name : str, optional
-        JSONPath of the category's name in an element. Default: the key in the object.
-    value : str
-        JSONPath of the number in an element.
-    """
+    """Where the numbers of several categories are."""
 
     at: JsonPath
+    """JSONPath of an object with an entry for each category, or of each element of a list."""
     name: JsonPath | None = None
+    """JSONPath of the category's name in an element. Default: the key in the object."""
     value: JsonPath = "$"
+    """JSONPath of the number in an element."""
 
 
 class TokenProbabilities(Settings):
-    """Where the log-probabilities of the first token of an answer are.
-
-    Attributes
-    ----------
-    answer : str
-        JSONPath of the list of the answer's tokens.
-    tokens : str
-        JSONPath, in that list, of each of the likeliest tokens at the first place.
-    token, logprob : str
-        JSONPath of the token and of its log-probability, in one of them.
-    """
+    """Where the log-probabilities of the first token of an answer are."""
 
     answer: JsonPath
+    """JSONPath of the list of the answer's tokens."""
     tokens: JsonPath
+    """JSONPath, in that list, of each of the likeliest tokens at the first place."""
     token: JsonPath = "$.token"  # noqa: S105 - a path
     logprob: JsonPath = "$.logprob"
+    """JSONPath of the token and of its log-probability, in one of them."""
 
 
 class Secret(Settings):
@@ -69,47 +55,31 @@ class Secret(Settings):
 
 
 class Limits(Settings):
-    """What the service accepts.
-
-    Attributes
-    ----------
-    texts : int
-        Most texts in a request.
-    requests_per_second, tokens_per_second : float, optional
-        What the service publishes.
-    characters, bytes : int, optional
-        Longest text; a longer one is not sent, and has no score.
-    empty : bool
-        Whether a text may be empty or blank; otherwise it is not sent, and has no score.
-    longest_wait_s : float
-        Longest wait that the service may ask for.
-    """
+    """What the service accepts."""
 
     texts: Count = 1
+    """Most texts in a request."""
     requests_per_second: Positive | None = None
     tokens_per_second: Positive | None = None
+    """What the service publishes."""
     characters: Count | None = None
     bytes: Count | None = None
+    """Longest text; a longer one is not sent, and has no score."""
     empty: bool = True
+    """Whether a text may be empty or blank; otherwise it is not sent, and has no score."""
     longest_wait_s: Positive = 30.0
+    """Longest wait that the service may ask for."""
 
 
 class Price(Settings):
-    """What the service asks, in US dollars, on the day that its page was read.
-
-    Attributes
-    ----------
-    usd : float
-        Price of one unit.
-    unit : {"request", "characters", "tokens"}
-        What a unit is; characters and tokens are of each text.
-    size : int
-        Characters or tokens in a unit; a part of a unit counts as a whole one.
-    """
+    """What the service asks, in US dollars, on the day that its page was read."""
 
     usd: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """Price of one unit."""
     unit: Literal["request", "characters", "tokens"] = "request"
+    """What a unit is; characters and tokens are of each text."""
     size: Count = 1
+    """Characters or tokens in a unit; a part of a unit counts as a whole one."""
 
     def of(
         self, texts: Sequence[str], n_requests: int, tokens: Callable[[list[str]], int]
@@ -122,25 +92,17 @@ class Price(Settings):
 
 
 class AnswerRule(Settings):
-    """What an answer means that is no score.
-
-    Attributes
-    ----------
-    status : int
-        Its status.
-    when : str, optional
-        JSONPath that must find something in its body other than null, false and empty.
-    then : {"missing", "retry", "stop"}
-        `missing`: the text has no score, for the reason `why`. `retry`: as for 429 and 5xx.
-        `stop`: an error that says `why`.
-    why : str
-        One word for `missing`; else what to do, in a sentence.
-    """
+    """What an answer means that is no score."""
 
     status: Annotated[int, Field(ge=100, le=599)]
+    """Its status."""
     when: JsonPath | None = None
+    """JSONPath that must find something in its body other than null, false and empty."""
     then: Literal["missing", "retry", "stop"]
+    """`missing`: the text has no score, for the reason `why`. `retry`: as for 429 and 5xx. `stop`:
+    an error that says `why`."""
     why: str = ""
+    """One word for `missing`; else what to do, in a sentence."""
 
     @model_validator(mode="after")
     def _has_why(self) -> Self:

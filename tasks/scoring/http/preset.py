@@ -38,65 +38,44 @@ TEXTS = frozenset({"text", "texts", "rows", "n"})
 
 
 class Protocol(Settings):
-    """How the requests and answers of a service look.
-
-    Attributes
-    ----------
-    secret : Secret
-        The header that holds it.
-    query, headers : dict of str to str
-        Sent with each request.
-    content_type : str
-        `text/plain` sends the text itself.
-    options : dict
-        What users may set, with defaults; null must be set.
-    categories : list of str
-        The categories that count, by default; empty: all that are found.
-    needs_categories : bool
-        Whether users must name the categories.
-    request, table : any
-        The body, as JSON with placeholders; `table` if the candidate has `column`.
-    reads : {"path", "predictions"}
-        `predictions`: whatever an MLflow model answers.
-    rows : str, optional
-        JSONPath of each text's part of the answer. Default: the answer is of one text.
-    tensor : bool
-        Whether `rows` is a list of numbers, nested or not, as many for each text.
-    index : str, optional
-        JSONPath of a text's number in its part, if parts may come in any order.
-    score : str, Named or TokenProbabilities
-        Where the score is, in a text's part.
-    combine : {"max", "noisy_or"}
-        How several categories become one score.
-    scale : tuple of float, optional
-        Ends of the scale; scores are moved to [0, 1]. Default: scores stay as they are.
-    limits : Limits
-        What the service accepts.
-    price : Price, optional
-        What it asks; default unknown.
-    answers : list of AnswerRule
-        What other answers mean; the first that fits counts.
-    """
+    """How the requests and answers of a service look."""
 
     secret: Secret = Secret()
+    """The header that holds it."""
     query: dict[str, str] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
+    """Sent with each request."""
     content_type: Literal["application/json", "text/plain"] = "application/json"
+    """`text/plain` sends the text itself."""
     options: dict[str, Option] = Field(default_factory=dict)
+    """What users may set, with defaults; null must be set."""
     categories: tuple[str, ...] = ()
+    """The categories that count, by default; empty: all that are found."""
     needs_categories: bool = False
+    """Whether users must name the categories."""
     request: Any
     table: Any = None
+    """The body, as JSON with placeholders; `table` if the candidate has `column`."""
     reads: Literal["path", "predictions"] = "path"
+    """`predictions`: whatever an MLflow model answers."""
     rows: JsonPath | None = None
+    """JSONPath of each text's part of the answer. Default: the answer is of one text."""
     tensor: bool = False
+    """Whether `rows` is a list of numbers, nested or not, as many for each text."""
     index: JsonPath | None = None
+    """JSONPath of a text's number in its part, if parts may come in any order."""
     score: Named | TokenProbabilities | str = "$"
+    """Where the score is, in a text's part."""
     combine: Combine = "max"
+    """How several categories become one score."""
     scale: Scale | None = None
+    """Ends of the scale; scores are moved to [0, 1]. Default: scores stay as they are."""
     limits: Limits = Limits()
+    """What the service accepts."""
     price: Price | None = None
+    """What it asks; default unknown."""
     answers: tuple[AnswerRule, ...] = ()
+    """What other answers mean; the first that fits counts."""
 
     @field_validator("scale")
     @classmethod
@@ -157,27 +136,18 @@ class Protocol(Settings):
 
 
 class Preset(Protocol):
-    """The protocol of a service, with its sources.
-
-    Attributes
-    ----------
-    title : str
-        The service.
-    sources : list of str
-        URLs of its documentation, or of its code.
-    read : date
-        When they were read.
-    url : str, optional
-        Where the service is.
-    token_env : str, optional
-        The environment variable that usually holds the secret; read only for `url`.
-    """
+    """The protocol of a service, with its sources."""
 
     title: str
+    """The service."""
     sources: Annotated[tuple[str, ...], Field(min_length=1)]
+    """URLs of its documentation, or of its code."""
     read: date
+    """When they were read."""
     url: str | None = None
+    """Where the service is."""
     token_env: str | None = None
+    """The environment variable that usually holds the secret; read only for `url`."""
 
 
 def preset_names() -> list[str]:

@@ -22,74 +22,51 @@ _ROWS_A_SHARD = 500
 
 
 class HttpEndpoint(CandidateSettings):
-    """A served model, called in batches.
-
-    Attributes
-    ----------
-    preset : str
-        How its requests and answers look: a preset's name, or `custom`.
-    protocol : Protocol, optional
-        For `preset: custom`: how they look.
-    url : str
-        The full URL, as in `http://127.0.0.1:5000/invocations`. Default: the preset's.
-    sends_text_to : str, optional
-        The host of the URL, by name: without it, comments do not leave this machine.
-    version : str
-        Version of the model behind it. Scores are reused while it stays the same; without it
-        they never are.
-    options : dict
-        Values for the preset's options.
-    categories : list of str
-        The categories that count. Default: the preset's.
-    combine : {"max", "noisy_or"}, optional
-        How several categories become one score. Default: the preset's.
-    prompt : str or list, optional
-        For a judge: the message, or the messages, with `{{text}}` for the comment.
-    words : tuple of (str, str)
-        For a judge: its two answers, the toxic one first.
-    column : str, optional
-        For MLflow: name of the text column, if the model takes a table. Default: an array.
-    output : str, optional
-        For MLflow: the column of the score, if the model returns a table.
-    label : str, optional
-        For MLflow: the toxic one of two labels, if the model returns the winning label and its
-        score.
-    token_env : str, optional
-        Environment variable with the secret. Default: the preset's, if the URL is the preset's.
-    batch_size, concurrency : int
-        Texts per request; number of parallel requests.
-    requests_per_second, tokens_per_second : float, optional
-        Limits that are kept. Default: those that the service publishes.
-    price : Price, optional
-        What the service asks. Default: what it publishes.
-    timeout_s : float
-        Limit for one try of a request, from the connection to the last byte of the answer.
-    tries : int
-        Most tries of a request whose answer is 429, 5xx or missing.
-    """
+    """A served model, called in batches."""
 
     kind: Literal["http"]
     preset: str = MLFLOW
+    """How its requests and answers look: a preset's name, or `custom`."""
     protocol: Protocol | None = None
+    """For `preset: custom`: how they look."""
     url: Annotated[str, AfterValidator(plain_url)]
+    """The full URL, as in `http://127.0.0.1:5000/invocations`. Default: the preset's."""
     sends_text_to: str | None = None
+    """The host of the URL, by name: without it, comments do not leave this machine."""
     version: Version
+    """Version of the model behind it. Scores are reused while it stays the same; without it they
+    never are."""
     options: dict[str, Option] = Field(default_factory=dict)
+    """Values for the preset's options."""
     categories: tuple[str, ...] = ()
+    """The categories that count. Default: the preset's."""
     combine: Combine | None = None
+    """How several categories become one score. Default: the preset's."""
     prompt: str | list[dict[str, str]] | None = None
+    """For a judge: the message, or the messages, with `{{text}}` for the comment."""
     words: tuple[str, str] = ("yes", "no")
+    """For a judge: its two answers, the toxic one first."""
     column: str | None = None
+    """For MLflow: name of the text column, if the model takes a table. Default: an array."""
     output: str | None = None
+    """For MLflow: the column of the score, if the model returns a table."""
     label: str | None = None
+    """For MLflow: the toxic one of two labels, if the model returns the winning label and its
+    score."""
     token_env: str | None = None
+    """Environment variable with the secret. Default: the preset's, if the URL is the preset's."""
     batch_size: Annotated[int, Field(ge=1)] = 64
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    """Texts per request; number of parallel requests."""
     requests_per_second: Positive | None = None
     tokens_per_second: Positive | None = None
+    """Limits that are kept. Default: those that the service publishes."""
     price: Price | None = None
+    """What the service asks. Default: what it publishes."""
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    """Limit for one try of a request, from the connection to the last byte of the answer."""
     tries: Annotated[int, Field(ge=1)] = 6
+    """Most tries of a request whose answer is 429, 5xx or missing."""
 
     @model_validator(mode="before")
     @classmethod

@@ -58,59 +58,39 @@ class Refused:
 
 @dataclass(frozen=True)
 class Request:
-    """A request.
-
-    Attributes
-    ----------
-    content : any
-        JSON, or text if that is the content type.
-    n_tokens : int
-        About how many tokens it has.
-    where : str
-        Which comments it holds, for messages.
-    """
+    """A request."""
 
     content: Any
+    """JSON, or text if that is the content type."""
     n_tokens: int = 0
+    """About how many tokens it has."""
     where: str = ""
+    """Which comments it holds, for messages."""
 
 
 @dataclass(frozen=True)
 class Requests:
-    """A client of one URL.
-
-    Attributes
-    ----------
-    url, of : str
-        The URL; its name in messages.
-    timeout_s : float
-        Limit in seconds for one try: connection, request and answer, up to the last byte.
-    tries : int
-        Most tries.
-    connections : int
-        Most parallel requests.
-    headers : mapping of str to str
-        Sent with each request; with the secret.
-    pace : Pace
-        When requests may be sent.
-    rule : callable
-        Returns what an answer means by its status and its JSON, or None.
-    longest_wait_s : float
-        Longest wait between tries.
-    direct : bool
-        Whether to ignore a proxy that the environment names.
-    """
+    """A client of one URL."""
 
     url: str
     of: str
+    """The URL; its name in messages."""
     timeout_s: float
+    """Limit in seconds for one try: connection, request and answer, up to the last byte."""
     tries: int
+    """Most tries."""
     connections: int
+    """Most parallel requests."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with each request; with the secret."""
     pace: Pace = field(default_factory=Pace)
+    """When requests may be sent."""
     rule: Callable[[int, Any], Rule | None] = lambda *_: None
+    """Returns what an answer means by its status and its JSON, or None."""
     longest_wait_s: float = LONGEST_WAIT_S
+    """Longest wait between tries."""
     direct: bool = False
+    """Whether to ignore a proxy that the environment names."""
 
     def post(
         self, requests: Sequence[Request], read: Callable[[Any, int], Result]

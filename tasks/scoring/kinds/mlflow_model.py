@@ -44,27 +44,19 @@ ModelUri = Annotated[str, AfterValidator(_refuse_other_uris)]
 
 
 class MlflowModel(CandidateSettings):
-    """A registered model, of any flavour that pyfunc can load.
-
-    Attributes
-    ----------
-    model : str
-        `models:/name/version` or `models:/name@alias`.
-    output : str, optional
-        The column of the score, if the model returns a table.
-    label : str, optional
-        The toxic one of two labels, if the model returns the winning label and its score.
-    trusted : bool
-        Accept a format that executes code when it is loaded.
-    """
+    """A registered model, of any flavour that pyfunc can load."""
 
     opened_with = frozenset({"output", "label"})
 
     kind: Literal["mlflow"]
     model: ModelUri
+    """`models:/name/version` or `models:/name@alias`."""
     output: str | None = None
+    """The column of the score, if the model returns a table."""
     label: str | None = None
+    """The toxic one of two labels, if the model returns the winning label and its score."""
     trusted: bool = False
+    """Accept a format that executes code when it is loaded."""
 
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version that the URI names now."""

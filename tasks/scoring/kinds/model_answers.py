@@ -24,12 +24,8 @@ def positive_scores(
 
     Parameters
     ----------
-    predicted : array, table or list
-        The answer.
     of : str
         The model, for messages, as in "model m of candidate 'a'".
-    output, label : str, optional
-        As above.
 
     Returns
     -------

@@ -44,30 +44,21 @@ Call = Annotated[str, AfterValidator(_call)]
 
 
 class PythonFunction(CandidateSettings):
-    """A function that takes a list of texts and returns a score or two probabilities for each.
-
-    Attributes
-    ----------
-    call : str
-        `package.module:function`, or `file.py:function` with a path relative to the
-        configuration.
-    version : str
-        Version of the model behind it. Scores are reused while it and the file stay the same;
-        without it they never are.
-    batch_size : int
-        Texts per call.
-    timeout_s : float
-        Limit for one call, and for the import.
-    memory_limit : int, optional
-        Bytes that its process may use, or as in `4GB`. Default: 80 % of what is available.
-    """
+    """A function that takes a list of texts and returns a score or two probabilities for each."""
 
     kind: Literal["python"]
     call: Call
+    """`package.module:function`, or `file.py:function` with a path relative to the configuration.
+    """
     version: Version
+    """Version of the model behind it. Scores are reused while it and the file stay the same;
+    without it they never are."""
     batch_size: Annotated[int, Field(ge=1)] = 1_000
+    """Texts per call."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    """Limit for one call, and for the import."""
     memory_limit: Annotated[ByteSize, Field(gt=0)] | None = None
+    """Bytes that its process may use, or as in `4GB`. Default: 80 % of what is available."""
 
     @property
     def file(self) -> Path | None:

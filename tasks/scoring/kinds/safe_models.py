@@ -41,21 +41,14 @@ class UnsafeModelError(InputError):
 
 @dataclass(frozen=True)
 class SkopsModel:
-    """A scikit-learn model in one skops file.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    predict : str
-        The method that gives the answers.
-    of : str
-        The model, for messages.
-    """
+    """A scikit-learn model in one skops file."""
 
     path: Path
+    """The file."""
     predict: str
+    """The method that gives the answers."""
     of: str
+    """The model, for messages."""
 
     def load(self) -> Any:
         """Return the scikit-learn object; the file may hold only types that skops knows as safe.
@@ -85,13 +78,6 @@ class SkopsModel:
 
 def skops_model(folder: Path, model: str) -> SkopsModel:
     """Find the one skops file that both MLflow and biasgate load from a model folder.
-
-    Parameters
-    ----------
-    folder : Path
-        A model folder of MLflow.
-    model : str
-        Its URI, for messages.
 
     Raises
     ------
@@ -140,10 +126,6 @@ def refuse_code_of_transformer(folder: Path, of: str, remedy: str) -> None:
     ----------
     folder : Path
         Weights or tokenizer, as `save_pretrained` writes them.
-    of : str
-        The model, for messages.
-    remedy : str
-        What to do, as a sentence.
 
     Raises
     ------

@@ -42,35 +42,25 @@ _CURE = (
 
 
 class ScoreFile(CandidateSettings):
-    """Scores that were computed elsewhere.
-
-    Attributes
-    ----------
-    path : Path
-        CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set.
-    separator : str, optional
-        Of a CSV file. Default: a tab for `.tsv`, else a comma.
-    id, score : str
-        Its columns; `id: row_number` numbers the rows from 0.
-    allow_missing : bool
-        Whether a score may be missing (an empty cell): the model gave none for this row.
-    register_as : str, optional
-        `register:` in a configuration. The registered model to which the file is added as a
-        version, valid only for this set, so that it can become champion.
-    model : str, optional
-        That version, once it exists.
-    """
+    """Scores that were computed elsewhere."""
 
     opened_with = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"]
     path: ConfigPath
+    """CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set."""
     separator: Separator | None = None
+    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     id: str = "id"
     score: str = Field(default="prediction")
+    """Its columns; `id: row_number` numbers the rows from 0."""
     allow_missing: bool = False
+    """Whether a score may be missing (an empty cell): the model gave none for this row."""
     register_as: Name | None = Field(default=None, alias="register")
+    """`register:` in a configuration. The registered model to which the file is added as a version,
+    valid only for this set, so that it can become champion."""
     model: str | None = None
+    """That version, once it exists."""
 
     @property
     def registered_model(self) -> str | None:
@@ -119,15 +109,6 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
     The same file is registered once. It is not a model: it cannot score other rows.
 
-    Parameters
-    ----------
-    settings : ScoreFile
-        The file and its columns.
-    model : str
-        The registered model.
-    gateway : Gateway
-        Registry.
-
     Returns
     -------
     ModelVersion
@@ -150,27 +131,19 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
 
 class RegisteredScores(CandidateSettings):
-    """A version that is a file of scores, as a rival; `opened_as` of its candidate made it.
-
-    Attributes
-    ----------
-    model : str
-        The version.
-    file : str
-        The name of the file in the version's folder.
-    read_by : tuple of str
-        Its columns of ids and scores, and its separator if one is set.
-    allow_missing : bool
-        Whether a score may be missing.
-    """
+    """A version that is a file of scores, as a rival; `opened_as` of its candidate made it."""
 
     opened_with = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"] = "scores"
     model: str
+    """The version."""
     file: str
+    """The name of the file in the version's folder."""
     read_by: tuple[str, ...]
+    """Its columns of ids and scores, and its separator if one is set."""
     allow_missing: bool = False
+    """Whether a score may be missing."""
 
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version."""

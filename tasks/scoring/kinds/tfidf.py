@@ -36,44 +36,31 @@ EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
 
 
 class Tfidf(CandidateSettings):
-    """Word and character n-grams into a logistic regression.
-
-    Attributes
-    ----------
-    train_on : SourceSettings, optional
-        The training set.
-    model : str, optional
-        The trained version, `models:/name/version`; set by training.
-    word_ngrams, char_ngrams : (int, int)
-        Shortest and longest n-grams of words, and of characters within words.
-    min_df : int
-        Fewest comments with an n-gram; at least 5, because n-grams quote comments.
-    max_features : int
-        Most n-grams of each type.
-    regularization : float
-        Inverse strength (scikit-learn's C).
-    tolerance : float
-        The solver stops when no component of the gradient is larger (scikit-learn's tol).
-    class_weight : {"balanced"} or None
-        Whether to weight classes by their inverse frequency.
-    calibration : (float, float), optional
-        Slope, above 0, and shift of the log-odds of the trained model, which keep the order of
-        its scores.
-    """
+    """Word and character n-grams into a logistic regression."""
 
     learns_weights = True
 
     kind: Literal["tfidf"]
     train_on: Source | None = None
+    """The training set."""
     model: ModelUri | None = None
+    """The trained version, `models:/name/version`; set by training."""
     word_ngrams: Grams = (1, 2)
     char_ngrams: Grams = (2, 5)
+    """Shortest and longest n-grams of words, and of characters within words."""
     min_df: Annotated[int, Field(ge=5)] = 5
+    """Fewest comments with an n-gram; at least 5, because n-grams quote comments."""
     max_features: Annotated[int, Field(ge=1)] = 100_000
+    """Most n-grams of each type."""
     regularization: Annotated[float, Field(gt=0)] = 1.0
+    """Inverse strength (scikit-learn's C)."""
     tolerance: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_TOLERANCE
+    """The solver stops when no component of the gradient is larger (scikit-learn's tol)."""
     class_weight: Literal["balanced"] | None = None
+    """Whether to weight classes by their inverse frequency."""
     calibration: tuple[Annotated[FiniteFloat, Field(gt=0)], FiniteFloat] | None = None
+    """Slope, above 0, and shift of the log-odds of the trained model, which keep the order of its
+    scores."""
 
     @model_validator(mode="after")
     def _has_origin(self) -> Self:

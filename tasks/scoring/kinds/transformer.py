@@ -43,53 +43,38 @@ _TEXTS_A_PART = 10_000
 
 
 class Transformer(CandidateSettings):
-    """A sequence classifier in safetensors.
-
-    Attributes
-    ----------
-    folder : Path, optional
-        The model as `save_pretrained` writes it, with tokenizer; instead of `hub`.
-    hub, revision : str, optional
-        Its name on the hub, and a branch, tag or commit.
-    train_on : SourceSettings, optional
-        A training set; the model in `folder` or `hub` is then the encoder to start from.
-    fine_tuning : FineTuning, optional
-        Options of the training.
-    model : str, optional
-        A version in the registry, `models:/name/version`, that was trained here or logged
-        with `mlflow.transformers`; set by training.
-    toxic_label : str, optional
-        The label that means toxic, checked against the model's `id2label`. For a model that is
-        trained here: the name to give it. Default: `toxic`.
-    activation : {"none", "sigmoid", "softmax"}, optional
-        Turns the logit into a score. Default: as the model's configuration says.
-    precision : {"float32", "bfloat16", "int8", "auto"}
-        Precision of the computation; `auto` is `bfloat16` if the hardware supports it. `int8` is
-        for a CPU.
-    max_tokens : int
-        Longer comments are truncated.
-    tokens_a_batch : int, optional
-        Most tokens in one batch, padding included.
-    trust_remote_code : str, optional
-        Repeat the model's name here (`hub`, or the folder's name) to let its code run.
-    """
+    """A sequence classifier in safetensors."""
 
     opened_with = frozenset({"activation", "precision", "max_tokens", "toxic_label"})
     learns_weights = True
 
     kind: Literal["transformer"]
     folder: ConfigPath | None = None
+    """The model as `save_pretrained` writes it, with tokenizer; instead of `hub`."""
     hub: HubName | None = None
     revision: str | None = None
+    """Its name on the hub, and a branch, tag or commit."""
     train_on: Source | None = None
+    """A training set; the model in `folder` or `hub` is then the encoder to start from."""
     fine_tuning: FineTuning | None = None
+    """Options of the training."""
     model: ModelUri | None = None
+    """A version in the registry, `models:/name/version`, that was trained here or logged with
+    `mlflow.transformers`; set by training."""
     toxic_label: str | None = None
+    """The label that means toxic, checked against the model's `id2label`. For a model that is
+    trained here: the name to give it. Default: `toxic`."""
     activation: Activation | None = None
+    """Turns the logit into a score. Default: as the model's configuration says."""
     precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
+    """Precision of the computation; `auto` is `bfloat16` if the hardware supports it. `int8` is for
+    a CPU."""
     max_tokens: Annotated[int, Field(ge=8)] = 512
+    """Longer comments are truncated."""
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
+    """Most tokens in one batch, padding included."""
     trust_remote_code: str | None = None
+    """Repeat the model's name here (`hub`, or the folder's name) to let its code run."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:

@@ -16,18 +16,12 @@ _DEFAULT = {"0": "LABEL_0", "1": "LABEL_1"}
 
 @dataclass(frozen=True)
 class Head:
-    """The toxic output.
-
-    Attributes
-    ----------
-    column : int
-        Its index among the logits.
-    activation : {"none", "sigmoid", "softmax"}
-        Turns it into a score.
-    """
+    """The toxic output."""
 
     column: int
+    """Its index among the logits."""
     activation: Activation
+    """Turns it into a score."""
 
     def scores(self, logits: np.ndarray) -> np.ndarray:
         """Return one score per row of logits, shape (n,), in double precision.
@@ -52,19 +46,12 @@ def choose_head(
     ----------
     config : mapping
         With `id2label` and `problem_type`; if missing, transformers' defaults are used.
-    of : str
-        The model, for messages.
     toxic_label : str or None
-        The label that means toxic. Needed unless it is evident: with several labels, except
-        two with default names.
+        The label that means toxic. Needed unless it is evident: with several labels, except two
+        with default names.
     activation : {"none", "sigmoid", "softmax"} or None
         Default: as transformers' own pipeline does, sigmoid for a single logit and for
         `multi_label_classification`, nothing for `regression`, else softmax.
-
-    Returns
-    -------
-    Head
-        The output.
 
     Raises
     ------

@@ -16,21 +16,14 @@ from biasgate.tasks.common.files import json_digest
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of some texts.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (n,)
-        The position of each text among all that are scored.
-    lengths : ndarray of shape (n,)
-        How many tokens each has.
-    values : dict of ndarray of shape (sum of lengths,)
-        What the model reads of each token, text after text.
-    """
+    """The tokens of some texts."""
 
     numbers: np.ndarray
+    """The position of each text among all that are scored."""
     lengths: np.ndarray
+    """How many tokens each has."""
     values: dict[str, np.ndarray]
+    """What the model reads of each token, text after text."""
 
     def part(self, first: int, last: int) -> Tokens:
         """Return the texts from the one at `first` to the one before `last`."""

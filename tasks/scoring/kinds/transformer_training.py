@@ -82,8 +82,6 @@ class FineTuner:
 
         Parameters
         ----------
-        texts : iterable of list of str
-            The training comments, in parts.
         positive : numpy.ndarray of bool, shape (n,)
             Whether each is positive.
         log : callable
