@@ -1,10 +1,15 @@
-"""Records as JSON has them."""
+"""Records as JSON has them, and read from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter
+
+Read = TypeVar("Read")
 
 
 def plain(content: Any) -> Any:
@@ -21,3 +26,20 @@ def plain(content: Any) -> Any:
     if is_dataclass(content) and not isinstance(content, type):
         return {field.name: plain(getattr(content, field.name)) for field in fields(content)}
     return content
+
+
+def read_plain(kind: type[Read], text: str | bytes) -> Read:
+    """Return the record, or the dict of a known form, that JSON text holds.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If it is of another form.
+    """
+    adapter = _adapter(cast("Any", kind))  # mypy: a class that is a variable is not hashable
+    return cast("Read", adapter.validate_json(text, strict=True))
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import plain, read_plain
 from biasgate.tasks.common.printable import printable
 
 MOST_BYTES = 128 * 2**20
@@ -106,7 +106,7 @@ def parse_json(content: bytes | str, what: str) -> Any:
 
 def check(
     content: Any,
-    kind: TypeAdapter[Checked],
+    kind: type[Checked],
     what: str,
     *,
     rule: str = "as biasgate writes it",
@@ -120,8 +120,8 @@ def check(
     ----------
     content : object
         As `parse_json` returned it.
-    kind : TypeAdapter
-        Its form: a record's, or that of a dict, whose other keys are left as they are.
+    kind : type
+        A record, or a typed dict, whose other keys are left as they are.
     what : str
         What it is, for the message.
     rule : str, optional
@@ -133,7 +133,7 @@ def check(
         With the first place that is wrong, without its value.
     """
     try:
-        found: Checked = kind.validate_json(json.dumps(content), strict=True)
+        found = read_plain(kind, json.dumps(content))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
@@ -148,6 +148,12 @@ def check(
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg)
     return found
+
+
+def read_record(path: Path, kind: type[Checked], what: str | None = None) -> Checked:
+    """Read a file as `read_json` and `check` do; `what` it is, if its path does not say it."""
+    what = what or str(path)
+    return check(read_json(path, what), kind, what)
 
 
 def _differs(content: Any, again: Any, place: str = "") -> str | None:

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter
 
 from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
@@ -30,7 +29,7 @@ from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.common.untrusted import check, parse_json, read_json
+from biasgate.tasks.common.untrusted import check, parse_json, read_record
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
@@ -65,9 +64,6 @@ class EvidenceRecord(Record):
     nights: NightsRecord | None = None
 
 
-_RECORDS, _REPORTS = TypeAdapter(EvidenceRecord), TypeAdapter(Report)
-
-
 @dataclass(frozen=True)
 class EvidenceFile:
     """The rows of one candidate on one set, in an `evidence.parquet`; read when asked for."""
@@ -96,7 +92,7 @@ class EvidenceFile:
             msg = f"evidence must name its origin in its metadata; {self.path.name} does not."
             raise InputError(msg)
         what = f"the origin of the evidence in {self.path.name}"
-        return check(parse_json(known[RECORD], what), _RECORDS, what)
+        return check(parse_json(known[RECORD], what), EvidenceRecord, what)
 
     def require_size(self, n_rows: int | None = None) -> None:
         """Refuse evidence that is larger than any real one, or than the report says, unread."""
@@ -384,5 +380,5 @@ def given_threshold(file: Path) -> dict[str, dict[str, float]]:
     report = file.with_name("report.json")
     if not report.is_file():
         return {}
-    thresholds = check(read_json(report, str(report)), _REPORTS, str(report)).thresholds
+    thresholds = read_record(report, Report).thresholds
     return {GIVEN: {"candidate": thresholds[GIVEN].threshold}} if GIVEN in thresholds else {}

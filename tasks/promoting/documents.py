@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
-
-_VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(Report)
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Documents:
         }
         return cls(
             checked_verdict(found["verdict"], f"the verdict on {name}"),
-            check(found["report"], _REPORTS, f"the report on {name}"),
+            check(found["report"], Report, f"the report on {name}"),
             checked_policy(found["policy"], f"the policy on {name}"),
             {file: hashlib.sha256(one).hexdigest() for file, one in content.items()},
         )
@@ -121,7 +117,7 @@ def checked_verdict(content: Any, what: str) -> Verdict:
     InputError
         With what is wrong.
     """
-    return check(content, _VERDICTS, what)
+    return check(content, Verdict, what)
 
 
 def checked_policy(content: Any, what: str) -> Policy:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import AfterValidator, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, StringConstraints
 from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
@@ -155,7 +155,6 @@ class _Tag(TypedDict):
     signatures: Signatures
 
 
-_TAGS = TypeAdapter(_Tag)
 _NEEDED: dict[Action, tuple[str, ...]] = {
     "promotion": ("rule", "passed_over"),
     "rollback": ("rule", "passed_over"),
@@ -238,7 +237,7 @@ def read_entry(record: ModelVersion) -> Entry:
     if TAG not in record.tags:
         msg = f"{what} must have the tag {TAG}; it does not."
         raise InputError(msg)
-    tag = check(parse_json(record.tags[TAG], what), _TAGS, what)
+    tag = check(parse_json(record.tags[TAG], what), _Tag, what)
     payload: Any = {**tag["payload"]}
     missing = _missing(payload)
     if missing is not None:

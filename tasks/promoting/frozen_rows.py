@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.untrusted import check, read_json, require_regular
+from biasgate.tasks.common.untrusted import read_record, require_regular
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
 from biasgate.tasks.promoting.documents import Documents
 from biasgate.tasks.promoting.findings import Finding, described
@@ -25,9 +24,6 @@ class _Record(TypedDict):
     split: str
     file_sha256: str
     source: dict[str, Any]
-
-
-_RECORDS = TypeAdapter(_Record)
 
 
 def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Finding]:
@@ -54,7 +50,7 @@ def _digest(folder: Path) -> str | InputError:
     """Compute the digest of the rows of a folder; return what is wrong if that is not possible."""
     record, rows = folder / RECORD, folder / ROWS
     try:
-        known = check(read_json(record, str(record)), _RECORDS, str(record))
+        known = read_record(record, _Record)
         require_regular(rows, str(rows))
         return EvaluationSet.load(folder).content_digest() if known else ""
     except InputError as error:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, Self
 
-from pydantic import TypeAdapter
-
-from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.plain import plain, read_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +44,4 @@ class Record:
         ValueError
             If it is of another form.
         """
-        adapter: TypeAdapter[Self] = _adapter(cls)  # type: ignore[arg-type]
-        return adapter.validate_json(text, strict=True)
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+        return read_plain(cls, text)

@@ -11,20 +11,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.untrusted import check, read_json
+from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
 from biasgate.tasks.records.trend import Night, Remembered
 
 FOLDER = "nights"
 COUNT = "biasgate.nights"  # the number of the last night
-_NIGHTS = TypeAdapter(Night)
 _NOTE = "The steps are nights. Choose several runs to draw their lines together."
 
 
@@ -60,7 +57,7 @@ class Memory:
                 path = next((one for one in places if one.is_file()), None)
                 if path is not None:
                     place = f"{FOLDER}/{name} of run {run_id}"
-                    found.append(check(read_json(path, place), _NIGHTS, place))
+                    found.append(read_record(path, Night, place))
         return found
 
     def add(self, night: Night) -> None:

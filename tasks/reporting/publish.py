@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.sizes import sizes_of
-from biasgate.tasks.common.untrusted import check, read_json
+from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.headline import told
@@ -25,7 +23,6 @@ from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RESULTS = "results"
-_SUMMARIES = TypeAdapter(Summary)
 
 
 def make_folder(*parts: str) -> str:
@@ -76,7 +73,7 @@ def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> Non
 def _former(output: Path) -> Summary | None:
     """Return the summary in a folder of results, or None."""
     path = output / SUMMARY
-    return check(read_json(path, str(path)), _SUMMARIES, str(path)) if path.exists() else None
+    return read_record(path, Summary) if path.exists() else None
 
 
 def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:

@@ -8,19 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from bias_metrics import BiasReport
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import check, read_json
+from biasgate.tasks.common.plain import read_plain
+from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import Headline, headline
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
-_SUMMARIES, _REPORTS = TypeAdapter(Summary), TypeAdapter(Report)
-_VERDICTS, _BIAS = TypeAdapter(Verdict), TypeAdapter(BiasReport)
 
 
 @dataclass(frozen=True)
@@ -87,11 +84,11 @@ def read_results(folder: Path) -> Results:
     """
     if (folder / SUMMARY).exists():
         path = folder / SUMMARY
-        summary = check(read_json(path, str(path)), _SUMMARIES, str(path))
+        summary = read_record(path, Summary)
         return results_of(summary, folder)
     if (folder / REPORT).exists() and (folder / VERDICT).exists():
         path = folder / VERDICT
-        verdict = check(read_json(path, str(path)), _VERDICTS, str(path))
+        verdict = read_record(path, Verdict)
         return Results(folder, None, [_published(folder, verdict)])
     raise InputError(_no_results(folder))
 
@@ -112,7 +109,7 @@ def results_of(summary: Summary, folder: Path) -> Results:
 def _published(folder: Path, verdict: Verdict) -> Published:
     path = folder / REPORT
     try:
-        report = check(read_json(path, str(path)), _REPORTS, str(path))
+        report = read_record(path, Report)
     except FileNotFoundError as error:
         msg = f"{path} must be there, since a summary or verdict names it; it is not."
         raise InputError(msg) from error
@@ -125,7 +122,7 @@ def _of_all_nights(report: Report, verdict: Verdict, evidence: Path) -> Report:
         return report
     key = None, report.evaluation_set.choices.confidence
     measured = EvidenceFile(evidence).measure([key])[key].report
-    return replace(report, bias=_BIAS.validate_json(json.dumps(measured)))
+    return replace(report, bias=read_plain(BiasReport, json.dumps(measured)))
 
 
 def _no_results(folder: Path) -> str:

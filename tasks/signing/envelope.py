@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
 from annotated_types import MaxLen
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
@@ -37,9 +36,6 @@ class EnvelopeRecord(TypedDict):
     payload: str
     payloadType: str
     signatures: Signatures
-
-
-_ENVELOPES = TypeAdapter(EnvelopeRecord)
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -125,7 +121,7 @@ class Envelope:
         InputError
             If it is none.
         """
-        found = check(content, _ENVELOPES, where, rule="a DSSE envelope")
+        found = check(content, EnvelopeRecord, where, rule="a DSSE envelope")
         payload = _decoded(found["payload"], where)
         return cls(payload, found["payloadType"], signatures_of(found["signatures"], where))
 

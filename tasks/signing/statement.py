@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired
 
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from bias_metrics import RuleResult
@@ -93,7 +92,6 @@ class Statement(TypedDict):
     predicate: Predicate
 
 
-_SAID, _STATEMENTS = TypeAdapter(Annotations), TypeAdapter(Statement)
 _KIND = [PAYLOAD, STATEMENT, TEST_RESULT]
 
 
@@ -166,7 +164,7 @@ def read_statement(envelope: Envelope, where: str) -> Statement:
         If it is not an in-toto statement with a test result.
     """
     rule = f"an in-toto statement with a {TEST_RESULT}"
-    found = check(parse_json(envelope.payload, where), _STATEMENTS, where, rule=rule)
+    found = check(parse_json(envelope.payload, where), Statement, where, rule=rule)
     if [envelope.payload_type, found["_type"], found["predicateType"]] != _KIND:
         msg = f"{where} must be {rule}; it is not."
         raise InputError(msg)
@@ -179,7 +177,7 @@ def annotations_of(statement: Statement) -> Annotations | None:
     if not tested:
         return None
     try:
-        return check(tested[0].get("annotations"), _SAID, "what is attested")
+        return check(tested[0].get("annotations"), Annotations, "what is attested")
     except InputError:
         return None
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter
 
 from bias_metrics import MetricValue
 from bias_metrics.metrics import threshold_metrics
@@ -52,8 +51,6 @@ _VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
 
-_DETAILS = TypeAdapter(Details)
-
 
 def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     """Measure what the page of a candidate shows beyond its report.
@@ -91,7 +88,7 @@ def write_details(details: Details, folder: Path) -> None:
 def read_details(folder: Path, report: Report) -> Details:
     """Read `details.json`; measure again if it is missing, or of another report."""
     if (folder / FILE).exists():
-        found = _DETAILS.validate_json((folder / FILE).read_bytes())
+        found = Details.read((folder / FILE).read_bytes())
         if found.report_digest == json_digest(report):
             return found
     return measure_details(report, EvidenceFile(folder / EVIDENCE))
