@@ -20,12 +20,12 @@ import transformers
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from benchmarks.scoring_transformer import best_batch_size, encoder_folder, pipeline_scores
-from biasgate.tasks.common.threads import calling
 from biasgate.tasks.scoring.kinds.transformer_inference import (
     Classifier,
     calls_at_once,
     chosen_precision,
 )
+from biasgate.tasks.scoring.scored import calling
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, OF_PIPELINE = {"cuda": (100_000, 4_000), "cpu": (100, 20)}[DEVICE]

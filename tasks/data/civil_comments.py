@@ -35,7 +35,7 @@ from biasgate.tasks.data.civil_comments_release import (
 )
 from biasgate.tasks.data.download import download
 from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE
-from biasgate.tasks.data.rater_columns import to_raters
+from biasgate.tasks.data.mapped_columns import to_raters
 from biasgate.tasks.data.source import SourceSettings
 
 SHORT = 100

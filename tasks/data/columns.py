@@ -10,7 +10,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.rater_columns import MOST_RATERS
+from biasgate.tasks.data.mapped_columns import MOST_RATERS
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
 _OPTIONAL = {

@@ -14,13 +14,18 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
-from biasgate.tasks.data.label_columns import LabelRule, LabelValues, to_labels
-from biasgate.tasks.data.list_columns import refuse_lists
+from biasgate.tasks.data.mapped_columns import (
+    LabelRule,
+    LabelValues,
+    to_label_of_votes,
+    to_labels,
+    to_raters,
+    to_weights,
+)
 from biasgate.tasks.data.named_identities import NameMatcher
-from biasgate.tasks.data.rater_columns import to_label_of_votes, to_raters
+from biasgate.tasks.data.plain_columns import refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
-from biasgate.tasks.data.weight_column import to_weights
 
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]

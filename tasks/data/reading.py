@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
-from biasgate.tasks.data.list_columns import hint_for_lists
-from biasgate.tasks.data.plain_columns import is_text, plain_column
+from biasgate.tasks.data.plain_columns import hint_for_lists, is_text, plain_column
 
 __all__ = [
     "ROW_NUMBER",

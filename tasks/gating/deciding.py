@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,11 +10,11 @@ from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.registered import with_scores
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Compared, Context, Verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
 
@@ -55,3 +56,16 @@ def _compared(rival: CandidateSettings) -> Compared:
     return Compared(
         name=rival.name, kind=rival.kind, model=rival.uri or None, threshold=rival.threshold
     )
+
+
+def with_scores(context: Context, measured: Measured) -> Context:
+    """Return the context, which says whether the policy was registered before the scores were made.
+
+    It is unknown for a file of scores, which was made elsewhere.
+    """
+    registered = context.registered_policy
+    if registered is None or measured.candidate.kind == "scores":
+        return context
+    made = ScoredSet.open(measured.scores).record.made
+    known = replace(registered, before_scores=registered.at <= made)
+    return replace(context, registered_policy=known)

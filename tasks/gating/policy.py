@@ -26,13 +26,13 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.gating.policy_missing import MissingSettings
-from biasgate.tasks.gating.policy_online import OnlineSettings
 from biasgate.tasks.gating.policy_rules import (
     BlindSettings,
     Confidence,
     HarmSettings,
+    MissingSettings,
     NotMeasuredSettings,
+    OnlineSettings,
     RuleSettings,
     Text,
     WaiverSettings,

@@ -12,7 +12,7 @@ from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evidence.file import evidence_at, given_threshold
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_online import OnlineSettings
+from biasgate.tasks.gating.policy_rules import OnlineSettings
 
 _LARGE_LOSS = 0.1
 _SOON = timedelta(days=30)

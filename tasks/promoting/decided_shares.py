@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.gating.policy_online import OnlineSettings
+from biasgate.tasks.gating.policy_rules import OnlineSettings
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.entries import Entry, Spent
 from biasgate.tasks.records import AlphaShare, OnlineRecord, Verdict

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_online import LEAST_LEVEL, OnlineSettings
+from biasgate.tasks.gating.policy_rules import LEAST_LEVEL, OnlineSettings
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import entered, take_turn
 from biasgate.tasks.promoting.decided_shares import Asked, Year, find_decision, share_of

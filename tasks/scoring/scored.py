@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +25,6 @@ from biasgate.tasks.common.errors import CandidateError, InputError, place, with
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import progress
-from biasgate.tasks.common.threads import calling
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -220,3 +222,30 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
             "`allow_two_valued: true`."
         )
         raise InputError(msg)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Each(Protocol):
+    """Like `map`: calls a function with each value, and yields the results in order."""
+
+    def __call__(self, call: Callable[[T], R], values: Iterable[T], /) -> Iterator[R]:
+        """Yield the results."""
+
+
+@contextmanager
+def calling(at_once: int) -> Iterator[Each]:
+    """Yield a `map` that makes several calls at a time; after an error no other call begins.
+
+    Parameters
+    ----------
+    at_once : int
+        The most calls at a time; with one, all are made in the thread of the caller.
+    """
+    if at_once == 1:
+        yield map
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        yield pool.map

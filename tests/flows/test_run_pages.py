@@ -23,8 +23,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.prefect_artifacts import artifact_key
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.run_names import run_name
+from biasgate.tasks.common.prefect_task import run_name, say, task
 from biasgate.tasks.mlflow_server.runs import Experiment, Gateway
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking import prefect_pages

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.secrets import remember
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.hosts import plain_url, refuse_unnamed_host
 from biasgate.tasks.scoring.http.parts import Combine, Option, Positive, Price
 from biasgate.tasks.scoring.http.preset import Preset, Protocol, read_preset
-from biasgate.tasks.scoring.http.secret import read_secret
 from biasgate.tasks.scoring.http.templates import placeholders
 from biasgate.tasks.scoring.kinds.http_scorer import EndpointScorer
 from biasgate.tasks.store import Workplace
@@ -197,3 +199,25 @@ class HttpEndpoint(CandidateSettings):
         del workplace
         self.check()
         return EndpointScorer(self)
+
+
+def read_secret(variable: str, of: str) -> str:
+    """Return what an environment variable holds, and hide it in all messages.
+
+    Raises
+    ------
+    InputError
+        If it is not set, or cannot be part of a header.
+    """
+    secret = os.environ.get(variable, "").strip()
+    if not secret:
+        msg = f"environment variable {variable} must hold the token of {of}; it is not set."
+        raise InputError(msg)
+    remember(variable, secret)
+    if not secret.isascii() or not secret.isprintable():
+        msg = (
+            f"environment variable {variable} must hold the token of {of}: visible characters of "
+            "ASCII, on one line. It holds others; was it copied with something else?"
+        )
+        raise InputError(msg)
+    return secret

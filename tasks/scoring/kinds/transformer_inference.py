@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import zipfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.scoring.kinds.transformer_kept_tokens import KeptTokens
+from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.scoring.kinds.transformer_options import NEEDS_TORCH
 from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens
 
@@ -21,7 +24,6 @@ try:
     import transformers
     from safetensors import SafetensorError
 
-    from biasgate.tasks.scoring.kinds.transformer_int8 import quantise_layers
     from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
 except ImportError as error:
     raise InputError(NEEDS_TORCH) from error
@@ -289,3 +291,95 @@ def _exact_last_layer(model: Any) -> None:
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch ran out of memory, on GPU or CPU."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+_LARGEST = 127.0
+_SMALLEST_SCALE = 1e-12
+
+
+def quantise_layers(model: Any) -> None:
+    """Let the linear layers of a classifier compute in integers, but for the last one.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        In single precision, on a CPU. It is changed.
+    """
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear and layer.out_features != model.config.num_labels:
+            weight = layer.weight.detach()
+            scale = weight.abs().amax(1).clamp_min(_SMALLEST_SCALE) / _LARGEST
+            whole = (weight / scale[:, None]).round().to(torch.int8).t().contiguous()
+            layer.forward = partial(_multiplied, weight=whole, scale=scale, bias=layer.bias)
+
+
+def _multiplied(given: Any, *, weight: Any, scale: Any, bias: Any) -> Any:
+    rows = given.reshape(-1, given.shape[-1])
+    own = rows.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST_SCALE).div_(_LARGEST)
+    whole = (rows / own).round_().to(torch.int8)
+    found = torch._int_mm(whole, weight).float().mul_(scale).mul_(own)  # noqa: SLF001 - the only product of 8-bit integers that torch has
+    if bias is not None:
+        found.add_(bias)
+    return found.view(*given.shape[:-1], -1)
+
+
+_FORMAT = 1
+_LENGTHS, _NUMBERS = "lengths", "numbers"
+
+
+class KeptTokens:
+    """The tokens of sets of texts, by what the tokenizer does and by the texts.
+
+    What cannot be read or written is not an error: the texts are then tokenised again.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to keep them; private, since tokens are texts.
+    tokenizer : Tokenizer
+        The tokenizer.
+    """
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
+        self._state = tokenizer.state
+        self._folder = folder
+
+    def read(self, texts: Sequence[str]) -> Tokens | None:
+        """Return the tokens of these texts, if they are kept."""
+        path = self._path(texts)
+        if path is None or not path.exists():
+            return None
+        with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as found:
+                values = {name: found[name].astype(np.int64) for name in found.files}
+            numbers, lengths = values.pop(_NUMBERS), values.pop(_LENGTHS)
+            whole = len(numbers) == len(lengths) == len(texts)
+            if whole and all(len(one) == lengths.sum() for one in values.values()):
+                return Tokens(numbers, lengths, values)
+        return None
+
+    def write(self, texts: Sequence[str], tokens: Tokens) -> None:
+        """Keep the tokens of these texts."""
+        path = self._path(texts)
+        if path is None:
+            return
+        arrays = {_NUMBERS: tokens.numbers, _LENGTHS: tokens.lengths} | tokens.values
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(path) as temporary, temporary.open("wb") as stream:
+                small = {name: _small(one) for name, one in arrays.items()}
+                np.savez(stream, allow_pickle=False, **small)
+
+    def _path(self, texts: Sequence[str]) -> Path | None:
+        if self._state is None:
+            return None
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        digest = hashlib.sha256(lengths.tobytes())
+        digest.update("".join(texts).encode("utf-8", "surrogatepass"))
+        key = json_digest([_FORMAT, self._state, digest.hexdigest()])
+        return self._folder / key[:2] / f"{key}.npz"
+
+
+def _small(values: np.ndarray) -> np.ndarray:
+    """Return whole numbers of at least 0 in as few bytes as they need."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))

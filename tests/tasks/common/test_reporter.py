@@ -17,7 +17,7 @@ KEY = "score-a-words-model-on-comments"
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr("biasgate.tasks.common.progress_artifact.INTERVAL_S", 0.02)
+    monkeypatch.setattr("biasgate.tasks.common.progress.INTERVAL_S", 0.02)
 
 
 def published(key):

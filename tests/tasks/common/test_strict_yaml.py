@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from biasgate.tasks.common import strict_yaml
+from biasgate.tasks.common import yaml_files as strict_yaml
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import ConfigPath, Settings
 from biasgate.tasks.common.yaml_files import read_settings

@@ -15,7 +15,7 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_online import OnlineSettings
+from biasgate.tasks.gating.policy_rules import OnlineSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting import spending

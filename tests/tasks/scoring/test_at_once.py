@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from biasgate.tasks.common.errors import CandidateError
-from biasgate.tasks.common.threads import calling
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.scored import calling, score_rows
 from biasgate.tasks.scoring.scorer import Scorer
 
 N, ROWS = 60, 10

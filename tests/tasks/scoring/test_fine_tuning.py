@@ -26,8 +26,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
-from biasgate.tasks.scoring.kinds.transformer_loss import Loss  # noqa: E402 - needs torch
-from biasgate.tasks.scoring.kinds.transformer_training import FineTuner  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds.transformer_training import FineTuner, Loss  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

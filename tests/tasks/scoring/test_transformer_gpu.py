@@ -11,8 +11,8 @@ if not torch.cuda.is_available():
 from support.comments import ODD  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
-from biasgate.tasks.common.threads import calling  # noqa: E402 - after the skip
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.scored import calling  # noqa: E402 - after the skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

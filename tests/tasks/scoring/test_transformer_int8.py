@@ -11,8 +11,10 @@ from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.common.errors import InputError  # noqa: E402 - after the skip
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES  # noqa: E402 - after the skip
-from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision  # noqa: E402 - needs torch
-from biasgate.tasks.scoring.kinds.transformer_int8 import quantise_layers  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds.transformer_inference import (  # noqa: E402 - needs torch
+    chosen_precision,
+    quantise_layers,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

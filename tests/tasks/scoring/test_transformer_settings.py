@@ -7,7 +7,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.transformer_head import Head, choose_head
+from biasgate.tasks.scoring.kinds.transformer import Head, choose_head
 
 MULTI = {"problem_type": "multi_label_classification"}
 

@@ -18,9 +18,8 @@ from support.made import (
 )
 
 from bias_metrics.metrics import AUCS
-from biasgate.tasks.mlflow_server.source import source_tags
 from biasgate.tasks.reporting.figures import floor_of, interval_panels
-from biasgate.tasks.tracking.log_runs import best_run
+from biasgate.tasks.tracking.log_runs import best_run, source_tags
 from biasgate.tasks.tracking.view import saved_views
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from bias_metrics.parts import MAX_WEIGHT
 from biasgate.tasks.data import reading
+from biasgate.tasks.data.reading import Chunk, refuse_values, to_numbers
 
 LabelRule = Literal["highest", "raters"]
 LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)]]
@@ -76,3 +79,65 @@ def _one(
         return reading.to_mapped(chunk, column, ids, values, nullable=nullable)
     reading.refuse_words(chunk, column)
     return reading.to_fractions(chunk, column, ids, nullable=nullable, hint=_HINT)
+
+
+def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.Array:
+    """Return weights: finite and at least 0; whole numbers if `whole`.
+
+    Raises
+    ------
+    InputError
+        At the first weight that is missing, NaN, infinite, negative or, if `whole`, a fraction.
+    """
+    numbers = to_numbers(chunk, column, ids)
+    known = pc.fill_null(numbers, math.nan)
+    fit = pc.or_(pc.equal(known, 0.0), pc.greater_equal(known, 1 / MAX_WEIGHT))
+    fit = pc.and_(fit, pc.less_equal(known, MAX_WEIGHT))
+    rule = f"a weight must be 0 or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}"
+    hint = " A row of weight 0 does not count." if numbers.null_count else ""
+    refuse_values(chunk, column, pc.invert(fit), rule, ids, numbers, hint)
+    if whole:
+        rule = "a weight must be a whole number where `weight_kind` is `frequency`"
+        refuse_values(chunk, column, pc.not_equal(known, pc.floor(known)), rule, ids, numbers)
+    return numbers
+
+
+MOST_RATERS = 1e9
+
+
+def to_raters(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
+    """Return numbers of raters: whole and at least 1.
+
+    Raises
+    ------
+    InputError
+        At the first number that is missing, below 1 or a fraction.
+    """
+    rule = "a number of raters must be whole and at least 1"
+    return _whole(chunk, column, ids, 1.0, rule)
+
+
+def to_label_of_votes(
+    chunk: Chunk, column: str, raters: pa.Array, raters_column: str, ids: pa.Array
+) -> pa.Array:
+    """Return labels as fractions: the raters who said toxic, divided by all raters.
+
+    Raises
+    ------
+    InputError
+        At the first number of votes that is missing, below 0, a fraction or above the number of
+        raters.
+    """
+    votes = _whole(chunk, column, ids, 0.0, "a number of votes must be whole and at least 0")
+    rule = f"there must be no more votes than raters in column {raters_column}"
+    refuse_values(chunk, column, pc.greater(votes, raters), rule, ids, votes)
+    return pc.divide(votes, raters)
+
+
+def _whole(chunk: Chunk, column: str, ids: pa.Array, least: float, rule: str) -> pa.Array:
+    numbers = to_numbers(chunk, column, ids)
+    known = pc.fill_null(numbers, math.nan)
+    fits = pc.and_(pc.greater_equal(known, least), pc.less_equal(known, MOST_RATERS))
+    fits = pc.and_(fits, pc.equal(known, pc.floor(known)))
+    refuse_values(chunk, column, pc.invert(fits), rule, ids, numbers)
+    return numbers
