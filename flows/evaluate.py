@@ -136,7 +136,7 @@ def evaluate(
         evaluation = read_evaluation_file(config, outcome_of)
         check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
-        named = {one.name for one in evaluation.candidates}
+        named = {candidate.name for candidate in evaluation.candidates}
         evaluation = find_candidates(evaluation, workplace, watch_champion=night)
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         if with_texts:
@@ -150,7 +150,7 @@ def evaluate(
         watched = champion_to_watch(rivals, candidates) if night else []
         for source, rows in zip(sources, frozen, strict=True):
             check_nights([*candidates, *watched], source, rows, rivals, policy, workplace)
-        names = [one.name for one in candidates]
+        names = [candidate.name for candidate in candidates]
         scored = score_candidates(
             candidates,
             rivals,

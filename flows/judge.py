@@ -69,17 +69,17 @@ def judge_candidates(
         ]
         beside = [
             [
-                judge_on_set(one, rivals, scores, context, evaluation, run)
-                for one, scores in zip(on_sets, against, strict=True)
+                judge_on_set(on_set, rivals, scores, context, evaluation, run)
+                for on_set, scores in zip(on_sets, against, strict=True)
             ]
             for on_sets in watched
         ]
         publish_results([*measured, *watched], output)
         decisions = promote_best(candidates, verdicts, model, policy, run.workplace, withheld)
-        if not any(one.champion_moved for one in decisions):
+        if not any(decision.champion_moved for decision in decisions):
             break
     decisions += [decision_on_watched(one) for one in beside]
-    return Decided([one for on_sets in (*verdicts, *beside) for one in on_sets], decisions)
+    return Decided([on_set for on_sets in (*verdicts, *beside) for on_set in on_sets], decisions)
 
 
 def look_up_rivals(
@@ -98,7 +98,7 @@ def look_up_rivals(
 
 def score_rivals(rivals: Rivals, rows: str, workplace: Workplace) -> RivalScores:
     """Return the kept scores of champion and reference on a set."""
-    return {role: score_candidate(one, rows, workplace) for role, one in rivals.items()}
+    return {role: score_candidate(rival, rows, workplace) for role, rival in rivals.items()}
 
 
 def judge_candidate(

@@ -87,11 +87,13 @@ def mitigate(
         if sets.tune_on is not None:
             trained = train_candidate(chosen, rows, workplace, evaluation.name, model)
         proposals = propose_candidates(chosen, trained, mitigation, rows, sets.tune_on, workplace)
-        candidates = [one.candidate for one in proposals if one.candidate is not None]
+        candidates = [
+            proposal.candidate for proposal in proposals if proposal.candidate is not None
+        ]
         frozen = {
-            one.name: freeze_evaluation_set(made, workplace)
-            for one in candidates
-            if (made := one.training()) is not None
+            candidate.name: freeze_evaluation_set(made, workplace)
+            for candidate in candidates
+            if (made := candidate.training()) is not None
         }
         diagnose_training_set(
             source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name

@@ -64,8 +64,8 @@ def score_candidates(
         If a rival failed, or every candidate and nobody else is measured, or if something else
         did, such as the disk.
     """
-    of_candidates = [_Attempt(one) for one in candidates]
-    every = [*of_candidates, *(_Attempt(one, role) for role, one in rivals.items())]
+    of_candidates = [_Attempt(candidate) for candidate in candidates]
+    every = [*of_candidates, *(_Attempt(rival, role) for role, rival in rivals.items())]
     for one in every:
         with one.noting(CandidateError, *([InputError] if one.candidate.name in found else [])):
             check_candidate(one.candidate, frozen, workplace)

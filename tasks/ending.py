@@ -47,10 +47,10 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
         for one in last
     ]
     until = time.monotonic() + patience_s
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(max(0, until - time.monotonic()))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0, until - time.monotonic()))
     exit_at_once(code)
 
 
@@ -58,9 +58,9 @@ def exit_at_once(code: int) -> NoReturn:
     """Kill the child processes, remove the own folders, and end."""
     with suppress(psutil.Error):
         children = psutil.Process().children(recursive=True)
-        for one in children:
+        for child in children:
             with suppress(psutil.Error):
-                one.kill()
+                child.kill()
         psutil.wait_procs(children, timeout=_PATIENCE_S)
     remove_own_folders()
     show_cursor()

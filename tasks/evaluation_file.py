@@ -106,26 +106,28 @@ class EvaluationFile(Settings):
         self._refuse_lists_alone()
         sets, model = self.evaluation_sets, self.registered_model
         refuse_unversioned(sets, self.candidates, self.reference, model)
-        unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
+        unknown = sorted(set(self.outcome_of) - {candidate.name for candidate in self.candidates})
         if unknown:
-            known = ", ".join(one.name for one in self.candidates)
+            known = ", ".join(candidate.name for candidate in self.candidates)
             msg = f"`outcome_of` must name candidates; got {unknown[0]} (known: {known})"
             raise ValueError(msg)
-        untrained = [one.name for one in self.candidates if one.training() is not None]
+        untrained = [
+            candidate.name for candidate in self.candidates if candidate.training() is not None
+        ]
         if untrained and self.registered_model is None:
             msg = (
                 f"candidate {untrained[0]} is trained here, so name the model that its version is "
                 "registered under: `registered_model`"
             )
             raise ValueError(msg)
-        for one in self.candidates:
-            wanted = one.registered_model
+        for candidate in self.candidates:
+            wanted = candidate.registered_model
             if wanted is not None and wanted != self.registered_model:
                 msg = (
-                    f"`register` of candidate {one.name} must be the `registered_model` of the "
-                    f"evaluation, {self.registered_model}; got {wanted}"
+                    f"`register` of candidate {candidate.name} must be the `registered_model` of "
+                    f"the evaluation, {self.registered_model}; got {wanted}"
                     if self.registered_model
-                    else f"candidate {one.name} has `register: {wanted}`, so add "
+                    else f"candidate {candidate.name} has `register: {wanted}`, so add "
                     f"`registered_model: {wanted}` to the file"
                 )
                 raise ValueError(msg)
@@ -138,22 +140,28 @@ class EvaluationFile(Settings):
             )
             raise ValueError(msg)
         rivals = [one for one in (self.champion, self.reference) if one is not None]
-        if any(one.training() is not None for one in rivals):
+        if any(rival.training() is not None for rival in rivals):
             msg = "`champion` and `reference` must exist already; one of them is trained here"
             raise ValueError(msg)
         return self
 
     def analyses_of(self, evaluation_set: str) -> list[Analysis]:
         """Return the analyses to do on one set."""
-        return [one for one in self.analyses if one.is_for(evaluation_set)]
+        return [analysis for analysis in self.analyses if analysis.is_for(evaluation_set)]
 
     @property
     def required_sets(self) -> list[str]:
         """The sets on which promotion requires a pass."""
-        return [one.name for one in self.evaluation_sets if one.required]
+        return [
+            evaluation_set.name
+            for evaluation_set in self.evaluation_sets
+            if evaluation_set.required
+        ]
 
     def _refuse_lists_alone(self) -> None:
-        required = [one for one in self.evaluation_sets if one.required]
+        required = [
+            evaluation_set for evaluation_set in self.evaluation_sets if evaluation_set.required
+        ]
         listed = [one.name for one in required if one.population == "these_rows"]
         if self.registered_model and listed and len(listed) == len(required):
             msg = (
@@ -163,12 +171,12 @@ class EvaluationFile(Settings):
             raise ValueError(msg)
 
     def _refuse_unclear_analyses(self) -> None:
-        kinds = [one.kind for one in self.analyses]
+        kinds = [analysis.kind for analysis in self.analyses]
         twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
         if twice:
             msg = f"kinds in `analyses` must differ; {', '.join(twice)} is given twice"
             raise ValueError(msg)
-        known = [one.name for one in self.evaluation_sets]
+        known = [evaluation_set.name for evaluation_set in self.evaluation_sets]
         for analysis in self.analyses:
             unknown = [name for name in analysis.sets or () if name not in known]
             if unknown:

@@ -31,12 +31,14 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
     if wanted is None or model is None:
         return evaluation
     champion = gateway.alias(model, CHAMPION)
-    known = {gateway.resolve(one.uri).uri for one in evaluation.candidates if one.uri}
+    known = {
+        gateway.resolve(candidate.uri).uri for candidate in evaluation.candidates if candidate.uri
+    }
     known |= {champion.uri} if champion else set()
     versions = wanted.versions(model, gateway, known)
-    found = [wanted.candidate(model, one.version) for one in versions]
+    found = [wanted.candidate(model, version.version) for version in versions]
     candidates = [*evaluation.candidates, *found]
-    names = [one.name for one in candidates]
+    names = [candidate.name for candidate in candidates]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         msg = (
@@ -66,6 +68,6 @@ def find_candidates(
     if evaluation.registered_candidates is None:
         return evaluation
     found = with_found(evaluation, workplace.gateway, watch_champion=watch_champion)
-    named = [one.uri for one in found.candidates[len(evaluation.candidates) :]]
+    named = [candidate.uri for candidate in found.candidates[len(evaluation.candidates) :]]
     say(f"versions found in the registry: {', '.join(map(str, named)) or 'none'}")
     return found

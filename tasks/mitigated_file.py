@@ -27,7 +27,8 @@ def write_evaluation_file(
         mode="json", by_alias=True, exclude=_NOT_COPIED, exclude_defaults=True
     )
     content["candidates"] = [
-        one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in candidates
+        candidate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        for candidate in candidates
     ]
     content["policy"] = _policy_of(Path(config))
     path = Path(output) / "mitigation" / FILE

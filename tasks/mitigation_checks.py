@@ -83,9 +83,15 @@ def candidate_of(
         If there is none, it cannot be trained here, or `blocked` is of another evaluation.
     """
     if blocked is not None:
-        trained = [one.name for one in evaluation.candidates if one.training() is not None]
+        trained = [
+            candidate.name
+            for candidate in evaluation.candidates
+            if candidate.training() is not None
+        ]
         known = trained if candidate is None else [*trained, blocked.candidate]
-        refuse_other_evaluation(blocked, known, [one.name for one in evaluation.evaluation_sets])
+        refuse_other_evaluation(
+            blocked, known, [evaluation_set.name for evaluation_set in evaluation.evaluation_sets]
+        )
     named = candidate or (None if blocked is None else blocked.candidate)
     chosen = chosen_candidate(evaluation.candidates, named)
     chosen.check_training()

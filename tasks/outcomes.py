@@ -120,7 +120,7 @@ def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS
     most : int
         Lines; a last one says how many more there are.
     """
-    if any(one.outcome != "pass" or one.policy.report_only for one in verdicts):
+    if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
         return []
     lines = [
         printable(line)

@@ -41,7 +41,7 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     """
     path = path.resolve()
     evaluation = read_settings(path, EvaluationFile)
-    names = [one.name for one in evaluation.candidates]
+    names = [candidate.name for candidate in evaluation.candidates]
     unknown = sorted(set(outcome_of or ()) - set(names))
     if unknown:
         msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
@@ -81,7 +81,7 @@ def _with_roles(
     evaluation: EvaluationFile, found: Sequence[CandidateSettings]
 ) -> Iterator[tuple[str, CandidateSettings]]:
     """Yield candidates and rivals, except a registered champion, which is looked up later."""
-    yield from (("candidate", one) for one in (*evaluation.candidates, *found))
+    yield from (("candidate", candidate) for candidate in (*evaluation.candidates, *found))
     if evaluation.champion is not None and evaluation.registered_model is None:
         yield "champion", evaluation.champion
     if evaluation.reference is not None:
@@ -107,8 +107,10 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
     evaluation = read_evaluation(file, outcome_of)
-    candidates = ", ".join(one.name for one in evaluation.candidates) or "registered versions"
-    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
+    candidates = (
+        ", ".join(candidate.name for candidate in evaluation.candidates) or "registered versions"
+    )
+    sets = ", ".join(evaluation_set.name for evaluation_set in evaluation.evaluation_sets)
     policy = evaluation.policy.name
     say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation

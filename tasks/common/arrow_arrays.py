@@ -23,13 +23,13 @@ def as_numpy(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[Any]:
     if column.null_count or not chunks:
         return _by_arrow(column)
     if pa.types.is_boolean(kind):
-        packed = [np.from_dlpack(one.cast(pa.uint8())) for one in chunks]
+        packed = [np.from_dlpack(chunk.cast(pa.uint8())) for chunk in chunks]
         return np.concatenate(packed).astype(np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return np.concatenate([np.from_dlpack(one) for one in chunks])
+        return np.concatenate([np.from_dlpack(chunk) for chunk in chunks])
     of = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_string(of) or pa.types.is_large_string(of):
-        return np.concatenate([_texts(one) for one in chunks])
+        return np.concatenate([_texts(chunk) for chunk in chunks])
     return _by_arrow(column)
 
 

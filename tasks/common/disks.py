@@ -48,11 +48,11 @@ def disk_problem(error: BaseException, places: Mapping[str, Path]) -> str | None
         Folders that were written to, by their purpose, in case the error names none. The
         folder of temporary files is added.
     """
-    for one in _causes(error):
-        kind = _BY_NUMBER.get(one.errno or 0) if isinstance(one, OSError) else None
-        kind = kind or next((kind for text, kind in _BY_TEXT.items() if text in str(one)), None)
+    for cause in _causes(error):
+        kind = _BY_NUMBER.get(cause.errno or 0) if isinstance(cause, OSError) else None
+        kind = kind or next((kind for text, kind in _BY_TEXT.items() if text in str(cause)), None)
         if kind is not None:
-            where = _where(one, kind, {**places, "temporary files": Path(tempfile.gettempdir())})
+            where = _where(cause, kind, {**places, "temporary files": Path(tempfile.gettempdir())})
             return f"{where}. {_WHAT_TO_DO[kind]}"
     return None
 
@@ -83,4 +83,4 @@ def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
 def _existing(path: Path) -> Path:
     """Return a path, or the closest folder above that exists."""
     absolute = path.absolute()
-    return next(one for one in (absolute, *absolute.parents) if one.exists())
+    return next(folder for folder in (absolute, *absolute.parents) if folder.exists())

@@ -57,8 +57,8 @@ def whole_folder(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 def flush_all(folder: Path) -> None:
     """Write a folder and everything in it to the disk."""
-    for one in folder.rglob("*"):
-        flush(one)
+    for path in folder.rglob("*"):
+        flush(path)
     flush(folder)
 
 

@@ -41,7 +41,7 @@ def publish_table(key: str, rows: Sequence[Mapping[str, str]], description: str)
     """Publish a table; its cells are Markdown, too."""
     from prefect.artifacts import create_table_artifact  # noqa: PLC0415
 
-    create_table_artifact(key=key, table=[dict(one) for one in rows], description=description)
+    create_table_artifact(key=key, table=[dict(row) for row in rows], description=description)
 
 
 def publish_link(key: str, link: str, text: str, description: str) -> None:

@@ -16,4 +16,7 @@ def printable(text: str, *, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)
+    return "".join(
+        character if character.isprintable() or character in keep else ascii(character)[1:-1]
+        for character in text
+    )

@@ -44,7 +44,7 @@ def mask_error(error: BaseException) -> None:
         if found is None or id(found) in seen:
             continue
         seen.add(id(found))
-        found.args = tuple(masked(one) if isinstance(one, str) else one for one in found.args)
+        found.args = tuple(masked(arg) if isinstance(arg, str) else arg for arg in found.args)
         if isinstance(message := getattr(found, "message", None), str):
             with suppress(AttributeError):  # a group of errors does not let its message change
                 found.message = masked(message)  # type: ignore[attr-defined] # of MLflow's errors

@@ -23,6 +23,8 @@ def size_of(path: Path) -> int:
 def sizes_of(store: Path) -> dict[str, int]:
     """Return how many bytes each part of a store takes, and `total`."""
     sizes = {
-        one.name: size_of(one) for one in sorted(store.iterdir()) if not one.name.startswith(".")
+        path.name: size_of(path)
+        for path in sorted(store.iterdir())
+        if not path.name.startswith(".")
     }
     return {**sizes, "total": sum(sizes.values())}

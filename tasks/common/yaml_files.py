@@ -94,10 +94,10 @@ def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: typ
     errors = error.errors(include_url=False)
     # Where a value may be a word or a list, report the error of the list.
     to_tell = [
-        one
-        for one in errors
-        if not any("literal[" in str(part) for part in one["loc"][-1:])
-        and not _counts_wrong_items(one, errors)
+        error
+        for error in errors
+        if not any("literal[" in str(part) for part in error["loc"][-1:])
+        and not _counts_wrong_items(error, errors)
     ]
     lines = [
         f"  {_key(one['loc'], content)}: "
@@ -113,7 +113,7 @@ def _counts_wrong_items(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> 
     """Whether a list is too short only because its wrong items were not counted."""
     place = error["loc"]
     return error["type"] == "too_short" and any(
-        one["loc"][: len(place)] == place and len(one["loc"]) > len(place) for one in errors
+        error["loc"][: len(place)] == place and len(error["loc"]) > len(place) for error in errors
     )
 
 
@@ -268,20 +268,20 @@ def _refuse_too_many(node: yaml.Node) -> None:
     """Refuse aliases that stand for too many values, or for what they are part of."""
     sizes: dict[int, int | None] = {}
 
-    def size(one: yaml.Node) -> int:
-        if id(one) not in sizes:
-            sizes[id(one)] = None  # until it is known
-            parts = one.value if isinstance(one, yaml.CollectionNode) else []
+    def size(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = None  # until it is known
+            parts = node.value if isinstance(node, yaml.CollectionNode) else []
             pairs = (part if isinstance(part, tuple) else (part,) for part in parts)
-            sizes[id(one)] = 1 + sum(size(part) for pair in pairs for part in pair)
-        known = sizes[id(one)]
+            sizes[id(node)] = 1 + sum(size(part) for pair in pairs for part in pair)
+        known = sizes[id(node)]
         if known is None or known > _MOST_VALUES:
             problem = (
                 "an alias is part of what it stands for"
                 if known is None
                 else f"with its aliases this stands for more than {_MOST_VALUES:,} values"
             )
-            raise yaml.MarkedYAMLError(None, None, problem, one.start_mark)
+            raise yaml.MarkedYAMLError(None, None, problem, node.start_mark)
         return known
 
     size(node)

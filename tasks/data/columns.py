@@ -50,7 +50,11 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
         found = ", ".join(map(repr, chunk.column_names))
         msg = f"{of} must yield the column {missing[0]!r}; it yields {found}."
         raise InputError(msg)
-    names = [one.removeprefix(IDENTITY) for one in chunk.column_names if one.startswith(IDENTITY)]
+    names = [
+        column.removeprefix(IDENTITY)
+        for column in chunk.column_names
+        if column.startswith(IDENTITY)
+    ]
     try:
         check_identity_names(filter(None, names))
     except ValueError as error:

@@ -187,14 +187,18 @@ def _refuse_missing(rows: Any, columns: Sequence[str], wanted: Repository) -> No
 
 
 def _write(rows: Any, path: Path, wanted: Repository) -> None:
-    names = {one: found for one in rows.column_names if (found := _classes(rows.features[one]))}
+    names = {
+        column: found for column in rows.column_names if (found := _classes(rows.features[column]))
+    }
     said = f"reading {wanted.name}"
     with whole_file(path) as temporary, progress(said, total=len(rows)) as advance:
         writer: pq.ParquetWriter | None = None
         for chunk in rows.with_format("arrow").iter(batch_size=_ROWS_A_STEP):
             arrays = {
-                one: _named(chunk[one].combine_chunks(), names[one]) if one in names else chunk[one]
-                for one in chunk.column_names
+                column: _named(chunk[column].combine_chunks(), names[column])
+                if column in names
+                else chunk[column]
+                for column in chunk.column_names
             }
             table = pa.table(arrays)
             writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")

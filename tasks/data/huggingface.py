@@ -103,7 +103,7 @@ class HuggingFaceSource(MappedSource):
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         origins = [self.dataset, self.folder, self.parquet]
-        if sum(one is not None for one in origins) != 1:
+        if sum(origin is not None for origin in origins) != 1:
             msg = "give one of `dataset`, `folder` and `parquet`"
             raise ValueError(msg)
         if (self.dataset is None) != (self.revision is None):

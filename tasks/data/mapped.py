@@ -207,7 +207,9 @@ class MappedSource(SourceSettings):
     def notes(self) -> dict[str, Any]:
         """Return the terms that no text matches, and the names that no row has."""
         matchers = [one for one in (self._matcher, self._named) if one is not None]
-        unmatched = {name: words for one in matchers for name, words in one.unmatched().items()}
+        unmatched = {
+            name: words for matcher in matchers for name, words in matcher.unmatched().items()
+        }
         return {"unmatched_terms": unmatched} if matchers else {}
 
     def _raw_chunks(self) -> Iterator[reading.Chunk]:
@@ -252,7 +254,9 @@ class MappedSource(SourceSettings):
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         if named is not None:
-            columns |= {IDENTITY + name: one for name, one in named.mentions(chunk, ids).items()}
+            columns |= {
+                IDENTITY + name: mention for name, mention in named.mentions(chunk, ids).items()
+            }
         if matcher is not None:
             found = matcher.mentions(columns["text"].to_pylist())
             kind, dtype = (MATCHED, np.bool_) if self.prediction_powered else (IDENTITY, np.float64)

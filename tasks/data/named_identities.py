@@ -96,7 +96,8 @@ class NameMatcher:
         if len(self._unmatched) < len(self._owners):
             return
         likely = all(
-            len(one) <= _LONGEST_NAME and len(one.split()) <= _MOST_WORDS for one in self._others
+            len(other) <= _LONGEST_NAME and len(other.split()) <= _MOST_WORDS
+            for other in self._others
         )
         shown = ", ".join(map(repr, sorted(self._others)))
         got = f"it has {shown}" if shown and likely and len(self._others) <= _MOST_NAMES else ""
@@ -117,7 +118,7 @@ class NameMatcher:
             self._refuse_type("lists of other values than names")
         known = values.is_valid()
         encoded = values.filter(known).dictionary_encode()
-        flags = self._flags([[one] for one in encoded.dictionary.to_pylist()])
+        flags = self._flags([[value] for value in encoded.dictionary.to_pylist()])
         return as_numpy(parents.filter(known)), flags[as_numpy(encoded.indices)]
 
     def _of_texts(self, chunk: Chunk, texts: pa.Array, ids: pa.Array) -> np.ndarray:
@@ -145,7 +146,7 @@ class NameMatcher:
         if cell.lstrip().startswith("[") or _folded(cell) in self._owners:
             return None
         for mark in _SEPARATORS:
-            if mark in cell and any(_folded(one) in self._owners for one in cell.split(mark)):
+            if mark in cell and any(_folded(part) in self._owners for part in cell.split(mark)):
                 return mark
         return None
 

@@ -79,7 +79,7 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
 
 def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     """Return the option for a column of cells such as `muslim,gay`; else ""."""
-    found = [one for one in pc.unique(raw.filter(wrong)).to_pylist() if one]
+    found = [value for value in pc.unique(raw.filter(wrong)).to_pylist() if value]
     lists = [_LIST.fullmatch(one) for one in found]
     separators = [one["by"] for one in lists if one and one["by"]]
     if not all(lists) or not separators:

@@ -221,7 +221,7 @@ def _words(raw: pa.Array) -> list[str]:
     """
     if not is_text(raw.type):
         return []
-    found = [one for one in pc.unique(raw).to_pylist() if one]
+    found = [value for value in pc.unique(raw).to_pylist() if value]
     few = len(found) <= _MOST_WORDS and 2 * len(found) <= len(raw)
     return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
 

@@ -105,7 +105,9 @@ class TermMatcher:
             at = (match.lastindex or 0) - 1
             owner = self._owners[at][0]
             if owner not in others:
-                left = [one for one in range(len(self.identities)) if one not in self._owners[at]]
+                left = [
+                    index for index in range(len(self.identities)) if index not in self._owners[at]
+                ]
                 others[owner] = int(rng.choice(left)) if left else owner
             own = list(map(_folded, self._terms[self.identities[owner]]))
             theirs = self._terms[self.identities[others[owner]]]

@@ -34,7 +34,7 @@ def check_evaluation(config: Path | None) -> Iterator[Check]:
 
 def check_store(store: Path) -> Iterator[Check]:
     """Check that frozen sets are as they were frozen, and that no file is from the future."""
-    folders = sorted(one for one in (store / "sets").glob("*") if (one / "record.json").exists())
+    folders = sorted(path for path in (store / "sets").glob("*") if (path / "record.json").exists())
     changed = False
     for folder in folders:
         try:
@@ -46,7 +46,7 @@ def check_store(store: Path) -> Iterator[Check]:
     if folders and not changed:
         text = f"all {len(folders)} in {store} are as they were frozen"
         yield Check("frozen sets", "ok", text)
-    ahead = max((one.stat().st_mtime - time.time() for one in folders), default=0.0)
+    ahead = max((folder.stat().st_mtime - time.time() for folder in folders), default=0.0)
     if ahead > _FUTURE_S:
         text = f"files of the store are {ahead / 60:.0f} minutes from the future"
         yield Check("clock", "warning", text, "Let this machine set its clock by NTP.")

@@ -40,23 +40,23 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
         Requirements, as in a package's metadata. Default: those of biasgate.
     """
     wrong = False
-    for one in map(Requirement, (requires("biasgate") or []) if named is None else named):
-        extra = "text" if _is_of(one, "text") else "app"
-        if one.name == "biasgate" or not (_is_of(one, "") or _is_of(one, extra)):
+    for require in map(Requirement, (requires("biasgate") or []) if named is None else named):
+        extra = "text" if _is_of(require, "text") else "app"
+        if require.name == "biasgate" or not (_is_of(require, "") or _is_of(require, extra)):
             continue
         try:
-            found = version(one.name)
+            found = version(require.name)
         except PackageNotFoundError:
             if extra == "text":
                 continue  # only one kind of candidate needs it; the line on GPUs says so
             found = None
-        if found is not None and one.specifier.contains(found, prereleases=True):
+        if found is not None and require.specifier.contains(found, prereleases=True):
             continue
         wrong = True
-        why = _BREAKS.get(one.name.lower(), "biasgate was not tried with others")
-        said = f"{one.name} must be {one.specifier or 'installed'}; "
+        why = _BREAKS.get(require.name.lower(), "biasgate was not tried with others")
+        said = f"{require.name} must be {require.specifier or 'installed'}; "
         said += "it is missing" if found is None else f"{found} is installed ({why})"
-        yield Check("versions", "wrong", said, f'pip install "{one.name}{one.specifier}"')
+        yield Check("versions", "wrong", said, f'pip install "{require.name}{require.specifier}"')
     if not wrong:
         shown = ", ".join(f"{one} {_version(one)}" for one in ("biasgate", *_SHOWN))
         yield Check("versions", "ok", f"Python {platform.python_version()}, {shown}")
@@ -121,7 +121,9 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
         Folders, by their purpose; they need not exist. That of temporary files is added.
     """
     for what, place in {**places, "temporary files": Path(tempfile.gettempdir())}.items():
-        folder = next(one for one in (place.absolute(), *place.absolute().parents) if one.exists())
+        folder = next(
+            folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists()
+        )
         yield _check_disk(f"disk of the {what}", folder)
 
 

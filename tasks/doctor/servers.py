@@ -46,7 +46,7 @@ def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
     if gateway.uri.startswith("http"):
         lines = list(_check_http(gateway.uri))
         yield from lines
-        if any(one.status == "wrong" for one in lines):
+        if any(line.status == "wrong" for line in lines):
             return
     else:
         gateway.models()

@@ -55,7 +55,7 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
     target = _target(uri, urlsplit(tracking_uri).scheme)
     if scheme == "abfss" and target is not None and _OF_MICROSOFT.fullmatch(target[1]):
         return
-    named = [one for one in re.split(r"[\s,]+", os.environ.get(ARTIFACT_HOSTS, "")) if one]
+    named = [part for part in re.split(r"[\s,]+", os.environ.get(ARTIFACT_HOSTS, "")) if part]
     if target is not None and target in [_target(one) for one in (tracking_uri, *named)]:
         return
     allow = f"{ARTIFACT_HOSTS}={_shown(uri, urlsplit(tracking_uri).scheme)}"

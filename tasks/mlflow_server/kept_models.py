@@ -63,7 +63,7 @@ def _is_whole(folder: Path, listed: dict[str, int | None]) -> bool:
             return False
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return False
-    sizes = {one.path: one.size for one in kept.files}
+    sizes = {file.path: file.size for file in kept.files}
     return sizes.keys() == listed.keys() and all(
         size is None or size == sizes[name] for name, size in listed.items()
     )
@@ -79,9 +79,9 @@ def _listed(place: str, tracking_uri: str) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     folders: list[str | None] = [None]
     while folders:
-        for one in repository.list_artifacts(folders.pop()):
-            if one.is_dir:
-                folders.append(one.path)
-            elif one.path not in ADDED_BY_MLFLOW:
-                found[one.path] = one.file_size
+        for artifact in repository.list_artifacts(folders.pop()):
+            if artifact.is_dir:
+                folders.append(artifact.path)
+            elif artifact.path not in ADDED_BY_MLFLOW:
+                found[artifact.path] = artifact.file_size
     return found

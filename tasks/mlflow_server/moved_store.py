@@ -79,7 +79,7 @@ def follow_move(store: Path) -> list[str]:
             msg = f"file {database} must be the MLflow database of the store; got: {error}."
             raise InputError(msg) from error
         moved = [
-            one for one in _roots(locations) if one != here and _is_here(one, locations, store)
+            root for root in _roots(locations) if root != here and _is_here(root, locations, store)
         ]
         if moved:
             _rewrite(connection, moved, here, database)
@@ -104,7 +104,11 @@ def _roots(locations: list[str]) -> list[str]:
 
 def _is_here(root: str, locations: list[str], store: Path) -> bool:
     """Whether the artifacts of any experiment below `root` are in this store."""
-    names = [one.removeprefix(f"{root}/") for one in locations if one.startswith(f"{root}/")]
+    names = [
+        location.removeprefix(f"{root}/")
+        for location in locations
+        if location.startswith(f"{root}/")
+    ]
     return any((store / ARTIFACTS / name).is_dir() for name in names)
 
 

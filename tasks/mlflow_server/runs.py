@@ -136,9 +136,9 @@ class Gateway(LoggedModels):
     def experiments(self) -> dict[str, Experiment]:
         """Return the experiments that have runs, by name, newest first."""
         return {
-            one.name: Experiment(str(one.experiment_id), dict(one.tags))
-            for one in self.client.search_experiments()
-            if self.client.search_runs([one.experiment_id], max_results=1)
+            experiment.name: Experiment(str(experiment.experiment_id), dict(experiment.tags))
+            for experiment in self.client.search_experiments()
+            if self.client.search_runs([experiment.experiment_id], max_results=1)
         }
 
     def experiment_of(self, run_id: str) -> str:
@@ -183,9 +183,9 @@ class Gateway(LoggedModels):
         known |= {PARENT: parent} if parent else {}
         made = self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id
         # MLflow's client asks again if an answer is lost, and the server then makes a second run.
-        for one in self.client.search_runs([experiment_id], f"tags.`{_REQUEST}` = '{request}'"):
-            if one.info.run_id != made:
-                self.client.delete_run(one.info.run_id)
+        for run in self.client.search_runs([experiment_id], f"tags.`{_REQUEST}` = '{request}'"):
+            if run.info.run_id != made:
+                self.client.delete_run(run.info.run_id)
         return str(made)
 
     def run_tags(self, run_id: str) -> dict[str, str] | None:
@@ -282,10 +282,10 @@ class Gateway(LoggedModels):
 
     def end_own_runs(self, status: str) -> None:
         """End the runs of this process, FAILED or KILLED, when it must end at once."""
-        experiments = [one.experiment_id for one in self.client.search_experiments()]
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
         running = f"attributes.status = 'RUNNING' and tags.`{OWNER}` = '{this_process()}'"
-        for one in self.client.search_runs(experiments, running):
-            self.finish(one.info.run_id, status)
+        for run in self.client.search_runs(experiments, running):
+            self.finish(run.info.run_id, status)
 
     @contextmanager
     def failing(self, run_id: str) -> Iterator[None]:

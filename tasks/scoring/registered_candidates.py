@@ -81,9 +81,10 @@ class RegisteredCandidates(Settings):
         """
         named = {one.uri for name in self.aliases if (one := gateway.alias(model, name))}
         found = [
-            one
-            for one in gateway.versions(model)
-            if one.uri not in without and (one.uri in named or self._is_tagged(one.tags))
+            version
+            for version in gateway.versions(model)
+            if version.uri not in without
+            and (version.uri in named or self._is_tagged(version.tags))
         ]
         return found[-self.newest :] if self.newest else found
 

@@ -200,7 +200,7 @@ def _checked(
             f"{scores.shape} for {rows.num_rows} rows."
         )
         raise InputError(msg)
-    explained = np.array([one is not None for one in reasons], dtype=np.bool_)
+    explained = np.array([reason is not None for reason in reasons], dtype=np.bool_)
     wrong = np.flatnonzero(~np.isfinite(scores) & ~explained)
     if wrong.size:
         at = int(wrong[0])

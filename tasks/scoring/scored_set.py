@@ -110,7 +110,7 @@ class ScoredSet:
         table = self.table()
         if REASON not in table.column_names:
             return Counter()
-        return Counter(one for one in table[REASON].to_pylist() if one is not None)
+        return Counter(value for value in table[REASON].to_pylist() if value is not None)
 
     def table(self) -> pa.Table:
         """Read `id` and `score`, in the row order of the set.

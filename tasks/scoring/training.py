@@ -111,15 +111,15 @@ def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:
         With the names of the two.
     """
     first: dict[str, CandidateSettings] = {}
-    for one in candidates:
-        if one.uri is None:
+    for candidate in candidates:
+        if candidate.uri is None:
             continue
-        other = first.setdefault(one.uri, one)
-        if other.threshold != one.threshold:
+        other = first.setdefault(candidate.uri, candidate)
+        if other.threshold != candidate.threshold:
             msg = (
                 f"candidates of one version must have the same `threshold`, since a version has "
-                f"one verdict; {other.name} and {one.name} are both {one.uri}, with "
-                f"{other.threshold} and {one.threshold}. Compare thresholds in an evaluation "
+                f"one verdict; {other.name} and {candidate.name} are both {candidate.uri}, with "
+                f"{other.threshold} and {candidate.threshold}. Compare thresholds in an evaluation "
                 "without registered versions."
             )
             raise InputError(msg)

@@ -31,11 +31,11 @@ def refuse_unversioned(
             "nights are found by the version that they judged"
         )
         raise ValueError(msg)
-    for one in candidates:
-        if one.training() is None and not _is_version(one, registered_model):
+    for candidate in candidates:
+        if candidate.training() is None and not _is_version(candidate, registered_model):
             msg = (
                 f"set {pooled} has `pool_nights`, so candidates must be versions of "
-                f"{registered_model}; candidate {one.name} is none"
+                f"{registered_model}; candidate {candidate.name} is none"
             )
             raise ValueError(msg)
     if reference is not None and not (reference.uri or "").startswith("models:/"):
@@ -62,12 +62,12 @@ def refuse_uncounted(
             "evaluation file: the model's ledger counts the decisions of a year."
         )
         raise InputError(msg)
-    for one in candidates:
-        becomes_version = one.training() is not None or one.registered_model is not None
-        if not becomes_version and not _is_version(one, registered_model):
+    for candidate in candidates:
+        becomes_version = candidate.training() is not None or candidate.registered_model is not None
+        if not becomes_version and not _is_version(candidate, registered_model):
             msg = (
                 f"policy {policy!r} has `correction: online`, so candidates must be versions of "
-                f"{registered_model}; candidate {one.name} is none. Register it (`register: "
+                f"{registered_model}; candidate {candidate.name} is none. Register it (`register: "
                 f"{registered_model}` for scores), or use another policy."
             )
             raise InputError(msg)

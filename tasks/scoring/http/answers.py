@@ -151,9 +151,9 @@ class Reader:
             return numbers[0]
         if self.combine == "max":
             return max(numbers)
-        if not all(0 <= one <= 1 for one in numbers):
+        if not all(0 <= number <= 1 for number in numbers):
             self._refuse("answer with probabilities for `combine: noisy_or`; one is outside [0, 1]")
-        return 1 - math.prod(1 - one for one in numbers)
+        return 1 - math.prod(1 - number for number in numbers)
 
     def _judged(self, score: TokenProbabilities, part: Any) -> Outcome:
         """Return the share of the toxic answer in both, unless the model says something else."""

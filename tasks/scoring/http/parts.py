@@ -88,7 +88,7 @@ class Price(Settings):
         if self.unit == "request":
             return self.usd * n_requests
         sizes = [len(text) if self.unit == "characters" else tokens([text]) for text in texts]
-        return self.usd * sum(-(-one // self.size) for one in sizes)
+        return self.usd * sum(-(-size // self.size) for size in sizes)
 
 
 class AnswerRule(Settings):

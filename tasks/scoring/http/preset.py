@@ -122,7 +122,7 @@ class Protocol(Settings):
             or limits.bytes
             or not limits.empty
             or self.is_judge
-            or any(one.then == "missing" for one in self.answers)
+            or any(answer.then == "missing" for answer in self.answers)
         )
 
     @property
@@ -152,7 +152,7 @@ class Preset(Protocol):
 
 def preset_names() -> list[str]:
     """Return the names of the presets."""
-    return sorted(one.stem for one in PRESETS.glob("*.yaml"))
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 @cache

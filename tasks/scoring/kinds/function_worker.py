@@ -87,8 +87,10 @@ def _run_file(path: Path) -> Any:
 
 def _places(error: BaseException) -> str:
     """Return where an error was raised, innermost first, without its message."""
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
-    return ", ".join(f"{one.filename}:{one.lineno}" for one in reversed(frames[-2:]))
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__
+    ]
+    return ", ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames[-2:]))
 
 
 def _end_with_parent() -> None:

@@ -156,7 +156,7 @@ class RegisteredScores(CandidateSettings):
         """Read and check the whole file, from a copy."""
         version = self.registered(workplace)
         with workplace.gateway.downloaded(version) as folder:
-            names = [one.path for one in Manifest.of(folder).files]
+            names = [file.path for file in Manifest.of(folder).files]
             if names != [self.file]:
                 msg = (
                     f"{version.uri} must hold the file of scores that its verdict names, "

@@ -57,7 +57,8 @@ def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | N
     blocks, start = [], 0
     for some in _steps(texts()):
         packed = [
-            Packed.of(one.transform(some), own) for one, own in zip(counters, idf, strict=True)
+            Packed.of(counter.transform(some), own)
+            for counter, own in zip(counters, idf, strict=True)
         ]
         here = slice(start, start + len(some))
         blocks.append(Block(packed, labels[here], counted[here]))

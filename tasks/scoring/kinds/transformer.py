@@ -80,7 +80,7 @@ class Transformer(CandidateSettings):
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         origins = [self.folder, self.hub, self.model if self.train_on is None else None]
-        if len([one for one in origins if one is not None]) != 1:
+        if len([origin for origin in origins if origin is not None]) != 1:
             msg = "give the model as either `folder` or `hub`, or as a registered `model`"
             raise ValueError(msg)
         if self.train_on is None and self.fine_tuning is not None:

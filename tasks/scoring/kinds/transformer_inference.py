@@ -354,7 +354,7 @@ class KeptTokens:
                 values = {name: found[name].astype(np.int64) for name in found.files}
             numbers, lengths = values.pop(_NUMBERS), values.pop(_LENGTHS)
             whole = len(numbers) == len(lengths) == len(texts)
-            if whole and all(len(one) == lengths.sum() for one in values.values()):
+            if whole and all(len(value) == lengths.sum() for value in values.values()):
                 return Tokens(numbers, lengths, values)
         return None
 
@@ -367,7 +367,7 @@ class KeptTokens:
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path) as temporary, temporary.open("wb") as stream:
-                small = {name: _small(one) for name, one in arrays.items()}
+                small = {name: _small(array) for name, array in arrays.items()}
                 np.savez(stream, allow_pickle=False, **small)
 
     def _path(self, texts: Sequence[str]) -> Path | None:

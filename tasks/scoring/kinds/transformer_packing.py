@@ -68,7 +68,7 @@ class Packing:
         values = batch.values | {"position_ids": places}
         starts = np.concatenate([[0], ends])
         *rows, self._starts = sent(
-            [*(np.concatenate([one, filled]) for one in values.values()), starts], self._device
+            [*(np.concatenate([value, filled]) for value in values.values()), starts], self._device
         )
         given = {name: row[None] for name, row in zip(values, rows, strict=True)}
         self._starts = self._starts.int()
@@ -88,11 +88,11 @@ def packing_for(model: Any) -> Packing | None:
 
 def sent(arrays: list[np.ndarray], device: Any) -> list[Any]:
     """Return arrays of int64 on a device; a GPU gets them in one copy, while it computes."""
-    joined = torch.from_numpy(np.concatenate([one.ravel() for one in arrays]))
+    joined = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
     if device.type == "cuda":
         joined = joined.pin_memory().to(device, non_blocking=True)
-    parts = joined.split([one.size for one in arrays])
-    return [part.view(one.shape) for part, one in zip(parts, arrays, strict=True)]
+    parts = joined.split([array.size for array in arrays])
+    return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
 def _attention(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:

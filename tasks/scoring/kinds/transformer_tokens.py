@@ -28,7 +28,7 @@ class Tokens:
     def part(self, first: int, last: int) -> Tokens:
         """Return the texts from the one at `first` to the one before `last`."""
         start, end = self.lengths[:first].sum(), self.lengths[:last].sum()
-        values = {name: one[start:end] for name, one in self.values.items()}
+        values = {name: value[start:end] for name, value in self.values.items()}
         return Tokens(self.numbers[first:last], self.lengths[first:last], values)
 
     def longest_first(self) -> Tokens:
@@ -38,17 +38,18 @@ class Tokens:
         ends = np.cumsum(lengths)
         moved = (np.cumsum(self.lengths) - self.lengths)[order] - (ends - lengths)
         at = np.repeat(moved, lengths) + np.arange(lengths.sum())
-        values = {name: one[at] for name, one in self.values.items()}
+        values = {name: value[at] for name, value in self.values.items()}
         return Tokens(self.numbers[order], lengths, values)
 
     @classmethod
     def joined(cls, parts: Sequence[Tokens]) -> Self:
         """Return the texts of all parts."""
         numbers, lengths = (
-            np.concatenate([getattr(one, name) for one in parts]) for name in ("numbers", "lengths")
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("numbers", "lengths")
         )
         names = parts[0].values
-        values = {name: np.concatenate([one.values[name] for one in parts]) for name in names}
+        values = {name: np.concatenate([part.values[name] for part in parts]) for name in names}
         return cls(numbers, lengths, values)
 
 

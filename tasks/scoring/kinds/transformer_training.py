@@ -241,10 +241,10 @@ class _Step:
     """Steps of the optimiser, one at a time, until all are done."""
 
     def __init__(self, model: Any, options: FineTuning, n_steps: int) -> None:
-        weights = [one for one in model.parameters() if one.requires_grad]
+        weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
         groups = [
-            {"params": [one for one in weights if one.ndim > 1]},
-            {"params": [one for one in weights if one.ndim <= 1], "weight_decay": 0.0},
+            {"params": [weight for weight in weights if weight.ndim > 1]},
+            {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
         ]
         self._weights, self._max_norm, self._left = weights, options.max_gradient_norm, n_steps
         self._optimizer = torch.optim.AdamW(
@@ -274,7 +274,7 @@ class _Rows:
 
     def __init__(self, tokens: list[np.ndarray]) -> None:
         self._tokens = tokens
-        self.lengths = np.array([len(one) for one in tokens])
+        self.lengths = np.array([len(token) for token in tokens])
 
     def tokens(self, batch: np.ndarray) -> list[list[int]]:
         """Return the tokens of some rows."""
