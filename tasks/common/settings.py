@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -53,6 +57,36 @@ class Settings(BaseModel):
             raise ValidationError.from_exception_data(
                 cls.__name__, [_with_hint(one, known) for one in error.errors()]
             ) from None
+
+
+def json_schema(kind: type[Settings]) -> dict[str, Any]:
+    """Return the JSON Schema of a section, draft 2020-12; keys have the words of their fields.
+
+    Pydantic could read these words when a class is made, but that would slow down every command.
+    """
+    schema = kind.model_json_schema()
+    for section in {kind, *_below(Settings)}:
+        name = section.__name__
+        described = schema if section is kind else schema.get("$defs", {}).get(name, {})
+        for key, words in _words(section) if described else ():
+            described.get("properties", {}).get(key, {})["description"] = words
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def _below(kind: type[Settings]) -> Iterator[type[Settings]]:
+    for section in kind.__subclasses__():
+        yield section
+        yield from _below(section)
+
+
+def _words(kind: type[Settings]) -> Iterator[tuple[str, str]]:
+    """Yield each key of a section and the text under its field."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    for field, text in pairwise(body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=words)):
+                if name in kind.model_fields:
+                    yield kind.model_fields[name].alias or name, " ".join(words.split())
 
 
 def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:

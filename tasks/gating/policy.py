@@ -24,7 +24,7 @@ from bias_metrics.gate import (
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.settings import Name, Settings, json_schema
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.gating.policy_rules import (
     BlindSettings,
@@ -226,8 +226,7 @@ class Policy(Settings):
 
 def policy_schema() -> dict[str, Any]:
     """Return the JSON Schema of a policy file, draft 2020-12."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return schema | Policy.model_json_schema()
+    return json_schema(Policy)
 
 
 def read_policy(reference: str, folder: Path) -> Policy:
