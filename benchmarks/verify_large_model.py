@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 
 MEGABYTES, ROUNDS, STARTS = 500, 9, 5

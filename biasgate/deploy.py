@@ -52,7 +52,7 @@ def require_champion(
     biasgate.tasks.common.errors.InputError: store no-such-folder must be a folder that ...
     """
     # MLflow takes seconds to import, and not every user of biasgate needs it.
-    from biasgate.tasks.promoting.by_hand import require_champion as require  # noqa: PLC0415
+    from biasgate.tasks.promoting.verify import require_champion as require  # noqa: PLC0415
 
     gateway, folder = _registry(store, tracking_uri)
     return require(model, gateway, folder).uri
@@ -92,7 +92,7 @@ def open_champion(
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.common.own_folders import own_folder  # noqa: PLC0415
-    from biasgate.tasks.promoting.by_hand import open_champion as opened  # noqa: PLC0415
+    from biasgate.tasks.promoting.verify import open_champion as opened  # noqa: PLC0415
 
     gateway, sets = _registry(store, tracking_uri)
     parent = Path(folder or tempfile.gettempdir())
@@ -145,8 +145,7 @@ def require_attestation(
         or set, or of other files. The text says what does not hold.
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
-    from biasgate.tasks.promoting.attestation import verify_attestation  # noqa: PLC0415
-    from biasgate.tasks.promoting.pins import Pins  # noqa: PLC0415
+    from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
 
     pins = Pins(model, version, policy_digest, evaluation_sets)
     findings = verify_attestation(Path(file), Path(folder), pins)

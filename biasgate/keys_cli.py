@@ -55,7 +55,7 @@ def new(
 def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
     with errors_told(verbose=False, quiet=as_json):
-        from biasgate.tasks.signing.trusted import TrustedKeys, trusted_file  # noqa: PLC0415
+        from biasgate.tasks.signing.keys import TrustedKeys, trusted_file  # noqa: PLC0415
 
         keys = TrustedKeys.of_file(trusted_file()).keys.values()
         if as_json:
@@ -77,7 +77,7 @@ def trust(
     """Trust a public key on this machine: from now on, verdicts must be signed."""
     with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
-        from biasgate.tasks.signing import keys, trusted  # noqa: PLC0415
+        from biasgate.tasks.signing import keys  # noqa: PLC0415
 
         try:
             text = file.read_text("utf-8")
@@ -85,7 +85,7 @@ def trust(
             msg = f"{file} must be a file with a public key; it cannot be read."
             raise InputError(msg) from error
         public = keys.PublicKey.of_pem(text, str(file))
-        known = trusted.TrustedKeys.of_file(trusted.trusted_file())
+        known = keys.TrustedKeys.of_file(keys.trusted_file())
         before = known.keys.get(public.key_id)
         if before is not None and before.revoked_since:
             msg = (
@@ -93,12 +93,12 @@ def trust(
                 "create a new one with `biasgate keys new`."
             )
             raise InputError(msg)
-        key = trusted.TrustedKey(public, name or file.stem, keys.now())
-        known.with_key(key).write(trusted.trusted_file())
+        key = keys.TrustedKey(public, name or file.stem, keys.now())
+        known.with_key(key).write(keys.trusted_file())
         if as_json:
             print_json(key.to_dict())
             return
-        typer.echo(f"{public.key_id[:12]}  {key.name}  is trusted ({trusted.trusted_file()})")
+        typer.echo(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.trusted_file()})")
 
 
 @app.command()
@@ -116,13 +116,13 @@ def revoke(
     signed a later entry of the same ledger: whoever has a stolen key may write any date.
     """
     with errors_told(verbose=False, quiet=as_json):
-        from biasgate.tasks.signing import keys, trusted  # noqa: PLC0415
+        from biasgate.tasks.signing import keys  # noqa: PLC0415
 
-        known = trusted.TrustedKeys.of_file(trusted.trusted_file())
+        known = keys.TrustedKeys.of_file(keys.trusted_file())
         found = known.find(key)
         time = f"{since.isoformat(timespec='seconds')}+00:00" if since else keys.now()
-        revoked = trusted.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
-        known.with_key(revoked).write(trusted.trusted_file())
+        revoked = keys.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
+        known.with_key(revoked).write(keys.trusted_file())
         if as_json:
             print_json(revoked.to_dict())
             return

@@ -21,7 +21,7 @@ from biasgate.tasks.common.secrets import masked
 _Count = Literal["n_true_positive", "n_false_positive", "n_true_negative", "n_false_negative"]
 
 if TYPE_CHECKING:
-    from biasgate.tasks.promoting.entries import ListedEntry
+    from biasgate.tasks.ledger.entry import ListedEntry
     from biasgate.tasks.records import AtThreshold, BesideChance, Report
 
 _WIDTH = 118

@@ -24,9 +24,9 @@ from biasgate.tasks.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say, waiting
 
 if TYPE_CHECKING:
-    from biasgate.tasks.promoting.findings import Finding
-    from biasgate.tasks.promoting.reset import Accepts
+    from biasgate.tasks.promoting.by_hand import Accepts
     from biasgate.tasks.records import Decision
+    from biasgate.tasks.verifying.files import Finding
 
 app = typer.Typer()
 
@@ -126,7 +126,7 @@ def reset(
         raise InputError(msg)
 
     with registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.reset import reset as set_anew  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import reset as set_anew  # noqa: PLC0415
 
         _print_decision(set_anew(model, version, reason, gateway, agree), as_json=as_json)
 
@@ -143,7 +143,7 @@ def attest(
 ) -> None:
     """Write a version's signed attestations to a file, to verify it where there is no registry."""
     with registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.attestation import write_attestation  # noqa: PLC0415
+        from biasgate.tasks.verifying.attestation import write_attestation  # noqa: PLC0415
 
         with waiting("writing attestations"):
             found, n_lines = write_attestation(model, version, output, gateway)
@@ -202,7 +202,7 @@ def verify(
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
         with registry(store, quiet=as_json) as gateway:
-            from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
+            from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
 
             with waiting("verifying"):
                 findings = check(model, version, gateway, store)
@@ -236,8 +236,7 @@ def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) 
                 "--policy-digest and --evaluation-set are for an attestation."
             )
             raise InputError(msg)
-        from biasgate.tasks.promoting.attestation import verify_attestation  # noqa: PLC0415
-        from biasgate.tasks.promoting.pins import Pins  # noqa: PLC0415
+        from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
 
         return verify_attestation(attestation, folder, Pins(**pins))
 
@@ -251,7 +250,7 @@ def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator
             from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-            from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
+            from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
 
         if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)

@@ -118,7 +118,7 @@ def _side(
             raise InputError(no_candidate(named, other, folder, each))
         return found
     if named.startswith(_VERSION):
-        from biasgate.tasks.promoting.published_versions import published_of  # noqa: PLC0415
+        from biasgate.tasks.verifying.own_verdicts import published_of  # noqa: PLC0415
 
         gateway = kept.enter_context(registry(store, quiet=quiet))
         return published_of(named, gateway, kept)

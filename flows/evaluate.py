@@ -30,9 +30,9 @@ from biasgate.tasks.measuring.identities import (
 )
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
-from biasgate.tasks.promoting.counting import RivalScores
 from biasgate.tasks.promoting.earlier_nights import check_nights
-from biasgate.tasks.promoting.watched import champion_to_watch
+from biasgate.tasks.promoting.rivals import champion_to_watch
+from biasgate.tasks.promoting.spending import RivalScores
 from biasgate.tasks.reading_evaluation import notify_of_crash, read_evaluation_file
 from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.figures import draw_figures

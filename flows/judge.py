@@ -6,12 +6,11 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.evidence.join import gather_evidence
 from biasgate.tasks.gating.deciding import decide_candidate
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.promoting.counting import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
-from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
-from biasgate.tasks.promoting.watched import decision_on_watched
+from biasgate.tasks.promoting.rivals import Rivals, decision_on_watched, pin_rivals
+from biasgate.tasks.promoting.spending import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.page.writing import write_candidate_page

@@ -11,8 +11,8 @@ from prefect import unmapped
 
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.prefect_task import asking_for, say
+from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.promoting.champion import decision
-from biasgate.tasks.promoting.ledger import CHAMPION
 from biasgate.tasks.promoting.rivals import Rivals
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings

@@ -14,8 +14,8 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.step_settings import StepSettings
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification

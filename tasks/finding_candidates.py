@@ -6,8 +6,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.ledger import CHAMPION
 from biasgate.tasks.store import Workplace
 
 

@@ -18,7 +18,7 @@ from support.promoted import (
 
 import biasgate.deploy
 from biasgate import require_champion
-from biasgate.tasks.promoting.champion import CHAMPION
+from biasgate.tasks.ledger.ledger import CHAMPION
 
 SCRIPT = """
 import sys

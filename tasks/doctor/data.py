@@ -11,8 +11,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.doctor.check import Check
 from biasgate.tasks.reading_evaluation import read_evaluation
-from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey, TrustedKeys
 
 _FUTURE_S = 300.0
 

@@ -16,11 +16,11 @@ import httpx
 from biasgate.tasks.common.prefect_artifacts import api_url
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.doctor.check import Check
+from biasgate.tasks.ledger.entry import LEASE
+from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.moved_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.server_addresses import REGISTRY, TRACKING, tracking_address
-from biasgate.tasks.promoting.entries import LEASE
-from biasgate.tasks.promoting.ledger import CHAMPION
 
 _TIMEOUT_S = 10.0
 _LATE_S = 30.0

@@ -1,127 +1,46 @@
-"""Manual work with the registry: promote, roll back, show the history, verify."""
+"""Manual work with the registry: promote, roll back, reset, show the history."""
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import ListedEntry, Move, RestsOn
+from biasgate.tasks.ledger.ledger import (
+    CHAMPION,
+    PREVIOUS,
+    Ledger,
+    champion_of_model,
+    require_known,
+)
+from biasgate.tasks.ledger.sound import remember, require_key, require_sound, wrong_with
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import (
     Transition,
-    champion_of_model,
     decision,
+    entered,
     heal,
     move_champion,
     no_first,
+    take_turn,
 )
-from biasgate.tasks.promoting.documents import logged_verdict, read_policy_of, read_verdict
-from biasgate.tasks.promoting.entries import ListedEntry, RestsOn
-from biasgate.tasks.promoting.findings import Finding
-from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger, is_ledger
 from biasgate.tasks.promoting.pinned import objection_to_policy
-from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.succession import Judged
-from biasgate.tasks.promoting.verify import require_alias, verify_champion
-from biasgate.tasks.promoting.verify_files import VersionFiles
-from biasgate.tasks.promoting.verify_version import verify_version
-from biasgate.tasks.promoting.version_tags import with_whole_tags
+from biasgate.tasks.promoting.verify import require_held
 from biasgate.tasks.records import Decision, champion_of
-from biasgate.tasks.signing.manifest import Manifest
-from biasgate.tasks.signing.trusted import TrustedKeys
-
-
-class NotVerifiedError(InputError):
-    """A model version whose verdict is missing or does not hold.
-
-    Attributes
-    ----------
-    findings : list of Finding
-        The results of all checks.
-    """
-
-    def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
-        self.findings = findings
-        wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
-        super().__init__(f"{version.uri} must not be deployed.\n  " + "\n  ".join(wrong))
-
-
-def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
-    """Return the version under `champion` if its promotion holds; else raise an error.
-
-    Parameters
-    ----------
-    store : Path, optional
-        A store whose frozen sets are verified too.
-
-    Raises
-    ------
-    NotVerifiedError
-        If it has no passing verdict, the evidence or the verdict was changed, or no promotion
-        made it champion.
-    InputError
-        If there is no champion.
-    """
-    require_known(model, gateway)
-    champion = require_alias(model, gateway)
-    _require_sound(champion, gateway, store)
-    return champion
-
-
-def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None = None) -> Path:
-    """Copy the champion's files to an empty folder, and check the copy as `require_champion` does.
-
-    Nobody else writes to the copy, so what was checked is what is loaded from it.
-
-    Returns
-    -------
-    Path
-        Where the files are, in `folder`.
-
-    Raises
-    ------
-    NotVerifiedError
-        As `require_champion`, and if the verdict records no files.
-    InputError
-        If there is no champion, or a file of it is missing or a symbolic link.
-    """
-    require_known(model, gateway)
-    champion = require_alias(model, gateway)
-    found = gateway.fetch(champion, folder)
-    place = partial(gateway.place_of, champion)
-    files = VersionFiles(champion, partial(Manifest.of, found), place, required=True)
-    _require_sound(champion, gateway, store, files)
-    return found
-
-
-def _require_sound(
-    champion: ModelVersion,
-    gateway: Gateway,
-    store: Path | None,
-    files: VersionFiles | None = None,
-) -> None:
-    findings = verify_champion(champion, gateway, files, store)
-    if not all(one.holds for one in findings):
-        raise NotVerifiedError(champion, findings)
-
-
-def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
-    """Verify the champion with its promotion, or only the verdicts of one version.
-
-    Raises
-    ------
-    InputError
-        If there is no champion, or no such version.
-    """
-    require_known(model, gateway)
-    if version is None:
-        found = require_alias(model, gateway)
-        return verify_champion(found, gateway, store=store)
-    return verify_version(gateway.resolve(f"models:/{model}/{version}"), gateway, store=store)
+from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.verifying.documents import (
+    logged_verdict,
+    read_policy_of,
+    read_verdict,
+    with_whole_tags,
+)
+from biasgate.tasks.verifying.version import verify_version
 
 
 def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
@@ -216,18 +135,6 @@ def _settled(model: str, gateway: Gateway) -> Ledger:
     return ledger
 
 
-def require_held(version: ModelVersion, findings: list[Finding]) -> None:
-    """Raise an error if a check of a version failed.
-
-    Raises
-    ------
-    NotVerifiedError
-        With every reason.
-    """
-    if not all(one.holds for one in findings):
-        raise NotVerifiedError(version, findings)
-
-
 def _policy_of(verdict: RestsOn, gateway: Gateway) -> Policy:
     return read_policy_of(verdict["run_id"], gateway)
 
@@ -253,27 +160,6 @@ def history(model: str, gateway: Gateway) -> list[ListedEntry]:
     ]
 
 
-def require_known(model: str, gateway: Gateway) -> None:
-    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are.
-
-    Raises
-    ------
-    InputError
-        With the most similar name, if there is one.
-    """
-    known = gateway.models()
-    if model not in known or is_ledger(model):
-        shown = [one for one in known if not is_ledger(one)]
-        msg = f"model {model!r} must be in the registry at {gateway.registry_uri}; it is not "
-        msg += f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
-        if not shown:
-            msg += (
-                " An evaluation with `registered_model: NAME` registers the models that it trains, "
-                "and files of scores with `register: NAME`."
-            )
-        raise InputError(msg)
-
-
 def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
     """Return the verdicts in a version's tags, and the champions that they compare it with."""
     version = with_whole_tags(version, gateway)
@@ -289,3 +175,91 @@ def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], se
 
 def _named(compared: set[str | None]) -> str:
     return ", ".join(sorted(one or "nobody" for one in compared))
+
+
+@dataclass(frozen=True)
+class Accepts:
+    """What a reset accepts."""
+
+    sentences: Sequence[str]
+    """What would not hold otherwise, such as entries that nobody signed."""
+    digest: str
+    """Of all entries, and of the verdicts that the reset rests on."""
+
+
+def reset(
+    model: str,
+    version: str | None,
+    reason: str,
+    gateway: Gateway,
+    agree: Callable[[Accepts], None] = lambda _: None,
+) -> Decision:
+    """Let the ledger say, from now on, that a version is champion, or that none is.
+
+    The ledger is accepted as it is, even if entries were removed or are not signed. A person
+    decides this: nothing is verified but the version's own verdicts, whoever signed them.
+
+    Parameters
+    ----------
+    version : str or None
+        The champion from now on; None for none.
+    agree : callable, optional
+        Is shown what the reset accepts, and raises an error if the person does not agree.
+        Default: agree.
+
+    Returns
+    -------
+    dict
+        As `promote_version`.
+
+    Raises
+    ------
+    NotVerifiedError
+        If the verdicts of the version do not hold.
+    InputError
+        If there is no such model or version, or the ledger changed since it was shown.
+    """
+    require_known(model, gateway)
+    ledger = Ledger(gateway, model)
+    require_key(ledger)
+    heal(ledger)
+    chain = ledger.chain
+    wrong = wrong_with(ledger, chain)
+    verdicts: list[RestsOn] = []
+    if version is not None:
+        found = gateway.resolve(f"models:/{model}/{version}")
+        ours = {"signature", "ledger"}
+        findings = verify_version(found, gateway)
+        require_held(found, [one for one in findings if one.what not in ours])
+        wrong += [one.sentence for one in findings if not one.holds]
+        verdicts, _ = recorded(found, gateway)
+    agree(Accepts(wrong, json_digest([chain.all_digests, verdicts])))
+    alias = gateway.alias(model, CHAMPION)
+    move: Move = {
+        "action": "reset",
+        "replaces": alias.version if alias else "",
+        "version": version or "",
+        "rule": "by hand",
+        "reason": reason,
+        "verdicts": verdicts,
+        "accepted": chain.all_digests,
+    }
+    with entered(ledger, move) as entry:
+        take_turn(ledger, entry)
+        entries = ledger.entries()
+        ledger.refuse_closed(entry, entries)
+        if Chain.of(entries).all_digests != chain.all_digests:
+            msg = (
+                f"the ledger {ledger.name} must stay as it was shown; it has changed since. Look "
+                f"at `biasgate history {model}`, and run the reset again."
+            )
+            raise InputError(msg)
+        claimed = ledger.claim(entry, chain)
+        if version is not None:
+            gateway.set_alias(model, CHAMPION, version)
+        elif alias is not None:
+            gateway.delete_alias(model, CHAMPION)
+        done = ledger.close(claimed, "done", f"{CHAMPION} is {version or 'no version'}")
+    remember(ledger, Chain([*chain.links, done]))
+    now = f"models:/{model}/{version} is {CHAMPION}" if version else f"{model} has no {CHAMPION}"
+    return decision("pass", f"{now} by entry {entry.number} of {ledger.name} ({reason}).")

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics.gate import Outcome
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry, Move, RestsOn
+from biasgate.tasks.ledger.ledger import CHAMPION, PREVIOUS, Ledger, champion_of_model
+from biasgate.tasks.ledger.sound import remember, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.entries import Entry, Move, RestsOn
-from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
-from biasgate.tasks.promoting.seen import remember
-from biasgate.tasks.promoting.sound import require_sound
-from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.records import Decision
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.verifying.version import objection_to
 
 
 @dataclass(frozen=True)
@@ -51,35 +48,6 @@ class Transition:
             "passed_over": list(self.passed_over),
             "verdicts": list(self.verdicts),
         }
-
-
-def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersion | None:
-    """Return the version that is champion, or None.
-
-    It is the last one in the ledger, even if somebody moved or deleted the alias: what a candidate
-    is compared with changes by a promotion, a rollback or a reset only. A ledger without any of
-    these leaves it to the alias.
-
-    Raises
-    ------
-    InputError
-        If that version was deleted.
-    """
-    last = (chain or ledger.chain).last_move
-    if last is None:
-        return ledger.gateway.alias(ledger.model, CHAMPION)
-    number = last.content["version"]
-    if not number:
-        return None
-    try:
-        return ledger.gateway.resolve(f"models:/{ledger.model}/{number}")
-    except InputError as error:
-        msg = (
-            f"version {number} of {ledger.model} must exist: it is the {CHAMPION} by entry "
-            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: biasgate reset "
-            f"{ledger.model} --reason TEXT"
-        )
-        raise InputError(msg) from error
 
 
 def move_champion(transition: Transition, gateway: Gateway) -> Decision:
@@ -180,25 +148,6 @@ def _settle(ledger: Ledger, entry: Entry) -> None:
         _complete(ledger, entry)
     else:
         ledger.close(entry, "abandoned", f"not completed: {wrong}")
-
-
-def objection_to(entry: Entry, ledger: Ledger) -> str | None:
-    """Return why an open entry must not be completed, or None."""
-    chain = ledger.chain
-    trusted, whole = TrustedKeys.here(), Chain([*chain.before(entry.number).links, entry])
-    if len(whole.links) != len(chain.links) + 1:
-        return "a later entry was done already"
-    broken = [one for one in whole.breaks(ledger.model) if f"entry {entry.number} " in one]
-    if broken:
-        return broken[0]
-    if trusted and entry.signed(trusted).standing != "trusted":
-        return f"it is {entry.signed(trusted).words}"
-    try:
-        version = ledger.gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
-        findings = verify_version(version, ledger.gateway)
-    except InputError as error:
-        return str(error)
-    return next((one.sentence for one in findings if not one.holds), None)
 
 
 def _complete(ledger: Ledger, entry: Entry) -> Entry:

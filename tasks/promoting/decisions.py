@@ -9,30 +9,35 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import takes_verdict
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry, Move, RestsOn
+from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import WORDS
-from biasgate.tasks.promoting.blocked import record_blocked, rests_on
-from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.outcomes import WORDS, word_of_verdict
 from biasgate.tasks.promoting.champion import (
     Transition,
-    champion_of_model,
     decision,
     move_champion,
     moved,
     moved_meanwhile,
     no_first,
+    record,
 )
-from biasgate.tasks.promoting.champion_files import champion_files
-from biasgate.tasks.promoting.entries import Entry
-from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
 from biasgate.tasks.promoting.pinned import objection_to_policies
-from biasgate.tasks.promoting.succession import Judged, Past, Succession
-from biasgate.tasks.promoting.verify_files import VersionFiles
-from biasgate.tasks.promoting.version_tags import write_verdicts
+from biasgate.tasks.promoting.succession import (
+    Judged,
+    Past,
+    Succession,
+    judged_versions,
+    succession_of,
+)
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.verifying.documents import write_verdicts
+from biasgate.tasks.verifying.files import VersionFiles, champion_files
 
 
 def promote(
@@ -244,22 +249,39 @@ def promote_best(
     return decisions
 
 
-def judged_versions(
-    candidates: Sequence[CandidateSettings],
-    verdicts: Sequence[Sequence[LoggedVerdict]],
-    gateway: Gateway,
-) -> list[Judged]:
-    """Return the candidates with their versions and their verdicts on the required sets."""
-    return [
-        Judged(
-            one.name,
-            [verdict for verdict in of_candidate if verdict.evaluation_set.required],
-            gateway.resolve(one.uri) if one.uri else None,
-        )
-        for one, of_candidate in zip(candidates, verdicts, strict=True)
+def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> None:
+    """Write to the ledger which versions did not pass.
+
+    From then on their earlier verdicts do not count, even if somebody puts them back.
+    """
+    blocked = [
+        one
+        for one in judged
+        if one.version is not None
+        and one.version.name == model
+        and worst([verdict.outcome for verdict in one.verdicts]) != "pass"
     ]
+    if not blocked:
+        return
+    move: Move = {
+        "action": "blocked",
+        "replaces": "",
+        "version": "",
+        "reason": "did not pass: " + ", ".join(map(_named, blocked)),
+        "verdicts": [rests_on(verdict) for one in blocked for verdict in one.verdicts],
+        "blocked": [str(one.number) for one in blocked],
+    }
+    record(Ledger(gateway, model), move, "earlier verdicts of these versions do not count")
 
 
-def succession_of(policy: Policy, withheld: str | None = None) -> Succession:
-    """Return a policy's rule for replacing the champion."""
-    return Succession(policy.promote, allow_first=policy.allow_first, withheld=withheld)
+def _named(judged: Judged) -> str:
+    return f"{judged.candidate} ({word_of_verdict(*judged.verdicts).text})"
+
+
+def rests_on(verdict: LoggedVerdict) -> RestsOn:
+    """Return how the ledger names a verdict."""
+    return {
+        "set": verdict.evaluation_set.name,
+        "run_id": verdict.run_id,
+        "digest": verdict_digest(verdict),
+    }

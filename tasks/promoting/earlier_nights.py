@@ -24,24 +24,18 @@ from biasgate.tasks.evidence.nights import (
     refuse_known_ids,
 )
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.documents import Documents
-from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.rivals import Rivals
-from biasgate.tasks.promoting.verify_verdict import (
-    as_recorded,
-    attested_by,
-    n_rows_of,
-    same_origin,
-)
-from biasgate.tasks.promoting.version_tags import with_whole_tags
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import RESTS_ON
-from biasgate.tasks.signing.trusted import TrustedKeys
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.verifying.documents import Documents, with_whole_tags
+from biasgate.tasks.verifying.verdict import as_recorded, attested_by, n_rows_of, same_origin
 
 FIRST = "the version had no verdict on this set"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry, Move, Pinned
+from biasgate.tasks.ledger.ledger import Ledger, is_ledger
+from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import heal, record
-from biasgate.tasks.promoting.entries import Entry, Move, Pinned
-from biasgate.tasks.promoting.ledger import Ledger, is_ledger
-from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.records import Context, PolicyRecord, RegisteredPolicy
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace

@@ -7,24 +7,27 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bias_metrics.gate import thresholds_needed
+from bias_metrics.gate import thresholds_needed, worst
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.evidence.file import RIVALS
 from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
+from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.champion import champion_of_model, heal
-from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
-from biasgate.tasks.promoting.opened import AS_MLFLOW, judged_options, judged_reports
+from biasgate.tasks.outcomes import WORDS
+from biasgate.tasks.promoting.champion import decision, heal
 from biasgate.tasks.promoting.pinned import refuse_other_policy
-from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.records import CandidateDecision, LoggedVerdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import RegisteredScores
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.verifying.own_verdicts import AS_MLFLOW, judged_options, judged_reports
 
 Rivals = dict[str, CandidateSettings]
 """By role: `champion` or `reference`."""
@@ -197,3 +200,43 @@ def pin_rivals(
         refuse_other_policy(registered_model, policy, gateway)
     named = {role: one for role, one in zip(RIVALS, (champion, reference), strict=True) if one}
     return find_rivals(named, registered_model, policy, candidates, gateway)
+
+
+def champion_to_watch(
+    rivals: Rivals, candidates: Sequence[CandidateSettings]
+) -> list[CandidateSettings]:
+    """Return the champion, if there is one and it is no candidate.
+
+    Its name is another one than those of the candidates.
+    """
+    champion = rivals.get(CHAMPION)
+    if champion is None:
+        return []
+    if any(one == champion or (one.uri and one.uri == champion.uri) for one in candidates):
+        return []
+    names = {one.name for one in candidates}
+    name = next(
+        one
+        for one in (champion.name, *(f"{champion.name[:90]}-{number}" for number in range(1, 999)))
+        if one not in names
+    )
+    return [champion.model_copy(update={"name": name})]
+
+
+def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
+    """Return what became of a champion that was measured without being a candidate: nothing.
+
+    Its outcome says how it does on tonight's rows; the version keeps its own verdict.
+    """
+    candidate = verdicts[0].candidate
+    name, uri = candidate.name, candidate.model or candidate.name
+    outcome = worst([one.outcome for one in verdicts if one.evaluation_set.required])
+    told = WORDS[outcome].text.lower()
+    sentence = (
+        f"{uri} was {CHAMPION} when this evaluation began, and was measured again ({told}). It "
+        "keeps the verdict that it has."
+    )
+    report_only = any(one.policy.report_only for one in verdicts)
+    made = decision("pass" if report_only else outcome, sentence, report_only=report_only)
+    required = [verdict for verdict in verdicts if verdict.evaluation_set.required]
+    return Judged(name, required, None).named(made)

@@ -14,10 +14,13 @@ from functools import cached_property
 from statistics import fmean
 
 from bias_metrics.gate import Objective, worst
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
-from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
+from biasgate.tasks.scoring.candidate import CandidateSettings
 
 
 @dataclass(frozen=True)
@@ -169,3 +172,24 @@ class Succession:
         if any(objective.change is None for objective in judged.objectives.values()):
             shown = "the objective could not be compared"
         return f"`promote: {self.promote}`: {shown}, {judged.compared()}"
+
+
+def judged_versions(
+    candidates: Sequence[CandidateSettings],
+    verdicts: Sequence[Sequence[LoggedVerdict]],
+    gateway: Gateway,
+) -> list[Judged]:
+    """Return the candidates with their versions and their verdicts on the required sets."""
+    return [
+        Judged(
+            one.name,
+            [verdict for verdict in of_candidate if verdict.evaluation_set.required],
+            gateway.resolve(one.uri) if one.uri else None,
+        )
+        for one, of_candidate in zip(candidates, verdicts, strict=True)
+    ]
+
+
+def succession_of(policy: Policy, withheld: str | None = None) -> Succession:
+    """Return a policy's rule for replacing the champion."""
+    return Succession(policy.promote, allow_first=policy.allow_first, withheld=withheld)

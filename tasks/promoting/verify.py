@@ -8,45 +8,130 @@ where evaluations run, and the machine that verifies trusts that key (`biasgate 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.ledger import (
+    CHAMPION,
+    PREVIOUS,
+    Ledger,
+    require_alias,
+    require_known,
+)
+from biasgate.tasks.ledger.sound import remember
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.champion import objection_to
-from biasgate.tasks.promoting.documents import logged_verdict, read_policy_of, read_verdict
-from biasgate.tasks.promoting.entries import Entry
-from biasgate.tasks.promoting.findings import Finding
-from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
 from biasgate.tasks.promoting.pinned import TAG as POLICY_TAG
-from biasgate.tasks.promoting.seen import remember
-from biasgate.tasks.promoting.sound import missing_heads
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
-from biasgate.tasks.promoting.verify_files import VersionFiles
-from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.signing.manifest import Manifest
 from biasgate.tasks.signing.statement import verdict_digest
-from biasgate.tasks.signing.trusted import TrustedKeys
-
-_ACCEPTED = {
-    "a later entry": " A trusted key signed a later entry.",
-    "a reset": " A reset accepted it.",
-}
+from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, read_verdict
+from biasgate.tasks.verifying.files import Finding, VersionFiles
+from biasgate.tasks.verifying.version import objection_to, verify_chain, verify_version
 
 
-def require_alias(model: str, gateway: Gateway) -> ModelVersion:
-    """Return the version under `champion`.
+class NotVerifiedError(InputError):
+    """A model version whose verdict is missing or does not hold.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        The results of all checks.
+    """
+
+    def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
+        self.findings = findings
+        wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
+        super().__init__(f"{version.uri} must not be deployed.\n  " + "\n  ".join(wrong))
+
+
+def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
+    """Return the version under `champion` if its promotion holds; else raise an error.
+
+    Parameters
+    ----------
+    store : Path, optional
+        A store whose frozen sets are verified too.
+
+    Raises
+    ------
+    NotVerifiedError
+        If it has no passing verdict, the evidence or the verdict was changed, or no promotion
+        made it champion.
+    InputError
+        If there is no champion.
+    """
+    require_known(model, gateway)
+    champion = require_alias(model, gateway)
+    _require_sound(champion, gateway, store)
+    return champion
+
+
+def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None = None) -> Path:
+    """Copy the champion's files to an empty folder, and check the copy as `require_champion` does.
+
+    Nobody else writes to the copy, so what was checked is what is loaded from it.
+
+    Returns
+    -------
+    Path
+        Where the files are, in `folder`.
+
+    Raises
+    ------
+    NotVerifiedError
+        As `require_champion`, and if the verdict records no files.
+    InputError
+        If there is no champion, or a file of it is missing or a symbolic link.
+    """
+    require_known(model, gateway)
+    champion = require_alias(model, gateway)
+    found = gateway.fetch(champion, folder)
+    place = partial(gateway.place_of, champion)
+    files = VersionFiles(champion, partial(Manifest.of, found), place, required=True)
+    _require_sound(champion, gateway, store, files)
+    return found
+
+
+def _require_sound(
+    champion: ModelVersion,
+    gateway: Gateway,
+    store: Path | None,
+    files: VersionFiles | None = None,
+) -> None:
+    findings = verify_champion(champion, gateway, files, store)
+    if not all(one.holds for one in findings):
+        raise NotVerifiedError(champion, findings)
+
+
+def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
+    """Verify the champion with its promotion, or only the verdicts of one version.
 
     Raises
     ------
     InputError
-        If there is no champion.
+        If there is no champion, or no such version.
     """
-    champion = gateway.alias(model, CHAMPION)
-    if champion is None:
-        msg = f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none."
-        raise InputError(msg)
-    return champion
+    require_known(model, gateway)
+    if version is None:
+        found = require_alias(model, gateway)
+        return verify_champion(found, gateway, store=store)
+    return verify_version(gateway.resolve(f"models:/{model}/{version}"), gateway, store=store)
+
+
+def require_held(version: ModelVersion, findings: list[Finding]) -> None:
+    """Raise an error if a check of a version failed.
+
+    Raises
+    ------
+    NotVerifiedError
+        With every reason.
+    """
+    if not all(one.holds for one in findings):
+        raise NotVerifiedError(version, findings)
 
 
 def verify_champion(
@@ -108,34 +193,6 @@ def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersio
         ),
         None,
     )
-
-
-def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
-    """Check that no entry of a ledger was removed, moved, copied or forged."""
-    broken = list(chain.breaks(ledger.model))
-    text = f"the {len(chain.links)} entries of {ledger.name} follow each other."
-    told = "; ".join(broken[:3])
-    yield Finding("ledger", holds=not broken, sentence=f"{text} But {told}." if broken else text)
-    for problem in ledger.foreign():
-        text = (
-            f"each version of {ledger.name} must be an entry of the ledger; one is not, and is "
-            f"passed over: {problem} Delete it, unless it was an entry before."
-        )
-        yield Finding("ledger", holds=False, sentence=text)
-    yield from _verify_heads(ledger, chain)
-    for entry, signed, accepted in chain.standings(TrustedKeys.here()):
-        if entry is chain.last_move or not accepted:
-            text = f"entry {entry.number} of {ledger.name} is {signed.words}."
-            text += _ACCEPTED.get(accepted, "")
-            yield Finding("signature", holds=bool(accepted), sentence=text)
-
-
-def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
-    """Check that the ledger was not shortened."""
-    missing = missing_heads(ledger, chain)
-    text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
-    told = f" Missing or changed: {'; '.join(missing[:3])}."
-    yield Finding("ledger", holds=not missing, sentence=text + told if missing else text)
 
 
 def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:

@@ -13,8 +13,7 @@ from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check
-from biasgate.tasks.signing.keys import SHORT, PrivateKey
-from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys
+from biasgate.tasks.signing.keys import SHORT, PrivateKey, TrustedKey, TrustedKeys
 
 Standing = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
 

@@ -16,11 +16,12 @@ from pathlib import Path
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
-from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
-from biasgate.tasks.promoting.entries import Entry
-from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
+from biasgate.tasks.promoting.decisions import tell
+from biasgate.tasks.promoting.succession import judged_versions, succession_of
 from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.pictures import FOLDER as PICTURES

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.entry import MOVES
+from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger, is_ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.entries import MOVES
-from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger, is_ledger
 from biasgate.tasks.upkeep.things import Thing, digests_of, runs_of, set_of
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support.evaluations import FILE, frame, run, write_inputs
 
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 POLICY = """\

@@ -8,8 +8,8 @@ import yaml
 from biasgate.flows import judge
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import require_champion
-from biasgate.tasks.promoting.reset import reset
+from biasgate.tasks.promoting.by_hand import reset
+from biasgate.tasks.promoting.verify import require_champion
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 

@@ -40,10 +40,10 @@ from support.promoted import MODEL, frozen_set, judged_version, local, promote_o
 from werkzeug.serving import make_server
 
 from biasgate.tasks.gating.signature import tags_of
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.promoting.champion import heal
-from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.verify import verify
 
 FORK = multiprocessing.get_context("fork")
 # A stopped server is asked once more, not for minutes.

@@ -35,7 +35,7 @@ from support.hashed import score_by_hash
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.mlflow_server.runs import PARENT, Gateway
-from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.reporting import publish as publishing
 from biasgate.tasks.scoring.kinds.python_function import FunctionScorer
 from biasgate.tasks.scoring.kinds.score_file import ScoreTable

@@ -14,18 +14,17 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.ledger.entry import entry_tags
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.promoting.decisions import promote
-from biasgate.tasks.promoting.entries import entry_tags
-from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
-from biasgate.tasks.promoting.version_tags import write_verdicts
+from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.records import Bound, Compared, LoggedVerdict
-from biasgate.tasks.signing.keys import PrivateKey, now
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys, now, trusted_file
 from biasgate.tasks.signing.statement import attest
-from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
+from biasgate.tasks.verifying.documents import write_verdicts
 
 MODEL = "toxicity"
 LEDGER = f"{MODEL}-promotions"

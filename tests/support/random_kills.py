@@ -33,7 +33,7 @@ from biasgate.cli import app
 from biasgate.flows import nightly  # noqa: F401 - so that no process waits for its import
 from biasgate.tasks.mlflow_server.moved_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.promoting.verify import verify
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["support.random_kills"])

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from support.partial import partial
 
-from biasgate.tasks.promoting import counting
-from biasgate.tasks.promoting.counting import asked_of, with_share
+from biasgate.tasks.promoting import spending as counting
+from biasgate.tasks.promoting.spending import asked_of, with_share
 from biasgate.tasks.records import Context
 
 POLICY = SimpleNamespace(digest="p")

@@ -19,8 +19,8 @@ from support.promoted import (
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.promoting.by_hand import require_champion, verify
-from biasgate.tasks.promoting.entries import TAG
+from biasgate.tasks.ledger.entry import TAG
+from biasgate.tasks.promoting.verify import require_champion, verify
 
 ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
 

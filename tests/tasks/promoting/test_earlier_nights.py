@@ -26,14 +26,14 @@ from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.promoting.earlier_nights import pool_earlier_nights, refuse_known_rows
 from biasgate.tasks.promoting.pinned import context_of
-from biasgate.tasks.promoting.verify_version import verify_version
-from biasgate.tasks.promoting.version_tags import write_verdicts
+from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.verifying.documents import write_verdicts
+from biasgate.tasks.verifying.version import verify_version
 
 CHOICES = judging.CHOICES | {"planned_rows": 600}
 ON = "fresh"

@@ -28,23 +28,16 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.signature import tags_of
-from biasgate.tasks.promoting import entries
-from biasgate.tasks.promoting.blocked import record_blocked
-from biasgate.tasks.promoting.by_hand import (
-    NotVerifiedError,
-    history,
-    promote_version,
-    require_champion,
-    roll_back,
-    verify,
-)
-from biasgate.tasks.promoting.champion import champion_of_model, heal
-from biasgate.tasks.promoting.entries import TAG, entry_tags
-from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.promoting.reset import reset
-from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.ledger import entry as entries
+from biasgate.tasks.ledger.entry import TAG, entry_tags
+from biasgate.tasks.ledger.ledger import Ledger, champion_of_model
+from biasgate.tasks.ledger.sound import require_sound
+from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
+from biasgate.tasks.promoting.champion import heal
+from biasgate.tasks.promoting.decisions import record_blocked
 from biasgate.tasks.promoting.succession import Judged
-from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.verifying.version import verify_version
 
 
 def raw(gateway, number):

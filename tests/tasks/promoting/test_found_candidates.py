@@ -10,7 +10,7 @@ from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.finding_candidates import with_found
-from biasgate.tasks.promoting.watched import champion_to_watch, decision_on_watched
+from biasgate.tasks.promoting.rivals import champion_to_watch, decision_on_watched
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
 

@@ -21,7 +21,7 @@ from support.promoted import (
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.promoting.entries import TAG
+from biasgate.tasks.ledger.entry import TAG
 
 FILES = ("verdict.json", "report.json", "policy.json", "attestation.json")
 NASTY = [

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting.by_hand import history, promote_version
-from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
 from biasgate.tasks.reading_evaluation import read_evaluation
 

@@ -19,9 +19,9 @@ from support.promoted import (
     scores_of,
 )
 
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import verify
-from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.verify import verify
 
 FORK = multiprocessing.get_context("fork")
 ROUNDS = 100

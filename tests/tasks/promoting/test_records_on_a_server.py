@@ -6,8 +6,8 @@ A server refuses sources of versions that a local store accepts.
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.ledger import Ledger
 
 
 def run(*arguments):

@@ -16,13 +16,13 @@ from support.promoted import (
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import OnlineSettings
+from biasgate.tasks.ledger.alpha import Asked, Year, objection_to_entry
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting import spending
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.decided_shares import Asked, Year, objection_to_entry
-from biasgate.tasks.promoting.entries import Entry
-from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.spending import spend
 
 YEAR = datetime.now(UTC).year

@@ -12,11 +12,11 @@ from support.promoted import (
 )
 
 from bias_metrics.gate.objective import Objective
+from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import history, roll_back
 from biasgate.tasks.promoting.decisions import promote, tell
-from biasgate.tasks.promoting.entries import Entry
-from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))

@@ -27,19 +27,13 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.promoting.by_hand import (
-    NotVerifiedError,
-    history,
-    promote_version,
-    require_champion,
-    roll_back,
-    verify,
-)
-from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.promoting.verify import verify_version
+from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import LoggedVerdict, Report
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.verifying.version import verify_version
 
 
 def promoted(gateway, store, folder, **options):

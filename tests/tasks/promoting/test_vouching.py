@@ -22,25 +22,21 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger import ledger as ledgers
+from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.ledger.sound import last_seen, require_sound
+from biasgate.tasks.promoting import by_hand as resetting
 from biasgate.tasks.promoting import champion
-from biasgate.tasks.promoting import ledger as ledgers
-from biasgate.tasks.promoting import reset as resetting
-from biasgate.tasks.promoting.by_hand import (
+from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
+from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.pinned import register_policy
+from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
-    history,
     open_champion,
-    promote_version,
     require_champion,
-    roll_back,
     verify,
 )
-from biasgate.tasks.promoting.champion import record
-from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.promoting.pinned import register_policy
-from biasgate.tasks.promoting.reset import reset
-from biasgate.tasks.promoting.seen import last_seen
-from biasgate.tasks.promoting.sound import require_sound
-from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.verifying.version import verify_version
 
 
 @pytest.fixture

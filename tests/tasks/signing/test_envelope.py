@@ -7,8 +7,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.signing.envelope import Envelope, decoded, pae
-from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
 MINE, THEIRS = PrivateKey.new(), PrivateKey.new()
 

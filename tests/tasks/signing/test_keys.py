@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.signing.keys import PrivateKey, PublicKey
-from biasgate.tasks.signing.trusted import TrustedKeys, trusted_file
+from biasgate.tasks.signing.keys import PrivateKey, PublicKey, TrustedKeys, trusted_file
 
 
 @pytest.fixture

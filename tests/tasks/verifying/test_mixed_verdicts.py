@@ -12,8 +12,8 @@ from support.promoted import (
 )
 
 from biasgate.tasks.gating.signature import tags_of
-from biasgate.tasks.promoting.by_hand import verify
-from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.verifying.version import verify_version
 
 SETS = ("comments", "other")
 

@@ -6,8 +6,8 @@ import pytest
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.promoting.published_versions import published_of
 from biasgate.tasks.reporting.comparing import compare_published
+from biasgate.tasks.verifying.own_verdicts import published_of
 
 
 def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promoted):

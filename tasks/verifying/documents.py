@@ -7,8 +7,9 @@ one that biasgate writes is refused here with its name and the place.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,19 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
+
+WRITING = "biasgate.writing"
+"""Names the runs of the new verdicts while a version's tags are written.
+
+MLflow writes one tag at a time. A process that is killed in between would leave tags of two
+evaluations, and a deployed champion that does not verify. While this tag is there, the verdicts of
+its runs count, and not the tags that are being written.
+"""
+_FILES = {"verdict": "verdict.json", "report": "report.json", "policy": "policy.json"}
 
 
 @dataclass(frozen=True)
@@ -61,9 +73,6 @@ class Documents:
             checked_policy(found["policy"], f"the policy on {name}"),
             {file: hashlib.sha256(one).hexdigest() for file, one in content.items()},
         )
-
-
-_FILES = {"verdict": "verdict.json", "report": "report.json", "policy": "policy.json"}
 
 
 def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
@@ -133,3 +142,24 @@ def checked_policy(content: Any, what: str) -> Policy:
     except ValueError as error:
         msg = f"{what} must be a policy; it is not ({type(error).__name__})."
         raise InputError(msg) from error
+
+
+def write_verdicts(
+    version: ModelVersion, verdicts: Sequence[LoggedVerdict], gateway: Gateway
+) -> None:
+    """Write the tags of a version's verdicts. Safe to repeat."""
+    runs = [one.run_id for one in verdicts]
+    gateway.tag_version(version, {WRITING: json.dumps(runs)})
+    gateway.tag_version(version, tags_of(verdicts))
+    gateway.client.delete_model_version_tag(version.name, version.version, WRITING)
+
+
+def with_whole_tags(version: ModelVersion, gateway: Gateway) -> ModelVersion:
+    """Return a version with the tags that an interrupted evaluation was writing, if one was."""
+    if WRITING not in version.tags:
+        return version
+    try:
+        verdicts = [logged_verdict(run, gateway) for run in json.loads(version.tags[WRITING])]
+        return replace(version, tags={**version.tags, **tags_of(verdicts)})
+    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return version  # then the tags as they are do not hold

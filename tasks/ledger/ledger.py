@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.processes import this_process
-from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.entries import (
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import (
     LEASE,
     Content,
     Entry,
@@ -33,8 +33,9 @@ from biasgate.tasks.promoting.entries import (
     entry_tags,
     read_entry,
 )
-from biasgate.tasks.signing.keys import now
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.signing.keys import TrustedKeys, now
 
 LEDGER_SUFFIX = "-promotions"
 CHAMPION, PREVIOUS = "champion", "previous_champion"
@@ -207,3 +208,68 @@ class Ledger:
 def is_ledger(model: str) -> bool:
     """Whether a registered model's name is that of a ledger."""
     return model.endswith(LEDGER_SUFFIX)
+
+
+def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersion | None:
+    """Return the version that is champion, or None.
+
+    It is the last one in the ledger, even if somebody moved or deleted the alias: what a candidate
+    is compared with changes by a promotion, a rollback or a reset only. A ledger without any of
+    these leaves it to the alias.
+
+    Raises
+    ------
+    InputError
+        If that version was deleted.
+    """
+    last = (chain or ledger.chain).last_move
+    if last is None:
+        return ledger.gateway.alias(ledger.model, CHAMPION)
+    number = last.content["version"]
+    if not number:
+        return None
+    try:
+        return ledger.gateway.resolve(f"models:/{ledger.model}/{number}")
+    except InputError as error:
+        msg = (
+            f"version {number} of {ledger.model} must exist: it is the {CHAMPION} by entry "
+            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: biasgate reset "
+            f"{ledger.model} --reason TEXT"
+        )
+        raise InputError(msg) from error
+
+
+def require_alias(model: str, gateway: Gateway) -> ModelVersion:
+    """Return the version under `champion`.
+
+    Raises
+    ------
+    InputError
+        If there is no champion.
+    """
+    champion = gateway.alias(model, CHAMPION)
+    if champion is None:
+        msg = f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none."
+        raise InputError(msg)
+    return champion
+
+
+def require_known(model: str, gateway: Gateway) -> None:
+    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are.
+
+    Raises
+    ------
+    InputError
+        With the most similar name, if there is one.
+    """
+    known = gateway.models()
+    if model not in known or is_ledger(model):
+        shown = [one for one in known if not is_ledger(one)]
+        msg = f"model {model!r} must be in the registry at {gateway.registry_uri}; it is not "
+        msg += f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
+        if not shown:
+            msg += (
+                " An evaluation with `registered_model: NAME` registers the models that it trains, "
+                "and files of scores with `register: NAME`."
+            )
+        raise InputError(msg)

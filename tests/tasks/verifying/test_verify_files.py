@@ -4,8 +4,8 @@ import pytest
 from support.partial import partial
 
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.signing.manifest import Manifest
+from biasgate.tasks.verifying.files import VersionFiles
 
 
 def holds(tmp_path, judged, now, *, content="id,score"):

@@ -1,4 +1,4 @@
-"""Whether the verdicts of a version hold, on all sets that promotion requires."""
+"""Whether the verdicts of a version hold on all required sets, and the ledger that has them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.alpha import objection_to_share
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.ledger.sound import missing_heads
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.champion_files import champion_files
-from biasgate.tasks.promoting.decided_shares import objection_to_share
-from biasgate.tasks.promoting.findings import Finding
-from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.promoting.verify_files import VersionFiles
-from biasgate.tasks.promoting.verify_verdict import verify_on_set
-from biasgate.tasks.promoting.version_tags import interrupted, with_whole_tags
 from biasgate.tasks.records import Verdict, champion_of
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.verifying.documents import WRITING, with_whole_tags
+from biasgate.tasks.verifying.files import Finding, VersionFiles, champion_files
+from biasgate.tasks.verifying.verdict import verify_on_set
 
 _MOST_SETS = 1000
 
@@ -116,3 +117,67 @@ def _of_one_evaluation(
     if blocked and all(one.outcome == "pass" for one in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
+
+
+def interrupted(version: ModelVersion) -> list[Finding]:
+    """Return what a person should know if the tags of a version are half written."""
+    if WRITING not in version.tags:
+        return []
+    text = (
+        f"an evaluation was stopped while it wrote the tags of {version.uri}, or is writing them "
+        "now; its verdicts count. Run `biasgate evaluate` again to complete the tags."
+    )
+    return [Finding("tags", holds=True, sentence=text)]
+
+
+def objection_to(entry: Entry, ledger: Ledger) -> str | None:
+    """Return why an open entry must not be completed, or None."""
+    chain = ledger.chain
+    trusted, whole = TrustedKeys.here(), Chain([*chain.before(entry.number).links, entry])
+    if len(whole.links) != len(chain.links) + 1:
+        return "a later entry was done already"
+    broken = [one for one in whole.breaks(ledger.model) if f"entry {entry.number} " in one]
+    if broken:
+        return broken[0]
+    if trusted and entry.signed(trusted).standing != "trusted":
+        return f"it is {entry.signed(trusted).words}"
+    try:
+        version = ledger.gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
+        findings = verify_version(version, ledger.gateway)
+    except InputError as error:
+        return str(error)
+    return next((one.sentence for one in findings if not one.holds), None)
+
+
+_ACCEPTED = {
+    "a later entry": " A trusted key signed a later entry.",
+    "a reset": " A reset accepted it.",
+}
+
+
+def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
+    """Check that no entry of a ledger was removed, moved, copied or forged."""
+    broken = list(chain.breaks(ledger.model))
+    text = f"the {len(chain.links)} entries of {ledger.name} follow each other."
+    told = "; ".join(broken[:3])
+    yield Finding("ledger", holds=not broken, sentence=f"{text} But {told}." if broken else text)
+    for problem in ledger.foreign():
+        text = (
+            f"each version of {ledger.name} must be an entry of the ledger; one is not, and is "
+            f"passed over: {problem} Delete it, unless it was an entry before."
+        )
+        yield Finding("ledger", holds=False, sentence=text)
+    yield from _verify_heads(ledger, chain)
+    for entry, signed, accepted in chain.standings(TrustedKeys.here()):
+        if entry is chain.last_move or not accepted:
+            text = f"entry {entry.number} of {ledger.name} is {signed.words}."
+            text += _ACCEPTED.get(accepted, "")
+            yield Finding("signature", holds=bool(accepted), sentence=text)
+
+
+def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
+    """Check that the ledger was not shortened."""
+    missing = missing_heads(ledger, chain)
+    text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
+    told = f" Missing or changed: {'; '.join(missing[:3])}."
+    yield Finding("ledger", holds=not missing, sentence=text + told if missing else text)

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.entries import entry_tags, read_entry
-from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ROTATED = 180

@@ -12,8 +12,8 @@ from support.promoted import edit_json
 
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
-from biasgate.tasks.promoting.documents import Documents
-from biasgate.tasks.promoting.frozen_rows import frozen_rows
+from biasgate.tasks.verifying.documents import Documents
+from biasgate.tasks.verifying.files import frozen_rows
 
 SOURCE = {"source": "table", "files": {"a.csv": "1"}}
 

@@ -18,14 +18,10 @@ from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.ledger.chain import VouchedVerdicts
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import word_of_verdict
-from biasgate.tasks.promoting.chain import VouchedVerdicts
-from biasgate.tasks.promoting.documents import Documents
-from biasgate.tasks.promoting.findings import Finding, described
-from biasgate.tasks.promoting.frozen_rows import frozen_rows
-from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import (
     Choices,
     Context,
@@ -36,9 +32,8 @@ from biasgate.tasks.records import (
     champion_of,
 )
 from biasgate.tasks.signing.envelope import Envelope
-from biasgate.tasks.signing.statement import (
-    FILE as ATTESTATION,
-)
+from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
     RESTS_ON,
     annotations_of,
@@ -46,7 +41,8 @@ from biasgate.tasks.signing.statement import (
     statement_of,
     verdict_digest,
 )
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.verifying.documents import Documents
+from biasgate.tasks.verifying.files import Finding, VersionFiles, described, frozen_rows
 
 _ROUNDING = 1e-9
 _STOP = frozenset({"evidence", "attestation", "signature"})

@@ -1,4 +1,4 @@
-"""How a registered version was opened when it was judged: its own verdict says so.
+"""A version's own verdicts: how it was opened when it was judged, and what was published of it.
 
 Tags of a version are written by whoever may write to the registry. What decides scores is therefore
 read from a verdict that the ledger names, or that a trusted key has signed, and never from a tag.
@@ -7,22 +7,29 @@ read from a verdict that the ledger names, or that a trusted key has signed, and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.ledger.entry import MOVES
+from biasgate.tasks.ledger.ledger import Ledger, require_known
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.documents import read_verdict
-from biasgate.tasks.promoting.entries import MOVES
-from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.scoring.kinds.score_file import COLUMNS_TAG
 from biasgate.tasks.scoring.training import OPENED_AS
 from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
-from biasgate.tasks.signing.statement import annotations_of, read_statement, verdict_digest
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.signing.statement import (
+    RESTS_ON,
+    annotations_of,
+    read_statement,
+    verdict_digest,
+)
+from biasgate.tasks.verifying.documents import Documents, read_verdict, with_whole_tags
 
 AS_MLFLOW = {"kind": "mlflow"}
 """How to open a version of which nothing else is known."""
@@ -114,3 +121,38 @@ def _unknown(version: ModelVersion, reason: str) -> str:
         f"`champion: {{name: champion, kind: transformer, model: models:/{version.name}@champion, "
         "max_tokens: 128}`, or evaluate it as a candidate."
     )
+
+
+PREFIX = "models:/"
+
+
+def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]:
+    """Return what was published of a version on each set.
+
+    Parameters
+    ----------
+    uri : str
+        `models:/NAME/VERSION` or `models:/NAME@ALIAS`.
+    kept : ExitStack
+        Holds the files as long as they are read.
+
+    Raises
+    ------
+    InputError
+        If there is no such version, or it has no verdict that counts.
+    """
+    model = uri.removeprefix(PREFIX).partition("/")[0].partition("@")[0]
+    require_known(model, gateway)
+    version = with_whole_tags(gateway.resolve(uri), gateway)
+    found: list[Published] = []
+    for run_id, verdict in own_verdicts(version, gateway):
+        folder = kept.enter_context(gateway.run_files(run_id, RESTS_ON))
+        documents = Documents.of(folder, verdict.evaluation_set.name)
+        found.append(Published(folder, documents.report, documents.verdict))
+    if not found:
+        msg = (
+            f"{version.uri} must have a verdict, as `biasgate evaluate` gives it; it has none that "
+            "counts."
+        )
+        raise InputError(msg)
+    return found

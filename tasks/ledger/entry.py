@@ -32,8 +32,7 @@ from biasgate.tasks.signing.envelope import (
     who_signed,
 )
 from biasgate.tasks.signing.envelope import encoded as in_base64
-from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 
 
 def _is_time(text: str) -> str:

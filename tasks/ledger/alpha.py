@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.policy_rules import OnlineSettings
-from biasgate.tasks.promoting.chain import Chain
-from biasgate.tasks.promoting.entries import Entry, Spent
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry, Spent
 from biasgate.tasks.records import AlphaShare, OnlineRecord, Verdict
 
 

@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.promoting.entries import MOVES, Entry, Pinned
+from biasgate.tasks.ledger.entry import MOVES, Entry, Pinned
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.envelope import Signed
-from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.signing.keys import TrustedKeys
 
 AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
 """Why an entry is accepted; empty if it is not."""

@@ -6,10 +6,9 @@ import pytest
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.ledger.sound import place_of, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.promoting.seen import place_of
-from biasgate.tasks.promoting.sound import require_sound
 
 
 @pytest.mark.parametrize(

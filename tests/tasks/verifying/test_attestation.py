@@ -21,11 +21,10 @@ from typer.testing import CliRunner
 from biasgate import require_attestation
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.promoting.attestation import verify_attestation, write_attestation
-from biasgate.tasks.promoting.pins import Pins
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import PAYLOAD
+from biasgate.tasks.verifying.attestation import Pins, verify_attestation, write_attestation
 
 FILE = "model.intoto.jsonl"
 

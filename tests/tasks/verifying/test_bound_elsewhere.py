@@ -9,7 +9,7 @@ from support.s3 import serving_s3
 
 import biasgate
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.by_hand import NotVerifiedError, require_champion
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

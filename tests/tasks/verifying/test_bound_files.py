@@ -24,13 +24,8 @@ from support.promoted import (
 import biasgate
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.signature import FILES_DIGEST, tags_of
-from biasgate.tasks.promoting.by_hand import (
-    NotVerifiedError,
-    promote_version,
-    require_champion,
-    roll_back,
-    verify,
-)
+from biasgate.tasks.promoting.by_hand import promote_version, roll_back
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import Rival
 
 

@@ -1,0 +1,207 @@
+"""Whether files are the ones that were judged: the model's, the champion's, the frozen rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.untrusted import read_record, require_regular
+from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
+from biasgate.tasks.data.formats import read_as
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import MOVES, RestsOn
+from biasgate.tasks.mlflow_server.artifact_hosts import without_password
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import Bound, Verdict, champion_of
+from biasgate.tasks.signing.manifest import Manifest, told
+from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.verifying.documents import Documents, read_verdict
+
+
+def described(error: Exception) -> str:
+    """Return what went wrong, in one line: our own words, or what kind of error it was.
+
+    Other errors may quote at length what somebody else wrote.
+    """
+    return str(error) if isinstance(error, InputError) else f"{type(error).__name__}."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check."""
+
+    what: str
+    """Policy, report, evidence, tags, verdict, model, attestation, signature, record, rule, ledger,
+    alias, dataset."""
+    holds: bool
+    """Whether it is as it should be."""
+    sentence: str
+    """The result in words. It quotes tags, entries and names that others wrote, so that control
+    characters in it are escaped."""
+
+    def __post_init__(self) -> None:
+        """Escape what could rewrite the lines of a terminal."""
+        object.__setattr__(self, "sentence", printable(self.sentence))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"what": self.what, "holds": self.holds, "sentence": self.sentence}
+
+
+@dataclass(frozen=True)
+class VersionFiles:
+    """The files of a version as they are now, read once, when a verdict is compared with them."""
+
+    version: ModelVersion
+    """The version."""
+    read: Callable[[], Manifest]
+    """Returns their manifest."""
+    place: Callable[[], str]
+    """Returns where the registry says that they are, for a message."""
+    required: bool = False
+    """Whether a verdict that records no files does not hold."""
+
+    @classmethod
+    def of(cls, version: ModelVersion, gateway: Gateway) -> VersionFiles:
+        """Look the files up in the registry, as MLflow does when it loads the version."""
+        return cls(version, partial(gateway.manifest, version), partial(gateway.place_of, version))
+
+    @cached_property
+    def manifest(self) -> Manifest | InputError:
+        """Their manifest, or why there is none."""
+        try:
+            return self.read()
+        except InputError as error:
+            return error
+
+    def compare(self, verdict: Verdict, name: str) -> Finding:
+        """Compare with the files that the verdict on a set names."""
+        of = f"the files of {self.version.uri}"
+        bound = verdict.candidate.bound
+        if bound.what == "nothing":
+            text = f"{of} were not recorded with the verdict on {name}. {bound.not_bound}"
+            return Finding("model", holds=not self.required, sentence=f"{text} Not checked.")
+        text = f"{of} are the ones that were judged on {name}."
+        problem = self._problem(bound)
+        sentence = text if problem is None else f"{text} {problem}"
+        return Finding("model", holds=problem is None, sentence=sentence)
+
+    def _problem(self, bound: Bound) -> str | None:
+        """Return how the files differ from the recorded ones; None if they do not."""
+        try:
+            recorded = Manifest.from_dict(plain(bound.files))
+        except InputError as error:
+            return str(error)
+        if recorded.digest != bound.digest:
+            return "The verdict's list of files does not have the digest that the verdict names."
+        if isinstance(self.manifest, InputError):
+            return str(self.manifest)
+        if bound.what == "scores" and _contents(recorded) == _contents(self.manifest):
+            return None  # a file of scores is registered once, whatever its name before the ending
+        differ = told(recorded.differences(self.manifest))
+        return f"Different in {without_password(self.place())}: {differ}." if differ else None
+
+
+def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
+    """Return what is in each file, and how its name says that it is read."""
+    return [(one.sha256, read_as(one.path)) for one in manifest.files]
+
+
+def champion_files(
+    verdict: Verdict, name: str, chain: Chain, gateway: Gateway
+) -> Iterator[Finding]:
+    """Yield whether the champion's files were, in a comparison, those of its own verdicts.
+
+    Its own verdicts are those that the ledger names for its promotion. Nothing is yielded if there
+    was no champion of this ledger.
+    """
+    champion, uri = verdict.champion, champion_of(verdict)
+    if champion is None or uri is None:
+        return
+    model, _, number = uri.removeprefix("models:/").rpartition("/")
+    moves = [one.content for one in chain.links if one.content["action"] in MOVES]
+    rests_on = [rests for one in moves if one["version"] == number for rests in one["verdicts"]]
+    text = f"the champion that was compared with on {name}, {uri}, had the files it was judged by."
+    recorded = [_verdict(one, gateway) for one in rests_on]
+    known = [one for one in recorded if one is not None]
+    if len(known) < len(recorded):
+        missing = f"{text} A verdict behind its promotion is missing or changed."
+        yield Finding("model", holds=False, sentence=missing)
+        return
+    if not known:
+        return
+    version = ModelVersion(model, number, None, {})
+    read = partial(Manifest.from_dict, plain(champion.bound.files))
+    files = VersionFiles(version, read, lambda: "the comparison")
+    findings = [files.compare(one, one.evaluation_set.name) for one in known]
+    holds = any(one.holds for one in findings)
+    sentence = text if holds else f"{text} {findings[-1].sentence}"
+    yield Finding("model", holds=holds, sentence=sentence)
+
+
+def _verdict(one: RestsOn, gateway: Gateway) -> Verdict | None:
+    """Return a verdict that the ledger names; None if it is not there as it was."""
+    try:
+        found = read_verdict(one["run_id"], gateway)
+    except InputError:
+        return None
+    return found if verdict_digest(found) == one["digest"] else None
+
+
+class _SetRecord(TypedDict):
+    """What is read of a set's `record.json`."""
+
+    name: str
+    digest: str
+    split: str
+    file_sha256: str
+    source: dict[str, Any]
+
+
+def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Finding]:
+    """Compare the rows in a store with the digest that a verdict names.
+
+    The verdict's report says which source the rows are of, and so in which folder they are: what
+    the record beside the rows says decides nothing.
+    """
+    digest = documents.verdict.evaluation_set.digest
+    choices = documents.report.evaluation_set.choices
+    key = json_digest([name, choices.source, choices.split])[:16]
+    folder = store / "sets" / f"{name}-{key}"
+    if not folder.is_dir():
+        text = f"the rows of {name} are not in {store}, so they are not compared with the verdict."
+        yield Finding("dataset", holds=True, sentence=text)
+        return
+    found = _rows_digest(folder)
+    text = f"the rows of {name} in {folder} are the verdict's."
+    told = "" if found == digest else f" {_rows_problem(folder, found)}"
+    yield Finding("dataset", holds=found == digest, sentence=text + told)
+
+
+def _rows_digest(folder: Path) -> str | InputError:
+    """Compute the digest of the rows of a folder; return what is wrong if that is not possible."""
+    record, rows = folder / RECORD, folder / ROWS
+    try:
+        known = read_record(record, _SetRecord)
+        require_regular(rows, str(rows))
+        return EvaluationSet.load(folder).content_digest() if known else ""
+    except InputError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
+        return InputError(f"{rows} must be the rows of a frozen set; got: {described(error)}")
+
+
+def _rows_problem(folder: Path, found: str | InputError) -> str:
+    if isinstance(found, InputError):
+        return str(found)
+    return f"Those in {folder} have another digest: {found}."

@@ -1,0 +1,1 @@
+from support.registry import attacker, empty, gateway, key, promoted, store  # noqa: F401 - fixtures
