@@ -70,25 +70,25 @@ def print_history(model: str, entries: Sequence[ListedEntry]) -> None:
     out = console()
     out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
     for one in entries:
-        when = shown(one["opened"][:19].replace("T", " "))
-        out.print(f"\n[bold]{one['number']}[/]  {when}  {one['action']}: ", end="")
+        when = shown(one.opened[:19].replace("T", " "))
+        out.print(f"\n[bold]{one.number}[/]  {when}  {one.action}: ", end="")
         out.print(shown(_moved(one)))
-        lines = (f"{one['state']}: {one['note']}", f"why: {one['reason']}", one["signed"])
+        lines = (f"{one.state}: {one.note}", f"why: {one.reason}", one.signed)
         for what in lines:
             out.print(Padding(shown(what), (0, 0, 0, 3)))
 
 
 def _moved(entry: ListedEntry) -> str:
     """Return what an entry of the ledger is about."""
-    if entry["action"] == "blocked":
-        return f"version {', '.join(entry['blocked'])}"
-    if entry["action"] == "policy":
-        return f"{entry['policy']['name']} {entry['policy']['digest'][:12]}"
-    if entry["action"] == "spent":
-        said = (f"decision {one['number']} on version {one['version']}" for one in entry["spent"])
-        return ", ".join(said)
-    now = f"version {entry['version']}" if entry["version"] else "no version"
-    replaced = f"version {entry['replaces']}" if entry["replaces"] else "none"
+    if entry.action == "blocked":
+        return f"version {', '.join(entry.blocked or ())}"
+    if entry.action == "policy" and entry.policy is not None:
+        return f"{entry.policy.name} {entry.policy.digest[:12]}"
+    if entry.counted is not None:
+        _, decisions = entry.counted
+        return ", ".join(f"decision {one.number} on version {one.version}" for one in decisions)
+    now = f"version {entry.version}" if entry.version else "no version"
+    replaced = f"version {entry.replaces}" if entry.replaces else "none"
     return f"{now}, which replaced {replaced}"
 
 

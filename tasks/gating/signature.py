@@ -36,7 +36,7 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
         tags[f"{prefix}.set_digest"] = str(verdict.evaluation_set.digest)
         tags[f"{prefix}.policy"] = f"{verdict.policy.name} {verdict.policy.digest}"
         head = verdict.ledger
-        tags[f"{prefix}.ledger"] = f"{head['number']} {head['digest']}" if head else ""
+        tags[f"{prefix}.ledger"] = f"{head.number} {head.digest}" if head else ""
         tags[f"{prefix}.run_id"] = str(verdict.run_id)
     return tags
 

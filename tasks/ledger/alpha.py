@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.policy_rules import OnlineSettings
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Spent
+from biasgate.tasks.ledger.entry import Entry, Spending, Spent
 from biasgate.tasks.records import AlphaShare, OnlineRecord, Verdict
 
 
@@ -49,13 +49,13 @@ class Year:
         promotions: list[int] = []
         waiting: set[str] = set()
         for one in chain.links:
-            content = one.content
-            if content["action"] == "spent" and content["spending"]["year"] == year:
-                shares += [spent["share"] for spent in content["spent"]]
-                waiting |= {spent["version"] for spent in content["spent"]}
-            elif content["action"] == "promotion" and content["version"] in waiting:
+            content, counted = one.content, one.content.counted
+            if counted is not None and counted[0].year == year:
+                shares += [spent.share for spent in counted[1]]
+                waiting |= {spent.version for spent in counted[1]}
+            elif content.action == "promotion" and content.version in waiting:
                 promotions.append(len(shares))
-                waiting.discard(content["version"])
+                waiting.discard(content.version)
         return cls(year, shares, promotions)
 
     def next(self, settings: OnlineSettings) -> float:
@@ -67,13 +67,14 @@ class Year:
         return replace(self, shares=[*self.shares, share])
 
 
-def find_decision(chain: Chain, subject: str) -> tuple[Entry, Spent] | None:
-    """Return where a decision was counted, or None."""
-    for one in chain.links:
-        if one.content["action"] == "spent":
-            for spent in one.content["spent"]:
-                if spent["subject"] == subject:
-                    return one, spent
+def find_decision(chain: Chain, subject: str) -> tuple[Entry, Spending, Spent] | None:
+    """Return where a decision was counted, and how, or None."""
+    for link in chain.links:
+        if link.content.counted is not None:
+            spending, decisions = link.content.counted
+            for spent in decisions:
+                if spent.subject == subject:
+                    return link, spending, spent
     return None
 
 
@@ -81,14 +82,13 @@ def share_of(asked: Asked, chain: Chain) -> AlphaShare:
     """Return what a verdict says of its share."""
     found = find_decision(chain, asked.subject)
     assert found is not None  # noqa: S101 - it was spent if it was not there
-    entry, spent = found
-    spending = entry.content["spending"]
+    entry, spending, spent = found
     return AlphaShare(
-        bounds=spending["bounds"],
-        year=spending["year"],
-        number=spent["number"],
-        planned=spending["planned"] if spending["bounds"] == "any_wrong" else None,
-        share=spent["share"],
+        bounds=spending.bounds,
+        year=spending.year,
+        number=spent.number,
+        planned=spending.planned if spending.bounds == "any_wrong" else None,
+        share=spent.share,
         entry=entry.number,
         subject=asked.subject,
         compared=dict(asked.compared),
@@ -123,12 +123,14 @@ def _about(verdict: Verdict, rows: list[str | None]) -> list[str | None]:
 
 def objection_to_entry(entry: Entry, chain: Chain) -> str | None:
     """Return why an entry spent more than its settings give it, or None."""
-    spending = entry.content["spending"]
-    settings = OnlineSettings(bounds=spending["bounds"], decisions=spending["planned"])
-    year = Year.of(chain.before(entry.number), spending["year"])
-    for one in entry.content["spent"]:
+    counted = entry.content.counted
+    assert counted is not None  # noqa: S101 - callers know it
+    spending, decisions = counted
+    settings = OnlineSettings(bounds=spending.bounds, decisions=spending.planned)
+    year = Year.of(chain.before(entry.number), spending.year)
+    for spent in decisions:
         share = year.next(settings)
-        if (one["number"], one["share"]) != (len(year.shares) + 1, share):
-            return f"entry {entry.number} spends {one['share']:g} of alpha, where {share:g} is due"
+        if (spent.number, spent.share) != (len(year.shares) + 1, share):
+            return f"entry {entry.number} spends {spent.share:g} of alpha, where {share:g} is due"
         year = year.with_decision(share)
     return None

@@ -62,30 +62,30 @@ class Chain:
 
     def has(self, head: Head) -> bool:
         """Whether a link is still there; one that a reset came after need not be."""
-        resets = [one.number for one in self.links if one.content["action"] == "reset"]
-        known = self.digests.get(head["number"])
-        return known == head["digest"] or head["number"] < max(resets, default=0)
+        resets = [one.number for one in self.links if one.content.action == "reset"]
+        known = self.digests.get(head.number)
+        return known == head.digest or head.number < max(resets, default=0)
 
     @property
     def last_move(self) -> Entry | None:
         """The last entry after which `champion` was another version, or none."""
-        moves = [one for one in self.links if one.content["action"] in MOVES]
+        moves = [one for one in self.links if one.content.action in MOVES]
         return moves[-1] if moves else None
 
     @property
     def pinned(self) -> Entry | None:
         """The entry that registered the policy that is required now."""
-        found = [one for one in self.links if one.content["action"] == "policy"]
+        found = [one for one in self.links if one.content.action == "policy"]
         return found[-1] if found else None
 
     @property
     def policy(self) -> Pinned | None:
         """The policy that is required now."""
-        return None if self.pinned is None else self.pinned.content.get("policy")
+        return None if self.pinned is None else self.pinned.content.policy
 
     def blocked(self, version: str) -> int:
         """Return the number of the last entry that says that a version did not pass; or 0."""
-        found = [one.number for one in self.links if version in one.content.get("blocked", ())]
+        found = [one.number for one in self.links if version in (one.content.blocked or ())]
         return max(found, default=0)
 
     @property
@@ -95,15 +95,17 @@ class Chain:
 
     def _is_kept_by(self, reset: Entry) -> bool:
         """Whether an entry is a reset that accepted everything before it as it is now."""
-        said = reset.content.get("accepted")
-        return reset.content["action"] == "reset" and said == self.before(reset.number).all_digests
+        content = reset.content
+        return (
+            content.action == "reset" and content.accepted == self.before(reset.number).all_digests
+        )
 
     def breaks(self, model: str) -> Iterator[str]:
         """Yield where the chain is broken, in words.
 
         What came before a reset was accepted as it was then.
         """
-        resets = [at for at, one in enumerate(self.links) if one.content["action"] == "reset"]
+        resets = [at for at, one in enumerate(self.links) if one.content.action == "reset"]
         start = resets[-1] if resets else 0
         if resets:
             reset = self.links[start]
@@ -115,8 +117,8 @@ class Chain:
             found = self._break(one, before, champion, model)
             if found is not None:
                 yield found
-            if one.content["action"] in MOVES:
-                champion = one.content["version"]
+            if one.content.action in MOVES:
+                champion = one.content.version
             before = one
 
     def _break(
@@ -127,22 +129,22 @@ class Chain:
         `champion` is the version that the entries before made champion; None if none did.
         """
         content = one.content
-        if (content["model"], content["number"]) != (model, one.number):
-            written = f"entry {content['number']} of {printable(content['model'])}"
+        if (content.model, content.number) != (model, one.number):
+            written = f"entry {content.number} of {printable(str(content.model))}"
             return f"entry {one.number} was written as {written}, and copied"
         head = None if before is None else Head(number=before.number, digest=before.digest)
-        predecessor = content["predecessor"]
+        predecessor = content.predecessor
         if predecessor != head:
-            named = predecessor["number"] if predecessor else "none"
+            named = predecessor.number if predecessor else "none"
             found = "none" if before is None else before.number
             return (
                 f"entry {one.number} follows entry {named} as it was then; the one before it is "
                 f"now entry {found}, or it was changed"
             )
-        moves = content["action"] in {"promotion", "rollback"}
-        if moves and champion is not None and content["replaces"] != champion:
+        moves = content.action in {"promotion", "rollback"}
+        if moves and champion is not None and content.replaces != champion:
             return (
-                f"entry {one.number} replaces version {content['replaces'] or 'none'}, where "
+                f"entry {one.number} replaces version {content.replaces or 'none'}, where "
                 f"champion was version {champion or 'none'}"
             )
         return None
@@ -163,7 +165,11 @@ class Chain:
             elif signed.standing == "trusted":
                 by = "its signature"
             elif signed.standing == "revoked":
-                by = "a later entry" if later and one.content["time"] < signed.revoked_since else ""
+                by = (
+                    "a later entry"
+                    if later and str(one.content.time) < signed.revoked_since
+                    else ""
+                )
             later = later or signed.standing == "trusted"
             reset = reset or (bool(by) and self._is_kept_by(one))
             yield one, signed, by
@@ -173,7 +179,7 @@ class Chain:
         by_entry, by_reset, reset = set[str](), set[str](), False
         for one, _, by in self.standings(trusted):
             if by:
-                digests = {verdict["digest"] for verdict in one.content["verdicts"]}
+                digests = {verdict.digest for verdict in one.content.verdicts}
                 reset = reset or self._is_kept_by(one)
                 by_entry |= digests
                 by_reset |= digests if reset else set()

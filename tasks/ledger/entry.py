@@ -9,29 +9,30 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, StringConstraints
-from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Head
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.envelope import (
     Signature,
     Signatures,
     Signed,
     pae,
     signatures_of,
+    signed_by,
     who_signed,
 )
-from biasgate.tasks.signing.envelope import encoded as in_base64
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 
 
@@ -62,7 +63,8 @@ _TYPE = "application/vnd.biasgate.ledger-entry+json"
 active: set[str] = set()
 
 
-class RestsOn(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class RestsOn(Record):
     """A verdict that a promotion is based on: its set, its run and its digest."""
 
     set: str
@@ -70,14 +72,16 @@ class RestsOn(TypedDict):
     digest: str
 
 
-class Pinned(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Pinned(Record):
     """A registered policy."""
 
     name: str
     digest: str
 
 
-class Spent(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Spent(Record):
     """The share of a year's alpha that one decision spent, on a version and a subject."""
 
     version: Version
@@ -86,7 +90,8 @@ class Spent(TypedDict):
     share: float
 
 
-class Spending(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Spending(Record):
     """By which policy, and which of its settings, decisions of a year were counted."""
 
     policy: str
@@ -95,7 +100,8 @@ class Spending(TypedDict):
     year: int
 
 
-class Move(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Move(Record):
     """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
     `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
@@ -105,52 +111,63 @@ class Move(TypedDict):
     """
 
     action: Action
-    replaces: VersionOrNone
-    version: VersionOrNone
-    rule: NotRequired[str]
+    replaces: VersionOrNone = ""
+    version: VersionOrNone = ""
+    rule: str | None = None
     reason: str
-    passed_over: NotRequired[list[Version]]
-    verdicts: list[RestsOn]
-    blocked: NotRequired[list[Version]]
-    policy: NotRequired[Pinned]
-    accepted: NotRequired[str]
-    spent: NotRequired[list[Spent]]
-    spending: NotRequired[Spending]
+    passed_over: list[Version] | None = None
+    verdicts: list[RestsOn] = field(default_factory=list)
+    blocked: list[Version] | None = None
+    policy: Pinned | None = None
+    accepted: str | None = None
+    spent: list[Spent] | None = None
+    spending: Spending | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Content(Move):
-    """The stored move, with its owner and expiry.
+    """The stored move, with its owner and expiry, and what became of it.
 
-    Once its turn has come, also its place: `model`, `number`, `predecessor` (the entry that was
-    done before it) and `time`.
+    `state` is queued until its turn comes, and open while the alias may move; it is closed by its
+    owner, or by a later promoter (`heal`). `note` is the result. Once its turn has come, it has a
+    place: `model`, `number`, `predecessor` (the entry that was done before it) and `time`.
     """
 
     owner: Owner
     opened: Time
     expires: Time
-    model: NotRequired[str]
-    number: NotRequired[int]
-    predecessor: NotRequired[Head | None]
-    time: NotRequired[Time]
+    state: State = "queued"
+    note: str = ""
+    model: str | None = None
+    number: int | None = None
+    predecessor: Head | None = None
+    time: Time | None = None
+
+    @property
+    def counted(self) -> tuple[Spending, list[Spent]] | None:
+        """The decisions that it counts, and how; None of another action."""
+        if self.action != "spent" or self.spending is None or self.spent is None:
+            return None
+        return self.spending, self.spent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the first entry of a chain has a predecessor, which is null."""
+        found = super().to_dict()
+        return found if self.time is None else found | {"predecessor": plain(self.predecessor)}
 
 
-class HistoryEntry(Content):
-    """An entry as `biasgate history --json` prints it."""
-
-    state: State
-    note: str
-
-
-class ListedEntry(HistoryEntry):
-    """An entry of the history, with who signed it, in words."""
+@dataclass(frozen=True, kw_only=True)
+class ListedEntry(Content):
+    """An entry as `biasgate history --json` prints it, with who signed it, in words."""
 
     signed: str
 
 
-class _Tag(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class _Tag(Record):
     """The tag of an entry."""
 
-    payload: HistoryEntry
+    payload: Content
     signatures: Signatures
 
 
@@ -163,7 +180,7 @@ _NEEDED: dict[Action, tuple[str, ...]] = {
     "spent": ("spent", "spending"),
 }
 """What an entry says because of its action."""
-_PLACE = ("model", "number", "predecessor", "time")
+_PLACE = ("model", "number", "time")
 """What it says as soon as its turn has come."""
 
 
@@ -174,16 +191,16 @@ class Entry:
     number: int
     """Its place in the order, which the server gave."""
     content: Content
-    """The move, and the verdicts that it is based on."""
-    state: State
-    """Queued until its turn comes; open while the alias may move; closed by its owner, or by a
-    later promoter (`heal`)."""
-    note: str
-    """The result."""
+    """The move, the verdicts that it is based on, and what became of it."""
     record: ModelVersion
     """The version that stores it."""
     signatures: Sequence[Signature] = ()
-    """Of content, state and note."""
+    """Of the content."""
+
+    @property
+    def state(self) -> State:
+        """Whether it waits, may move the alias, or is closed."""
+        return self.content.state
 
     @property
     def is_unsettled(self) -> bool:
@@ -192,8 +209,8 @@ class Entry:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of content, state and note."""
-        return json_digest(_payload(self.content, self.state, self.note))
+        """SHA-256 of the content."""
+        return json_digest(self.content)
 
     @property
     def is_stale(self) -> bool:
@@ -201,26 +218,23 @@ class Entry:
 
         The lease starts when the registry created the entry, whatever the entry says.
         """
-        if datetime.now(UTC) >= datetime.fromisoformat(self.content["expires"]):
+        if datetime.now(UTC) >= datetime.fromisoformat(self.content.expires):
             return True
         age = time.time() - self.record.created / 1000
         if age < -LEASE.total_seconds() or (self.record.created and age >= LEASE.total_seconds()):
             return True
-        process = self.content["owner"].rpartition(" ")[0]
+        process = self.content.owner.rpartition(" ")[0]
         return has_ended(process) or (
-            process == this_process() and self.content["owner"] not in active
+            process == this_process() and self.content.owner not in active
         )
+
+    def listed(self, signed: str) -> ListedEntry:
+        """Return it as the history shows it, with who signed it in words."""
+        return ListedEntry(**vars(self.content) | {"number": self.number, "signed": signed})
 
     def signed(self, trusted: TrustedKeys) -> Signed:
         """Return who signed it."""
-        payload = _payload(self.content, self.state, self.note)
-        return who_signed(_message(payload), self.signatures, trusted)
-
-    def to_dict(self) -> HistoryEntry:
-        """Return plain values."""
-        known: Any = {"number": self.number, "state": self.state, "note": self.note}
-        found: HistoryEntry = known | self.content
-        return found
+        return who_signed(_message(self.content), self.signatures, trusted)
 
 
 def read_entry(record: ModelVersion) -> Entry:
@@ -237,42 +251,34 @@ def read_entry(record: ModelVersion) -> Entry:
         msg = f"{what} must have the tag {TAG}; it does not."
         raise InputError(msg)
     tag = check(parse_json(record.tags[TAG], what), _Tag, what)
-    payload: Any = {**tag["payload"]}
-    missing = _missing(payload)
+    content = tag.payload
+    missing = _missing(content)
     if missing is not None:
         msg = (
-            f"{what} must name `{missing}`, since its action is {payload['action']} and its state "
-            f"{payload['state']}."
+            f"{what} must name `{missing}`, since its action is {content.action} and its state "
+            f"{content.state}."
         )
         raise InputError(msg)
-    signatures = signatures_of(tag["signatures"], what)
-    state, note = payload.pop("state"), payload.pop("note")
-    return Entry(int(record.version), payload, state, note, record, signatures)
+    return Entry(int(record.version), content, record, signatures_of(tag.signatures, what))
 
 
-def _missing(payload: HistoryEntry) -> str | None:
+def _missing(content: Content) -> str | None:
     """Return what an entry must name by its action and state, and does not; None if it is whole."""
-    moves = payload["action"] in {"promotion", "rollback"} or "passed_over" in payload
-    if moves and not payload["version"]:
+    moves = content.action in {"promotion", "rollback"} or content.passed_over is not None
+    if moves and not content.version:
         return "version"
-    place = _PLACE if payload["state"] in {"open", "done"} else ()
-    return next((key for key in (*_NEEDED[payload["action"]], *place) if key not in payload), None)
+    place = _PLACE if content.state in {"open", "done"} else ()
+    needed = (*_NEEDED[content.action], *place)
+    return next((key for key in needed if getattr(content, key) is None), None)
 
 
-def entry_tags(content: Content, state: State, note: str) -> dict[str, str]:
+def entry_tags(content: Content) -> dict[str, str]:
     """Return the tag of an entry, signed if this machine has a private key."""
-    payload, key = _payload(content, state, note), PrivateKey.here()
-    signatures = []
-    if key is not None:
-        value = in_base64(key.sign(_message(payload)))
-        signatures.append({"keyid": key.public.key_id, "sig": value})
-    return {TAG: json.dumps({"payload": payload, "signatures": signatures})}
+    signatures = signed_by(PrivateKey.here(), _message(content))
+    tag = _Tag(payload=content, signatures=[one.record() for one in signatures])
+    return {TAG: json.dumps(tag.to_dict())}
 
 
-def _payload(content: Content, state: State, note: str) -> dict[str, Any]:
-    return {**content, "state": state, "note": note}
-
-
-def _message(payload: Mapping[str, Any]) -> bytes:
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+def _message(content: Content) -> bytes:
+    text = json.dumps(content.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return pae(_TYPE, text.encode())

@@ -14,9 +14,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
@@ -92,26 +91,23 @@ class Ledger:
         owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
         expires = (time_ + LEASE).isoformat()
         opened = time_.isoformat()
-        known: Any = {**content, "owner": owner, "opened": opened, "expires": expires}
-        whole: Content = known
+        whole = Content(**vars(content), owner=owner, opened=opened, expires=expires)
         active.add(owner)
         try:
             try:
-                record = self.gateway.record_version(
-                    self.name, run_id, entry_tags(whole, "queued", "")
-                )
+                record = self.gateway.record_version(self.name, run_id, entry_tags(whole))
             except Exception:
                 with contextlib.suppress(Exception):
                     self.abandon_lost(owner, None)
                 raise
-            yield Entry(int(record.version), whole, "queued", "", record)
+            yield Entry(int(record.version), whole, record)
         finally:
             active.discard(owner)
 
     def abandon_lost(self, owner: str, number: int | None) -> None:
         """Abandon the entries of an owner but one: an answer was lost, and it asked again."""
         for one in self.entries():
-            if one.content["owner"] == owner and one.number != number and one.state == "queued":
+            if one.content.owner == owner and one.number != number and one.state == "queued":
                 self.close(one, "abandoned", "made twice, since the server's answer was lost")
 
     def claim(self, entry: Entry, chain: Chain) -> Entry:
@@ -122,26 +118,29 @@ class Ledger:
         RuntimeError
             If its lease has expired.
         """
-        if datetime.now(UTC) >= datetime.fromisoformat(entry.content["expires"]):
+        if datetime.now(UTC) >= datetime.fromisoformat(entry.content.expires):
             msg = (
                 f"entry {entry.number} of {self.name} must act within {LEASE}; its lease has "
                 "expired: run again."
             )
             raise RuntimeError(msg)
-        content: Content = {
-            **entry.content,
-            "model": self.model,
-            "number": entry.number,
-            "predecessor": chain.head,
-            "time": now(),
-        }
-        self.gateway.tag_version(entry.record, entry_tags(content, "open", ""))
-        return Entry(entry.number, content, "open", "", entry.record)
+        content = replace(
+            entry.content,
+            state="open",
+            model=self.model,
+            number=entry.number,
+            predecessor=chain.head,
+            time=now(),
+        )
+        return self._write(entry, content)
 
     def close(self, entry: Entry, state: State, note: str) -> Entry:
         """Close an entry, and return it closed. Closing it twice is harmless."""
-        self.gateway.tag_version(entry.record, entry_tags(entry.content, state, note))
-        return Entry(entry.number, entry.content, state, note, entry.record)
+        return self._write(entry, replace(entry.content, state=state, note=note))
+
+    def _write(self, entry: Entry, content: Content) -> Entry:
+        self.gateway.tag_version(entry.record, entry_tags(content))
+        return Entry(entry.number, content, entry.record)
 
     def refuse_closed(self, entry: Entry, entries: list[Entry]) -> None:
         """Raise an error if another promoter considered this one dead and closed its entry.
@@ -177,7 +176,7 @@ class Ledger:
             self._refuse_unsigned(left)
             if not told and time.monotonic() - since > _TELL_AFTER:
                 told = True
-                owner = left[0].content["owner"].rpartition(" ")[0]
+                owner = left[0].content.owner.rpartition(" ")[0]
                 say(
                     f"waiting for entry {left[0].number} of {self.name}, which {owner} is working "
                     f"on, for {LEASE.total_seconds() / 60:g} minutes at most"
@@ -225,7 +224,7 @@ def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersio
     last = (chain or ledger.chain).last_move
     if last is None:
         return ledger.gateway.alias(ledger.model, CHAMPION)
-    number = last.content["version"]
+    number = last.content.version
     if not number:
         return None
     try:

@@ -106,7 +106,7 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
     missing = set()
     for seen in last_seen(ledger, chain):
         if not chain.has(seen):
-            missing.add(f"entry {seen['number']}, which this machine saw before")
+            missing.add(f"entry {seen.number}, which this machine saw before")
     for version in ledger.gateway.versions(ledger.model):
         for name, value in version.tags.items():
             if name.startswith("biasgate.") and name.endswith(".ledger") and value:
@@ -122,11 +122,10 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
 def last_seen(ledger: Ledger, chain: Chain) -> list[Head]:
     """Return the last entries that this machine saw; none if it saw none, or trusts no key."""
     known = _read_seen()
-    found = [known.get(one) for one in _names(ledger, chain)]
     return [
-        Head(number=int(one["number"]), digest=str(one["digest"]))
-        for one in found
-        if isinstance(one, dict) and one.keys() == {"number", "digest"}
+        Head.from_dict(known[name])
+        for name in _names(ledger, chain)
+        if isinstance(known.get(name), dict) and known[name].keys() == {"number", "digest"}
     ]
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import ListedEntry, Move, RestsOn
 from biasgate.tasks.ledger.ledger import (
@@ -70,7 +69,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         if alias is None or alias.version != found.version:
             gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is champion.")
-    policies = [_policy_of(one, gateway) for one in verdicts]
+    policies = [read_policy_of(one.run_id, gateway) for one in verdicts]
     for policy in policies:
         objection = objection_to_policy(policy.name, policy.digest, chain.policy, model)
         if policy.report_only:
@@ -87,7 +86,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     if champion is None and not all(one.allow_first for one in policies):
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
-    judged = Judged(found.uri, [logged_verdict(one["run_id"], gateway) for one in verdicts], found)
+    judged = Judged(found.uri, [logged_verdict(one.run_id, gateway) for one in verdicts], found)
     transition = Transition("promotion", found, replaces, verdicts, judged.because(reason))
     moved = move_champion(transition, gateway)
     return judged.named(moved)
@@ -114,7 +113,7 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     chain = ledger.chain
     champion, previous = champion_of_model(ledger, chain), gateway.alias(model, PREVIOUS)
     if chain.last_move is not None:
-        replaced = chain.last_move.content["replaces"]
+        replaced = chain.last_move.content.replaces
         previous = gateway.resolve(f"models:/{model}/{replaced}") if replaced else None
     if champion is None or previous is None or champion.version == previous.version:
         msg = f"model {model} must have a `{PREVIOUS}` to roll back to; it has none."
@@ -135,10 +134,6 @@ def _settled(model: str, gateway: Gateway) -> Ledger:
     return ledger
 
 
-def _policy_of(verdict: RestsOn, gateway: Gateway) -> Policy:
-    return read_policy_of(verdict["run_id"], gateway)
-
-
 def history(model: str, gateway: Gateway) -> list[ListedEntry]:
     """Return every entry of a model's ledger, latest first, with who signed it.
 
@@ -155,8 +150,7 @@ def history(model: str, gateway: Gateway) -> list[ListedEntry]:
         for one, signed, by in standings
     }
     return [
-        {**one.to_dict(), "signed": words.get(one.number, one.signed(trusted).words)}
-        for one in reversed(entries)
+        one.listed(words.get(one.number, one.signed(trusted).words)) for one in reversed(entries)
     ]
 
 
@@ -166,10 +160,11 @@ def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], se
     verdicts: list[RestsOn] = []
     compared: set[str | None] = set()
     for name in version.tags["biasgate.required_sets"].split(","):
-        tags = {key: version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")}
-        verdicts.append({"set": name, "run_id": tags["run_id"], "digest": tags["verdict_digest"]})
-        verdict = read_verdict(tags["run_id"], gateway)
-        compared.add(champion_of(verdict))
+        run_id, digest = (
+            version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")
+        )
+        verdicts.append(RestsOn(set=name, run_id=run_id, digest=digest))
+        compared.add(champion_of(read_verdict(run_id, gateway)))
     return verdicts, compared
 
 
@@ -235,15 +230,15 @@ def reset(
         verdicts, _ = recorded(found, gateway)
     agree(Accepts(wrong, json_digest([chain.all_digests, verdicts])))
     alias = gateway.alias(model, CHAMPION)
-    move: Move = {
-        "action": "reset",
-        "replaces": alias.version if alias else "",
-        "version": version or "",
-        "rule": "by hand",
-        "reason": reason,
-        "verdicts": verdicts,
-        "accepted": chain.all_digests,
-    }
+    move = Move(
+        action="reset",
+        replaces=alias.version if alias else "",
+        version=version or "",
+        rule="by hand",
+        reason=reason,
+        verdicts=verdicts,
+        accepted=chain.all_digests,
+    )
     with entered(ledger, move) as entry:
         take_turn(ledger, entry)
         entries = ledger.entries()

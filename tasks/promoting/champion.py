@@ -39,15 +39,15 @@ class Transition:
 
     def content(self) -> Move:
         """Return the move as the ledger stores it."""
-        return {
-            "action": self.action,
-            "replaces": self.replaces or "",
-            "version": self.version.version,
-            "rule": self.rule,
-            "reason": self.reason,
-            "passed_over": list(self.passed_over),
-            "verdicts": list(self.verdicts),
-        }
+        return Move(
+            action=self.action,
+            replaces=self.replaces or "",
+            version=self.version.version,
+            rule=self.rule,
+            reason=self.reason,
+            passed_over=list(self.passed_over),
+            verdicts=list(self.verdicts),
+        )
 
 
 def move_champion(transition: Transition, gateway: Gateway) -> Decision:
@@ -101,8 +101,8 @@ def record(ledger: Ledger, move: Move, note: str) -> Entry:
 @contextmanager
 def entered(ledger: Ledger, move: Move) -> Iterator[Entry]:
     """Queue an entry; settle it if the body fails."""
-    runs = [one["run_id"] for one in move["verdicts"]]
-    with ledger.open(move, runs[0] if runs else None) as entry:
+    run_id = move.verdicts[0].run_id if move.verdicts else None
+    with ledger.open(move, run_id) as entry:
         try:
             yield entry
         except BaseException as error:
@@ -131,16 +131,16 @@ def take_turn(ledger: Ledger, entry: Entry) -> None:
         before = [one for one in ledger.entries() if one.is_unsettled and one.number < entry.number]
         if not before:
             return
-        if any(one.content["owner"] == entry.content["owner"] for one in before):
-            ledger.abandon_lost(entry.content["owner"], entry.number)
+        if any(one.content.owner == entry.content.owner for one in before):
+            ledger.abandon_lost(entry.content.owner, entry.number)
         heal(ledger)
-        ledger.wait_for([one for one in before if one.content["owner"] != entry.content["owner"]])
+        ledger.wait_for([one for one in before if one.content.owner != entry.content.owner])
 
 
 def _settle(ledger: Ledger, entry: Entry) -> None:
     champion = ledger.gateway.alias(ledger.model, CHAMPION)
     moved_to = champion.version if champion else None
-    if moved_to != entry.content["version"] or entry.state == "queued":
+    if moved_to != entry.content.version or entry.state == "queued":
         ledger.close(entry, "abandoned", f"its owner ended before {CHAMPION} moved")
         return
     wrong = objection_to(entry, ledger)
@@ -152,9 +152,9 @@ def _settle(ledger: Ledger, entry: Entry) -> None:
 
 def _complete(ledger: Ledger, entry: Entry) -> Entry:
     """Record the previous champion and close the entry; safe to repeat."""
-    if entry.content["replaces"]:
-        ledger.gateway.set_alias(ledger.model, PREVIOUS, entry.content["replaces"])
-    return ledger.close(entry, "done", f"{CHAMPION} is version {entry.content['version']}")
+    if entry.content.replaces:
+        ledger.gateway.set_alias(ledger.model, PREVIOUS, entry.content.replaces)
+    return ledger.close(entry, "done", f"{CHAMPION} is version {entry.content.version}")
 
 
 def _close_after(error: BaseException, ledger: Ledger, entry: Entry) -> None:

@@ -263,14 +263,12 @@ def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> No
     ]
     if not blocked:
         return
-    move: Move = {
-        "action": "blocked",
-        "replaces": "",
-        "version": "",
-        "reason": "did not pass: " + ", ".join(map(_named, blocked)),
-        "verdicts": [rests_on(verdict) for one in blocked for verdict in one.verdicts],
-        "blocked": [str(one.number) for one in blocked],
-    }
+    move = Move(
+        action="blocked",
+        reason="did not pass: " + ", ".join(map(_named, blocked)),
+        verdicts=[rests_on(verdict) for one in blocked for verdict in one.verdicts],
+        blocked=[str(one.number) for one in blocked],
+    )
     record(Ledger(gateway, model), move, "earlier verdicts of these versions do not count")
 
 
@@ -280,8 +278,6 @@ def _named(judged: Judged) -> str:
 
 def rests_on(verdict: LoggedVerdict) -> RestsOn:
     """Return how the ledger names a verdict."""
-    return {
-        "set": verdict.evaluation_set.name,
-        "run_id": verdict.run_id,
-        "digest": verdict_digest(verdict),
-    }
+    return RestsOn(
+        set=verdict.evaluation_set.name, run_id=verdict.run_id, digest=verdict_digest(verdict)
+    )

@@ -46,15 +46,8 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
     require_sound(ledger)
     heal(ledger)
     gateway.create_model(model)
-    pin: Pinned = {"name": policy.name, "digest": policy.digest}
-    move: Move = {
-        "action": "policy",
-        "replaces": "",
-        "version": "",
-        "reason": f"registered by {_person()}",
-        "verdicts": [],
-        "policy": pin,
-    }
+    pin = Pinned(name=policy.name, digest=policy.digest)
+    move = Move(action="policy", reason=f"registered by {_person()}", policy=pin)
     entry = record(ledger, move, f"policy {policy.name} {policy.digest[:SHORT]} is required")
     gateway.tag_model(model, {TAG: f"{policy.name} {policy.digest}"})
     return policy, entry
@@ -62,10 +55,10 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
 
 def objection_to_policy(name: str, digest: str, pinned: Pinned | None, model: str) -> str | None:
     """Return why a policy may not move a model's `champion`, or None."""
-    if pinned is None or digest == pinned["digest"]:
+    if pinned is None or digest == pinned.digest:
         return None
     return (
-        f"policy {pinned['name']} (digest {pinned['digest'][:SHORT]}) is registered for {model}, "
+        f"policy {pinned.name} (digest {pinned.digest[:SHORT]}) is registered for {model}, "
         f"and this is {name} (digest {digest[:SHORT]})"
     )
 
@@ -84,13 +77,13 @@ def context_of(
     """Return what verdicts say of the evaluation and of the model's ledger now."""
     chain = Ledger(gateway, registered_model).chain if registered_model else Chain(())
     pin, required = chain.pinned, chain.policy
-    known = required is not None and required["digest"] == policy.digest
+    known = required is not None and required.digest == policy.digest
     return Context(
         required_sets=required_sets,
         ledger=chain.head,
         registered_policy=RegisteredPolicy(
             entry=pin.number,
-            at=pin.content["time"],
+            at=str(pin.content.time),
             before_scores=None,
         )
         if pin is not None and known

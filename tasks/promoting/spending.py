@@ -20,7 +20,7 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import LEAST_LEVEL, OnlineSettings
 from biasgate.tasks.ledger.alpha import Asked, Year, find_decision, share_of
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Content, Move, Spent
+from biasgate.tasks.ledger.entry import Move, Spending, Spent
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
 from biasgate.tasks.ledger.sound import remember, require_sound
 from biasgate.tasks.measuring.measured import Measured
@@ -74,7 +74,14 @@ def _record(
     asked: Sequence[Asked], policy: Policy, settings: OnlineSettings, ledger: Ledger
 ) -> Chain:
     """Write an entry for decisions; return the chain with it."""
-    move = _move([], policy, settings, datetime.now(UTC).year)
+    spending = Spending(
+        policy=policy.digest,
+        bounds=settings.bounds,
+        planned=settings.decisions,
+        year=datetime.now(UTC).year,
+    )
+    reason = f"policy {policy.name} counts the decisions of a year (`correction: online`)"
+    move = Move(action="spent", reason=reason, spent=[], spending=spending)
     with entered(ledger, move) as entry:
         take_turn(ledger, entry)
         entries = ledger.entries()
@@ -87,10 +94,11 @@ def _record(
             return chain
         # Whoever sets the clock back stays in the latest year.
         year = max([datetime.now(UTC).year, *_years(chain)])
-        found = _move(_shares(new, policy, settings, Year.of(chain, year)), policy, settings, year)
-        content: Content = {**entry.content, **found}
+        spent = _shares(new, policy, settings, Year.of(chain, year))
+        spending = replace(spending, year=year)
+        content = replace(entry.content, spent=spent, spending=spending)
         claimed = ledger.claim(replace(entry, content=content), chain)
-        done = ledger.close(claimed, "done", _note(found))
+        done = ledger.close(claimed, "done", _note(spent, year))
         whole = Chain([*chain.links, done])
         remember(ledger, whole)
     return whole
@@ -110,45 +118,19 @@ def _shares(
             )
             raise InputError(msg)
         year = year.with_decision(share)
-        found.append(
-            {
-                "version": one.version,
-                "subject": one.subject,
-                "number": len(year.shares),
-                "share": share,
-            }
-        )
+        number = len(year.shares)
+        found.append(Spent(version=one.version, subject=one.subject, number=number, share=share))
     return found
 
 
-def _move(spent: list[Spent], policy: Policy, settings: OnlineSettings, year: int) -> Move:
-    return {
-        "action": "spent",
-        "replaces": "",
-        "version": "",
-        "reason": f"policy {policy.name} counts the decisions of a year (`correction: online`)",
-        "verdicts": [],
-        "spent": spent,
-        "spending": {
-            "policy": policy.digest,
-            "bounds": settings.bounds,
-            "planned": settings.decisions,
-            "year": year,
-        },
-    }
-
-
-def _note(move: Move) -> str:
-    numbers = [one["number"] for one in move["spent"]]
-    what = f"decision {numbers[0]}" if len(numbers) == 1 else f"decisions {numbers[0]} to"
-    what += "" if len(numbers) == 1 else f" {numbers[-1]}"
-    return f"{what} of {move['spending']['year']}"
+def _note(spent: list[Spent], year: int) -> str:
+    first, last = spent[0].number, spent[-1].number
+    what = f"decision {first}" if first == last else f"decisions {first} to {last}"
+    return f"{what} of {year}"
 
 
 def _years(chain: Chain) -> list[int]:
-    return [
-        one.content["spending"]["year"] for one in chain.links if one.content["action"] == "spent"
-    ]
+    return [one.content.counted[0].year for one in chain.links if one.content.counted is not None]
 
 
 def _require_readable(ledger: Ledger) -> None:

@@ -104,13 +104,11 @@ class Past:
         done = [
             one.content
             for one in entries
-            if one.state == "done" and one.content["action"] in {"promotion", "rollback", "reset"}
+            if one.state == "done" and one.content.action in {"promotion", "rollback", "reset"}
         ]
-        named = {one[key] for one in done for key in ("version", "replaces")} | {champion}
+        named = {number for one in done for number in (one.version, one.replaces)} | {champion}
         passed_over = {
-            int(version): int(one["version"])
-            for one in done
-            for version in one.get("passed_over", ())
+            int(version): int(one.version) for one in done for version in one.passed_over or ()
         }
         return cls(frozenset(int(one) for one in named if one), passed_over)
 

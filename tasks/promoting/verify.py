@@ -166,12 +166,12 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
         text = f"{CHAMPION} is version {champion.version}, but no promotion of it is recorded."
         yield Finding("alias", holds=False, sentence=text)
         return
-    recorded = str(last.content["version"])
+    recorded = str(last.content.version)
     text = f"{CHAMPION} is version {champion.version}; last promoted: {recorded or 'none'}."
     yield Finding("alias", holds=champion.version == recorded, sentence=text)
     previous = ledger.gateway.alias(ledger.model, PREVIOUS)
-    found, kept = (previous.version if previous else ""), str(last.content["replaces"])
-    if last.content["action"] != "reset":
+    found, kept = (previous.version if previous else ""), str(last.content.replaces)
+    if last.content.action != "reset":
         yield Finding(
             "alias",
             holds=found == kept or not kept or last.state == "open",
@@ -188,7 +188,7 @@ def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersio
             one
             for one in entries
             if one.state == "open"
-            and one.content["version"] == champion.version
+            and one.content.version == champion.version
             and objection_to(one, ledger) is None
         ),
         None,
@@ -197,27 +197,27 @@ def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersio
 
 def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
     """Check that the verdicts behind a promotion have not changed since."""
-    for one in entry.content["verdicts"]:
+    for one in entry.content.verdicts:
         try:
-            holds = verdict_digest(read_verdict(one["run_id"], gateway)) == one["digest"]
+            holds = verdict_digest(read_verdict(one.run_id, gateway)) == one.digest
         except InputError:
             holds = False
-        text = f"the verdict on {one['set']} is the one behind {entry.content['action']} "
+        text = f"the verdict on {one.set} is the one behind {entry.content.action} "
         yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
 
 
 def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
     """Check that the policy, and its rule, allow the recorded replacement."""
     yield from _verify_pinned(entry, ledger, before)
-    rule = entry.content["rule"]
+    rule = entry.content.rule
     if rule == "by hand":
         return
-    gateway, replaced = ledger.gateway, entry.content["replaces"] or None
+    gateway, replaced = ledger.gateway, entry.content.replaces or None
     try:
-        runs = [one["run_id"] for one in entry.content["verdicts"]]
+        runs = [one.run_id for one in entry.content.verdicts]
         verdicts = [logged_verdict(one, gateway) for one in runs]
         policies = [read_policy_of(one, gateway) for one in runs]
-        version = gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
+        version = gateway.resolve(f"models:/{ledger.model}/{entry.content.version}")
         objections = [
             Succession(one.promote, allow_first=one.allow_first).objection(
                 Judged("", verdicts, version), replaced, Past.of(before.links, replaced)
@@ -238,20 +238,19 @@ def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
     tag = ledger.gateway.model_tags(ledger.model).get(POLICY_TAG)
     now = ledger.chain.policy
     if tag is not None or now is not None:
-        expected = f"{now['name']} {now['digest']}" if now else None
+        expected = f"{now.name} {now.digest}" if now else None
         text = (
             f"the tag {POLICY_TAG} of {ledger.model} names the policy that the ledger registered."
         )
         yield Finding("policy", holds=tag == expected, sentence=text)
-    if pinned is None or entry.content["action"] == "rollback":
+    if pinned is None or entry.content.action == "rollback":
         return
     try:
         found = [
-            read_verdict(one["run_id"], ledger.gateway).policy.digest
-            for one in entry.content["verdicts"]
+            read_verdict(one.run_id, ledger.gateway).policy.digest for one in entry.content.verdicts
         ]
-        holds = bool(found) and set(found) == {pinned["digest"]}
+        holds = bool(found) and set(found) == {pinned.digest}
     except InputError:
         holds = False
-    text = f"promotion {entry.number} was decided by the registered policy, {pinned['name']}."
+    text = f"promotion {entry.number} was decided by the registered policy, {pinned.name}."
     yield Finding("policy", holds=holds, sentence=text)

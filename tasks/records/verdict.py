@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from typing_extensions import TypedDict  # Pydantic needs this one before Python 3.12
-
 from bias_metrics import RuleResult
 from bias_metrics.gate import Loss, Objective, Outcome, PassException
 from biasgate.tasks.records.bound import Bound
@@ -73,7 +71,8 @@ class BoundsRecord(Record):
     sentence: str
 
 
-class Head(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Head(Record):
     """The last entry of a ledger: its number and its digest."""
 
     number: int

@@ -6,22 +6,25 @@ import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import MaxLen
-from typing_extensions import TypedDict
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.keys import SHORT, PrivateKey, TrustedKey, TrustedKeys
 
 Standing = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
 
 
-class SignatureRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class SignatureRecord(Record):
     """A signature as it is written."""
 
-    keyid: NotRequired[str]
+    keyid: str | None = None
     sig: str
 
 
@@ -29,11 +32,23 @@ class SignatureRecord(TypedDict):
 Signatures = Annotated[list[SignatureRecord], MaxLen(20)]
 
 
-class EnvelopeRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class CamelRecord(Record):
+    """A record whose keys are in camel case, as DSSE and in-toto write theirs."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {to_camel(key): value for key, value in super().to_dict().items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvelopeRecord(CamelRecord):
     """An envelope as it is written."""
 
     payload: str
-    payloadType: str
+    payload_type: str
     signatures: Signatures
 
 
@@ -57,6 +72,10 @@ class Signature:
     """Whose it claims to be: only a hint."""
     value: bytes
     """The signature."""
+
+    def record(self) -> SignatureRecord:
+        """Return the signature as it is written."""
+        return SignatureRecord(keyid=self.key_id, sig=encoded(self.value))
 
 
 @dataclass(frozen=True)
@@ -106,10 +125,7 @@ class Envelope:
     @classmethod
     def sign(cls, payload: bytes, payload_type: str, key: PrivateKey | None) -> Envelope:
         """Put a payload into an envelope, signed if there is a key."""
-        if key is None:
-            return cls(payload, payload_type, ())
-        value = key.sign(pae(payload_type, payload))
-        return cls(payload, payload_type, (Signature(key.public.key_id, value),))
+        return cls(payload, payload_type, signed_by(key, pae(payload_type, payload)))
 
     @classmethod
     def of_dict(cls, content: Any, where: str) -> Envelope:
@@ -121,18 +137,16 @@ class Envelope:
             If it is none.
         """
         found = check(content, EnvelopeRecord, where, rule="a DSSE envelope")
-        payload = _decoded(found["payload"], where)
-        return cls(payload, found["payloadType"], signatures_of(found["signatures"], where))
+        payload = _decoded(found.payload, where)
+        return cls(payload, found.payload_type, signatures_of(found.signatures, where))
 
-    def to_dict(self) -> EnvelopeRecord:
+    def record(self) -> EnvelopeRecord:
         """Return the envelope as it is written."""
-        return {
-            "payload": encoded(self.payload),
-            "payloadType": self.payload_type,
-            "signatures": [
-                {"keyid": one.key_id, "sig": encoded(one.value)} for one in self.signatures
-            ],
-        }
+        return EnvelopeRecord(
+            payload=encoded(self.payload),
+            payload_type=self.payload_type,
+            signatures=[one.record() for one in self.signatures],
+        )
 
     def signed(self, trusted: TrustedKeys) -> Signed:
         """Return who signed it: the best standing of its signatures.
@@ -140,6 +154,11 @@ class Envelope:
         Every trusted key is tried, since the key id beside a signature is not signed itself.
         """
         return who_signed(pae(self.payload_type, self.payload), self.signatures, trusted)
+
+
+def signed_by(key: PrivateKey | None, message: bytes) -> Sequence[Signature]:
+    """Return the signature of a message; none without a key."""
+    return () if key is None else (Signature(key.public.key_id, key.sign(message)),)
 
 
 def who_signed(message: bytes, signatures: Sequence[Signature], trusted: TrustedKeys) -> Signed:
@@ -187,7 +206,7 @@ def signatures_of(found: Sequence[SignatureRecord], where: str) -> list[Signatur
     InputError
         If one is not base64.
     """
-    return [Signature(one.get("keyid", ""), _decoded(one["sig"], where)) for one in found]
+    return [Signature(one.keyid or "", _decoded(one.sig, where)) for one in found]
 
 
 def _decoded(text: str, where: str) -> bytes:

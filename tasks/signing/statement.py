@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired
-
-from typing_extensions import TypedDict
+from typing import Any
 
 from bias_metrics import RuleResult
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
-from biasgate.tasks.records import Verdict
-from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.records import Verdict, champion_of
+from biasgate.tasks.records.record import Record
+from biasgate.tasks.signing.envelope import CamelRecord, Envelope
 from biasgate.tasks.signing.keys import PrivateKey, now
 
 FILE = "attestation.json"
@@ -32,64 +32,90 @@ PAYLOAD = "application/vnd.in-toto+json"
 RESTS_ON = ("verdict.json", "policy.json", "report.json", "evidence.parquet")
 
 
-class Subject(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Subject(Record):
     """A judged file."""
 
     name: str
     digest: dict[str, str]
 
 
-class Annotations(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Registered(CamelRecord):
+    """When the policy was registered, and whether the scores were made later."""
+
+    at: str
+    before_scores: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedHead(Record):
+    """The last entry of a ledger."""
+
+    number: str
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annotations(CamelRecord):
     """What decides on a promotion."""
 
     candidate: str
     model: str | None
-    scoresDigest: str
+    scores_digest: str
     champion: str | None
-    evaluationSet: str
-    evaluationSetDigest: str
+    evaluation_set: str
+    evaluation_set_digest: str
     required: bool
-    requiredSets: list[str]
+    required_sets: list[str]
     policy: str
-    policyDigest: str
-    reportOnly: bool
-    policyRegistered: dict[str, Any] | None
-    ledger: dict[str, str] | None
+    policy_digest: str
+    report_only: bool
+    policy_registered: Registered | None
+    ledger: NamedHead | None
     bound: str | None
-    verdictDigest: str
-    reportDigest: str
-    evidenceDigest: str
-    decidedOn: str
-    signedAt: str
+    verdict_digest: str
+    report_digest: str
+    evidence_digest: str
+    decided_on: str
+    signed_at: str
     biasgate: str
-    biasMetrics: str
+    bias_metrics: str
 
 
-class Tested(TypedDict):
-    """A file that the result rests on; the first has the annotations."""
+@dataclass(frozen=True, kw_only=True)
+class Tested(Record):
+    """A file that the result rests on; the first has the annotations, as plain values."""
 
     name: str
     digest: dict[str, str]
-    annotations: NotRequired[Any]
+    annotations: Any = None
 
 
-class Predicate(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Predicate(CamelRecord):
     """A test result."""
 
     result: str
     configuration: list[Tested]
-    passedTests: list[str]
-    warnedTests: list[str]
-    failedTests: list[str]
+    passed_tests: list[str]
+    warned_tests: list[str]
+    failed_tests: list[str]
 
 
-class Statement(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Statement(CamelRecord):
     """An in-toto statement about a verdict."""
 
     _type: str
     subject: list[Subject]
-    predicateType: str
+    predicate_type: str
     predicate: Predicate
+
+    @property
+    def kinds(self) -> tuple[str, str]:
+        """What kind of statement it is, and of what predicate."""
+        return self._type, self.predicate_type
 
 
 _KIND = [PAYLOAD, STATEMENT, TEST_RESULT]
@@ -100,44 +126,35 @@ def verdict_digest(verdict: Verdict) -> str:
     return json_digest({key: value for key, value in verdict.to_dict().items() if key != "run_id"})
 
 
-def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -> dict[str, Any]:
-    """Return the statement about a verdict.
-
-    Parameters
-    ----------
-    digests : mapping of str to str
-        SHA-256 of each file that it rests on.
-
-    Returns
-    -------
-    dict
-        An in-toto statement, version 1.
-    """
+def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -> Statement:
+    """Return the in-toto statement about a verdict; `digests` are those of the files behind it."""
     tests: dict[str, list[str]] = {"PASSED": [], "WARNED": [], "FAILED": []}
     for result in verdict.results:
         if result.outcome != "skipped":
             tests[_counted(result)].append(_test(result))
-    outcome = "WARNED" if tests["WARNED"] else "PASSED"
-    predicate = {
-        "result": outcome if verdict.outcome == "pass" else "FAILED",
-        "configuration": [
-            {
-                "name": name,
-                "digest": {"sha256": digests[name]},
-                "annotations": _annotations(verdict, signed_at) if name == RESTS_ON[0] else {},
-            }
+    passed, warned, failed = tests.values()
+    outcome = "WARNED" if warned else "PASSED"
+    said = _annotations(verdict, signed_at).to_dict()
+    predicate = Predicate(
+        result=outcome if verdict.outcome == "pass" else "FAILED",
+        configuration=[
+            Tested(
+                name=name,
+                digest={"sha256": digests[name]},
+                annotations=said if name == RESTS_ON[0] else {},
+            )
             for name in RESTS_ON
         ],
-        "passedTests": tests["PASSED"],
-        "warnedTests": tests["WARNED"],
-        "failedTests": tests["FAILED"],
-    }
-    return {
-        "_type": STATEMENT,
-        "subject": _subject(verdict),
-        "predicateType": TEST_RESULT,
-        "predicate": predicate,
-    }
+        passed_tests=passed,
+        warned_tests=warned,
+        failed_tests=failed,
+    )
+    return Statement(
+        _type=STATEMENT,
+        subject=_subject(verdict),
+        predicate_type=TEST_RESULT,
+        predicate=predicate,
+    )
 
 
 def attest(verdict: Verdict, folder: Path, key: PrivateKey | None) -> None:
@@ -146,8 +163,10 @@ def attest(verdict: Verdict, folder: Path, key: PrivateKey | None) -> None:
     The files that the verdict rests on must be there already.
     """
     statement = statement_of(verdict, file_digests(folder), now())
-    payload = json.dumps(statement, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).to_dict())
+    payload = json.dumps(
+        statement.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+    write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).record())
 
 
 def file_digests(folder: Path) -> dict[str, str]:
@@ -165,7 +184,7 @@ def read_statement(envelope: Envelope, where: str) -> Statement:
     """
     rule = f"an in-toto statement with a {TEST_RESULT}"
     found = check(parse_json(envelope.payload, where), Statement, where, rule=rule)
-    if [envelope.payload_type, found["_type"], found["predicateType"]] != _KIND:
+    if [envelope.payload_type, *found.kinds] != _KIND:
         msg = f"{where} must be {rule}; it is not."
         raise InputError(msg)
     return found
@@ -173,61 +192,53 @@ def read_statement(envelope: Envelope, where: str) -> Statement:
 
 def annotations_of(statement: Statement) -> Annotations | None:
     """Return what a statement says about its verdict; None if that is not what biasgate writes."""
-    tested = statement["predicate"]["configuration"]
+    tested = statement.predicate.configuration
     if not tested:
         return None
     try:
-        return check(tested[0].get("annotations"), Annotations, "what is attested")
+        return check(tested[0].annotations, Annotations, "what is attested")
     except InputError:
         return None
 
 
 def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
     evaluation_set, policy = verdict.evaluation_set, verdict.policy
-    champion = verdict.champion
-    return {
-        "candidate": verdict.candidate.name,
-        "model": verdict.candidate.model,
-        "scoresDigest": verdict.candidate.digest,
-        "champion": None if champion is None else champion.model,
-        "evaluationSet": evaluation_set.name,
-        "evaluationSetDigest": evaluation_set.digest,
-        "required": evaluation_set.required,
-        "requiredSets": verdict.required_sets,
-        "policy": policy.name,
-        "policyDigest": policy.digest,
-        "reportOnly": policy.report_only,
-        "policyRegistered": _registered(verdict),
-        "ledger": _head(verdict),
-        "bound": verdict.candidate.bound.what,
-        "verdictDigest": verdict_digest(verdict),
-        "reportDigest": verdict.report_digest,
-        "evidenceDigest": verdict.evidence_digest,
-        "decidedOn": verdict.decided_on,
-        "signedAt": signed_at,
-        "biasgate": verdict.code.version,
-        "biasMetrics": verdict.code.bias_metrics,
-    }
+    registered, head = verdict.registered_policy, verdict.ledger
+    return Annotations(
+        candidate=verdict.candidate.name,
+        model=verdict.candidate.model,
+        scores_digest=verdict.candidate.digest,
+        champion=champion_of(verdict),
+        evaluation_set=evaluation_set.name,
+        evaluation_set_digest=evaluation_set.digest,
+        required=evaluation_set.required,
+        required_sets=verdict.required_sets,
+        policy=policy.name,
+        policy_digest=policy.digest,
+        report_only=policy.report_only,
+        policy_registered=None
+        if registered is None
+        else Registered(at=registered.at, before_scores=registered.before_scores),
+        ledger=None if head is None else NamedHead(number=str(head.number), digest=head.digest),
+        bound=verdict.candidate.bound.what,
+        verdict_digest=verdict_digest(verdict),
+        report_digest=verdict.report_digest,
+        evidence_digest=verdict.evidence_digest,
+        decided_on=verdict.decided_on,
+        signed_at=signed_at,
+        biasgate=verdict.code.version,
+        bias_metrics=verdict.code.bias_metrics,
+    )
 
 
-def _subject(verdict: Verdict) -> list[dict[str, Any]]:
+def _subject(verdict: Verdict) -> list[Subject]:
     """Return the judged files; where none are bound, what decides the scores."""
     candidate = verdict.candidate
-    files = candidate.bound.files
-    if files:
-        return [{"name": one.path, "digest": {"sha256": one.sha256}} for one in files]
+    if candidate.bound.files:
+        files = candidate.bound.files
+        return [Subject(name=one.path, digest={"sha256": one.sha256}) for one in files]
     name = candidate.model or candidate.name
-    return [{"name": f"scores of {name}", "digest": {"sha256": candidate.digest}}]
-
-
-def _registered(verdict: Verdict) -> dict[str, Any] | None:
-    found = verdict.registered_policy
-    return None if found is None else {"at": found.at, "beforeScores": found.before_scores}
-
-
-def _head(verdict: Verdict) -> dict[str, Any] | None:
-    head = verdict.ledger
-    return None if head is None else {"number": str(head["number"]), "digest": head["digest"]}
+    return [Subject(name=f"scores of {name}", digest={"sha256": candidate.digest})]
 
 
 def _counted(result: RuleResult) -> str:

@@ -80,7 +80,7 @@ def find_promotion(
     verdicts = [[_fetch_verdict(one, run.run_id, gateway) for one in ones] for ones in measured]
     judged = judged_versions([ones[0].candidate for ones in measured], verdicts, gateway)
     before = Ledger(gateway, model).chain.before(entry.number).links
-    replaced = entry.content["replaces"] or None
+    replaced = entry.content.replaces or None
     decisions = tell(judged, model, replaced, before, succession_of(policy))
     return Decided([one for ones in verdicts for one in ones], decisions)
 
@@ -98,9 +98,9 @@ def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
     """Return the last promotion if it is based on verdicts of this run and still holds."""
     last = Ledger(gateway, model).last_done()
     champion = gateway.alias(model, CHAMPION)
-    if last is None or champion is None or champion.version != last.content["version"]:
+    if last is None or champion is None or champion.version != last.content.version:
         return None
-    parents = {gateway.parent_of(one["run_id"]) for one in last.content["verdicts"]}
+    parents = {gateway.parent_of(one.run_id) for one in last.content.verdicts}
     return last if parents == {run} else None
 
 

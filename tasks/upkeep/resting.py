@@ -75,5 +75,5 @@ def _verdicts(gateway: Gateway) -> Iterator[tuple[str, str, bool]]:
             )
             raise InputError(msg)
         for entry in ledger.entries():
-            for one in entry.content["verdicts"]:
-                yield one["run_id"], one["set"], entry.content["action"] in MOVES
+            for one in entry.content.verdicts:
+                yield one.run_id, one.set, entry.content.action in MOVES

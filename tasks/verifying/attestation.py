@@ -78,9 +78,9 @@ class Pins:
         `said` is what each attestation says about its verdict; nothing that is pinned holds if it
         says nothing.
         """
-        yield self._model({one["model"] or "" for one in said})
-        yield self._policy({(one["policy"], one["policyDigest"]) for one in said})
-        yield self._sets({(one["evaluationSet"], one["evaluationSetDigest"]) for one in said})
+        yield self._model({one.model or "" for one in said})
+        yield self._policy({(one.policy, one.policy_digest) for one in said})
+        yield self._sets({(one.evaluation_set, one.evaluation_set_digest) for one in said})
 
     def _model(self, found: set[str]) -> Finding:
         named = _listed(one or "a model without a registered version" for one in found)
@@ -198,7 +198,7 @@ def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[F
         statement = read_statement(envelope, where)
         statements.append(statement)
         said = annotations_of(statement)
-        name = said["evaluationSet"] if said is not None else "an unknown set"
+        name = said.evaluation_set if said is not None else "an unknown set"
         text = f"the attestation on {name} is {signed.words}."
         findings.append(Finding("signature", holds=signed.standing == "trusted", sentence=text))
         findings.append(_passed(statement, said, name))
@@ -225,24 +225,23 @@ def _passed(statement: Statement, said: Annotations | None, name: str) -> Findin
     if said is None:
         text = "an attestation does not say what biasgate says about a verdict."
         return Finding("verdict", holds=False, sentence=text)
-    result = statement["predicate"]["result"]
-    holds = result in {"PASSED", "WARNED"} and not said["reportOnly"]
-    only = ", by a policy that only reports" if said["reportOnly"] else ""
-    text = f"the verdict on {name} by policy {said['policy']} is {result}{only}."
+    result = statement.predicate.result
+    holds = result in {"PASSED", "WARNED"} and not said.report_only
+    only = ", by a policy that only reports" if said.report_only else ""
+    text = f"the verdict on {name} by policy {said.policy} is {result}{only}."
     return Finding("verdict", holds=holds, sentence=text)
 
 
 def _together(said: Sequence[Annotations], *, whole: bool) -> Iterator[Finding]:
     """Check that all required sets are there, of one evaluation of one version."""
-    required = sorted({one for statement in said for one in statement["requiredSets"]})
-    sets = {one["evaluationSet"] for one in said}
+    required = sorted({one for statement in said for one in statement.required_sets})
+    sets = {one.evaluation_set for one in said}
     missing = [one for one in required if one not in sets]
     text = f"the attestations are of every required set: {', '.join(required) or 'unknown'}."
     told = f" Missing: {', '.join(missing)}." if missing else ""
     yield Finding("verdict", holds=bool(required) and not missing, sentence=text + told)
     contexts = [
-        (one["model"], one["policyDigest"], one["requiredSets"], one["champion"], one["ledger"])
-        for one in said
+        (one.model, one.policy_digest, one.required_sets, one.champion, one.ledger) for one in said
     ]
     same = whole and all(one == contexts[0] for one in contexts)
     text = "the attestations are of one evaluation of one version."
@@ -254,11 +253,11 @@ def _same_files(
 ) -> Finding:
     """Check that the files in a folder are the ones that were judged."""
     text = f"the files in {folder} are the ones that were judged."
-    if not whole or any(one["bound"] not in {"files", "scores"} for one in said):
+    if not whole or any(one.bound not in {"files", "scores"} for one in said):
         text = "the attestations name no files: how the model was reached is all they bind."
         return Finding("model", holds=False, sentence=text)
     judged = [
-        {one["name"]: one["digest"].get("sha256", "") for one in statement["subject"]}
+        {one.name: one.digest.get("sha256", "") for one in statement.subject}
         for statement in statements
     ]
     try:

@@ -129,8 +129,8 @@ def champion_files(
     if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")
-    moves = [one.content for one in chain.links if one.content["action"] in MOVES]
-    rests_on = [rests for one in moves if one["version"] == number for rests in one["verdicts"]]
+    moves = [one.content for one in chain.links if one.content.action in MOVES]
+    rests_on = [rests for one in moves if one.version == number for rests in one.verdicts]
     text = f"the champion that was compared with on {name}, {uri}, had the files it was judged by."
     recorded = [_verdict(one, gateway) for one in rests_on]
     known = [one for one in recorded if one is not None]
@@ -152,10 +152,10 @@ def champion_files(
 def _verdict(one: RestsOn, gateway: Gateway) -> Verdict | None:
     """Return a verdict that the ledger names; None if it is not there as it was."""
     try:
-        found = read_verdict(one["run_id"], gateway)
+        found = read_verdict(one.run_id, gateway)
     except InputError:
         return None
-    return found if verdict_digest(found) == one["digest"] else None
+    return found if verdict_digest(found) == one.digest else None
 
 
 class _SetRecord(TypedDict):

@@ -44,19 +44,16 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
     """
     chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
     vouched = chain.vouched_verdicts(trusted).by_entry
-    moves = [one.content for one in chain.links if one.content["action"] in MOVES]
+    moves = [one.content for one in chain.links if one.content.action in MOVES]
     named = [
-        one
-        for move in reversed(moves)
-        if move["version"] == version.version
-        for one in move["verdicts"]
+        one for move in reversed(moves) if move.version == version.version for one in move.verdicts
     ]
     runs = [
         run
         for key, run in sorted(version.tags.items())
         if key.startswith("biasgate.") and key.endswith(".run_id")
     ]
-    digests = {one["run_id"]: one["digest"] for one in named} or dict.fromkeys(runs)
+    digests = {one.run_id: one.digest for one in named} or dict.fromkeys(runs)
     for run_id, digest in digests.items():
         try:
             verdict = read_verdict(run_id, gateway)
@@ -109,7 +106,7 @@ def _signs(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> 
     """Whether a trusted key signed the attestation of a verdict."""
     envelope = Envelope.of_dict(gateway.read_json(run_id, ATTESTATION), ATTESTATION)
     said = annotations_of(read_statement(envelope, ATTESTATION))
-    if said is None or said["verdictDigest"] != digest:
+    if said is None or said.verdict_digest != digest:
         return False
     return envelope.signed(trusted).standing == "trusted"
 

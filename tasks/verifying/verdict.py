@@ -260,7 +260,7 @@ def attested_by(
         envelope = Envelope.of_dict(content, f"the attestation on {name}")
         statement = read_statement(envelope, f"the attestation on {name}")
         said = annotations_of(statement)
-        signed_at = said["signedAt"] if said is not None else ""
+        signed_at = said.signed_at if said is not None else ""
         same = statement == statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
         accepted = verdict_digest(verdict) in vouched.by_reset

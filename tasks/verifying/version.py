@@ -113,7 +113,7 @@ def _of_one_evaluation(
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
-    first = min(0 if one is None else one["number"] for one in heads)
+    first = min(0 if one is None else one.number for one in heads)
     if blocked and all(one.outcome == "pass" for one in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
@@ -142,7 +142,7 @@ def objection_to(entry: Entry, ledger: Ledger) -> str | None:
     if trusted and entry.signed(trusted).standing != "trusted":
         return f"it is {entry.signed(trusted).words}"
     try:
-        version = ledger.gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
+        version = ledger.gateway.resolve(f"models:/{ledger.model}/{entry.content.version}")
         findings = verify_version(version, ledger.gateway)
     except InputError as error:
         return str(error)

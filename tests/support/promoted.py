@@ -10,11 +10,12 @@ from support.judging import CHOICES, report_of, write_evidence
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.files import json_digest, write_json
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.ledger.entry import entry_tags
+from biasgate.tasks.ledger.entry import TAG, Content
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.decisions import promote
@@ -22,6 +23,7 @@ from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
 from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.records import Bound, Compared, LoggedVerdict
+from biasgate.tasks.signing.envelope import pae, signed_by
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys, now, trusted_file
 from biasgate.tasks.signing.statement import attest
 from biasgate.tasks.verifying.documents import write_verdicts
@@ -202,8 +204,23 @@ def edit_json(path, change):
 
 def rewrite(gateway, entry, *, state=None, **changes):
     """Change what an entry of the ledger says, as whoever may write to the registry can."""
-    content = dict(entry.content) | changes
-    gateway.tag_version(entry.record, entry_tags(content, state or entry.state, entry.note))
+    payload = entry.content.to_dict() | changes | {"state": state or entry.state}
+    gateway.tag_version(entry.record, tag_of_entry(payload))
+
+
+def tag_of_entry(payload):
+    """Return the tag of an entry that says anything, signed if this machine has a private key."""
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    message = pae("application/vnd.biasgate.ledger-entry+json", text.encode())
+    signatures = [one.record() for one in signed_by(PrivateKey.here(), message)]
+    return {TAG: json.dumps(plain({"payload": payload, "signatures": signatures}))}
+
+
+def entry_content(**said):
+    """Return what an entry says; a promotion, where nothing else is named."""
+    known = {"action": "promotion", "reason": "r", "owner": "machine 1 2.0 abc"}
+    known |= {"opened": f"{TODAY}T00:00:00+00:00", "expires": f"{TODAY}T00:05:00+00:00"}
+    return Content(**known | said)
 
 
 def local(store):

@@ -1,11 +1,15 @@
 """A year of entries, without a registry: keys are rotated and revoked, entries removed."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.promoted import tag_of_entry
 
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import entry_tags, read_entry
+from biasgate.tasks.ledger.entry import TAG, entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
@@ -42,12 +46,22 @@ def year(keys):
                 "expires": day(number),
                 "model": "m",
                 "number": number,
-                "predecessor": Chain(links).head,
+                "predecessor": plain(Chain(links).head),
                 "time": day(number),
+                "state": "done",
+                "note": "done",
             }
-            tags = entry_tags(content, "done", "done")
+            tags = tag_of_entry(content)
             links.append(read_entry(ModelVersion("m-promotions", str(number), None, tags)))
     return links
+
+
+def test_a_record_writes_and_signs_the_bytes_that_it_was_read_from(year, keys, monkeypatch):
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", keys[0].pem)
+    for link in (year[0], year[1]):
+        assert json.loads(entry_tags(link.content)[TAG]) == json.loads(link.record.tags[TAG])
+        payload = json.loads(link.record.tags[TAG])["payload"]
+        assert link.digest == json_digest(payload)
 
 
 def trusting(keys, *, revoked=None):

@@ -22,14 +22,16 @@ from support.promoted import (
     rewrite,
     scores_of,
     signing_key,
+    tag_of_entry,
     trust,
     wrong,
 )
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.ledger import entry as entries
-from biasgate.tasks.ledger.entry import TAG, entry_tags
+from biasgate.tasks.ledger.entry import TAG
 from biasgate.tasks.ledger.ledger import Ledger, champion_of_model
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
@@ -57,9 +59,11 @@ def test_untouched_entries_are_chained_and_signed(gateway, store, promoted):
         promoted()
     assert wrong(gateway, store) == set()
     chain = Ledger(gateway, MODEL).chain
-    assert [
-        one.content["predecessor"] and one.content["predecessor"]["number"] for one in chain.links
-    ] == [None, 1, 2]
+    assert [one.content.predecessor and one.content.predecessor.number for one in chain.links] == [
+        None,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -92,9 +96,8 @@ def test_a_signed_entry_that_is_copied_as_a_newer_one_is_found(gateway, store, p
 @pytest.mark.usefixtures("key")
 def test_a_signed_entry_of_another_model_is_found(gateway, store, promoted):
     promoted()
-    content = json.loads(raw(gateway, 1))["payload"] | {"model": "another"}
-    state, note = content.pop("state"), content.pop("note")
-    put(gateway, 1, entry_tags(content, state, note)[TAG])
+    payload = json.loads(raw(gateway, 1))["payload"] | {"model": "another"}
+    put(gateway, 1, tag_of_entry(payload)[TAG])
     assert "ledger" in wrong(gateway, store)
 
 
@@ -140,10 +143,12 @@ def open_entry(gateway, version, replaces, verdict, /, **changes):
         "expires": "2026-01-01T00:05:00+00:00",
         "model": MODEL,
         "number": number,
-        "predecessor": chain.head,
+        "predecessor": plain(chain.head),
         "time": "2026-01-01T00:00:00+00:00",
+        "state": "open",
+        "note": "",
     } | changes
-    gateway.record_version(LEDGER, None, entry_tags(content, "open", ""))
+    gateway.record_version(LEDGER, None, tag_of_entry(content))
 
 
 def test_a_forged_open_entry_is_not_healed_into_a_promotion(
@@ -156,7 +161,7 @@ def test_a_forged_open_entry_is_not_healed_into_a_promotion(
     assert "alias" in wrong(gateway, store)
     [healed] = heal(Ledger(gateway, MODEL))
     settled = entry(gateway, healed.number)
-    assert (settled.state, settled.note) == ("abandoned", "not completed: it is not signed")
+    assert (settled.state, settled.content.note) == ("abandoned", "not completed: it is not signed")
     assert "alias" in wrong(gateway, store)
     assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
 
@@ -168,7 +173,7 @@ def test_an_open_entry_of_a_blocked_version_is_not_completed(gateway, store, pro
     gateway.set_alias(MODEL, "champion", bad.version)
     heal(Ledger(gateway, MODEL))
     assert entry(gateway, 2).state == "abandoned"
-    assert "not completed: " in entry(gateway, 2).note
+    assert "not completed: " in entry(gateway, 2).content.note
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,7 @@ def test_an_open_entry_in_a_wrong_place_is_not_completed(
     open_entry(gateway, version.version, "1", verdict, **changes)
     gateway.set_alias(MODEL, "champion", version.version)
     heal(Ledger(gateway, MODEL))
-    assert words in entry(gateway, 2).note
+    assert words in entry(gateway, 2).content.note
 
 
 @pytest.mark.usefixtures("key")
@@ -605,7 +610,7 @@ def test_a_stolen_revoked_key_cannot_forge_an_open_entry(
     gateway.set_alias(MODEL, "champion", version.version)
     heal(Ledger(gateway, MODEL))
     assert entry(gateway, 3).state == "abandoned"
-    assert "revoked since" in entry(gateway, 3).note
+    assert "revoked since" in entry(gateway, 3).content.note
     assert first
 
 

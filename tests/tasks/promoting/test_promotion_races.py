@@ -136,7 +136,7 @@ def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(serve
     assert [one.number for one in entries] == list(range(1, len(entries) + 1))
     done = [one for one in entries if one.state == "done"]
     promoted = {version for _, version, _, decision in decided if decision.promoted}
-    assert len(done) == len(promoted) == len({one.content["version"] for one in done})
+    assert len(done) == len(promoted) == len({one.content.version for one in done})
     # Whoever passed was promoted, or told that a later version was champion or is better.
     stayed = {
         version: decision.sentence
@@ -148,10 +148,10 @@ def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(serve
     }
     assert all("passed, but champion of" in sentence for sentence in stayed.values())
     assert all("`promote: newer`, and" in sentence for sentence in stayed.values())
-    order = [int(one.content["version"]) for one in done]
+    order = [int(one.content.version) for one in done]
     assert order == sorted(order)
     # Every promotion replaced the one before: none was lost.
-    replaced = ["", *(one.content["version"] for one in done)]
-    assert [one.content["replaces"] for one in done] == replaced[:-1]
+    replaced = ["", *(one.content.version for one in done)]
+    assert [one.content.replaces for one in done] == replaced[:-1]
     assert gateway.alias(MODEL, "champion").version == replaced[-1]
     assert all(one.state != "open" for one in entries)

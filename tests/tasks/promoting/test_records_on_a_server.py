@@ -24,4 +24,4 @@ def test_a_server_takes_a_policy_and_a_trial_of_rights(mlflow_server, tmp_path, 
     code, said = run("history", "toxicity", "--json")
     assert code == 0, said
     [entry] = Ledger(Gateway(mlflow_server), "toxicity").entries()
-    assert entry.content["action"] == "policy"
+    assert entry.content.action == "policy"

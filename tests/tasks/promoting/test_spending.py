@@ -7,6 +7,7 @@ import pytest
 from support.promoted import (
     MODEL,
     POLICY,
+    entry_content,
     judged_version,
     promote_one,
     rewrite,
@@ -18,7 +19,7 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import OnlineSettings
 from biasgate.tasks.ledger.alpha import Asked, Year, objection_to_entry
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.entry import Entry, Spending, Spent
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -48,25 +49,25 @@ def ledger(gateway):
 
 def spent(number, *decisions, year=YEAR, settings=None):
     """An entry that counts decisions: each a version, a number and a share."""
-    content = {
-        "action": "spent",
-        "version": "",
-        "spent": [
-            {"version": str(v), "subject": f"{v}{n}", "number": n, "share": share}
+    known = {"policy": "p", "bounds": "any_wrong", "planned": 10, "year": year}
+    return link(
+        number,
+        action="spent",
+        spent=[
+            Spent(version=str(v), subject=f"{v}{n}", number=n, share=share)
             for v, n, share in decisions
         ],
-        "spending": {"policy": "p", "bounds": "any_wrong", "planned": 10, "year": year}
-        | (settings or {}),
-    }
-    return link(number, content)
+        spending=Spending(**known | (settings or {})),
+    )
 
 
-def link(number, content):
-    return Entry(number, content, "done", "", ModelVersion("m", str(number), None, {}))
+def link(number, **said):
+    content = entry_content(state="done", **said)
+    return Entry(number, content, ModelVersion("m", str(number), None, {}))
 
 
 def promotion(number, version):
-    return link(number, {"action": "promotion", "version": str(version)})
+    return link(number, version=str(version))
 
 
 def test_a_year_has_its_own_decisions_and_the_promotions_that_they_led_to():
@@ -118,7 +119,7 @@ def test_decisions_are_numbered_and_written_before_they_are_made(ledger):
         (2, 0.09, YEAR),
     ]
     [entry] = ledger.entries()
-    assert (entry.state, entry.content["action"], entry.note) == (
+    assert (entry.state, entry.content.action, entry.content.note) == (
         "done",
         "spent",
         f"decisions 1 to 2 of {YEAR}",
@@ -184,7 +185,7 @@ def test_another_process_that_counts_the_same_decision_meanwhile_counts_it_once(
 def test_more_decisions_than_an_entry_holds_are_put_into_several(ledger):
     found = spend([asked(one) for one in range(1, 46)], online(decisions=100), ledger)
     assert [one.number for one in found.values()] == list(range(1, 46))
-    assert [len(one.content["spent"]) for one in ledger.entries()] == [20, 20, 5]
+    assert [len(one.content.spent) for one in ledger.entries()] == [20, 20, 5]
 
 
 def test_a_ledger_of_which_a_part_cannot_be_read_is_refused(ledger, gateway):

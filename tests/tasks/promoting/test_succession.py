@@ -1,10 +1,13 @@
 """What replaces a champion: the policy's rule, and nightly runs without anything new."""
 
+from dataclasses import replace
+
 import pytest
 from support.judging import NOTHING_SAID
 from support.partial import partial
 from support.promoted import (
     MODEL,
+    entry_content,
     judge_against_now,
     local,
     registered_version,
@@ -130,12 +133,12 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
 
 
 def test_a_reset_leaves_nobody_aside():
-    old = {"action": "reset", "version": "2", "replaces": "1"}
-    new = {"action": "promotion", "version": "4", "replaces": "2", "passed_over": ["3"]}
+    old = entry_content(action="reset", version="2", replaces="1", state="done")
+    new = entry_content(version="4", replaces="2", passed_over=["3"], state="done")
     entries = [
-        Entry(1, old, "done", "", None, None),
-        Entry(2, old | {"version": "9", "replaces": "2"}, "abandoned", "", None, None),
-        Entry(3, new, "done", "", None, None),
+        Entry(1, old, None),
+        Entry(2, replace(old, version="9", replaces="2", state="abandoned"), None),
+        Entry(3, new, None),
     ]
     assert Past.of(entries, "7") == Past(frozenset({1, 2, 4, 7}), {3: 4})
 
@@ -180,7 +183,7 @@ class Nights:
     def moves(self):
         """The versions that became champion, in order, with the rule."""
         entries = [one.content for one in Ledger(self.gateway, MODEL).entries()]
-        return [(one["version"], one["replaces"], one["rule"]) for one in entries]
+        return [(one.version, one.replaces, one.rule) for one in entries]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -251,8 +252,8 @@ def forge(gateway, version, forger=None):
     attest(forged, folder, forger)
     gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
     record = Ledger(gateway, MODEL).last_done()
-    rests_on = dict(record.content["verdicts"][0]) | {"digest": verdict_digest(forged)}
-    rewrite(gateway, record, verdicts=[rests_on])
+    rests_on = replace(record.content.verdicts[0], digest=verdict_digest(forged))
+    rewrite(gateway, record, verdicts=[rests_on.to_dict()])
 
 
 def _measured(evidence):
@@ -364,8 +365,8 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
     decision = promote_version(MODEL, version.version, "it is time", gateway)
     assert decision.promoted
     [entry] = history(MODEL, gateway)
-    assert (entry["state"], entry["version"]) == ("done", "1")
-    assert entry["reason"] == (
+    assert (entry.state, entry.version) == ("done", "1")
+    assert entry.reason == (
         "it is time. Proven for no identity. "
         "Except gay: 1 check waived by Ada until 2100-01-01: few. "
         "Except: no champion to compare with: 1 check was skipped"
@@ -399,8 +400,8 @@ def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
     assert gateway.alias(MODEL, "champion").version == "1"
     assert gateway.alias(MODEL, "previous_champion").version == "2"
     last, before, _ = history(MODEL, gateway)
-    assert (last["action"], last["reason"], last["replaces"]) == ("rollback", "complaints", "2")
-    assert before["action"] == "promotion"
+    assert (last.action, last.reason, last.replaces) == ("rollback", "complaints", "2")
+    assert before.action == "promotion"
     assert wrong(gateway, store) == set()
 
 

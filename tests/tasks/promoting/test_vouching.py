@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from support.promoted import (
@@ -23,6 +24,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger import ledger as ledgers
+from biasgate.tasks.ledger.entry import Content, Move, Pinned
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import last_seen, require_sound
 from biasgate.tasks.promoting import by_hand as resetting
@@ -72,25 +74,11 @@ def meanwhile(monkeypatch):
 
 
 def policy_entry():
-    return {
-        "action": "policy",
-        "replaces": "",
-        "version": "",
-        "reason": "registered",
-        "verdicts": [],
-        "policy": {"name": "p", "digest": "0" * 64},
-    }
+    return Move(action="policy", reason="registered", policy=Pinned(name="p", digest="0" * 64))
 
 
 def blocked_entry(version):
-    return {
-        "action": "blocked",
-        "replaces": "",
-        "version": "",
-        "reason": "did not pass",
-        "verdicts": [],
-        "blocked": [version],
-    }
+    return Move(action="blocked", reason="did not pass", blocked=[version])
 
 
 def abandoned(gateway):
@@ -101,14 +89,14 @@ def abandoned(gateway):
     return made
 
 
-def forged_in(gateway, made, attacker, content, chain):
+def forged_in(gateway, made, attacker, move, chain):
     """Make an abandoned entry one that is done, without a key."""
 
     def done():
         ledger = Ledger(gateway, MODEL)
-        made.content.update(content)
-        made.content["expires"] = "2099-01-01T00:00:00+00:00"
-        ledger.close(ledger.claim(made, chain), "done", "forged")
+        forged = vars(made.content) | vars(move) | {"expires": "2099-01-01T00:00:00+00:00"}
+        claimed = ledger.claim(replace(made, content=Content(**forged)), chain)
+        ledger.close(claimed, "done", "forged")
 
     attacker(done)
 
@@ -169,9 +157,8 @@ def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
     def leave_one():
         made = ledger.open(policy_entry(), None).__enter__()
         made = ledger.claim(made, ledger.chain) if state == "open" else made
-        owner = {"owner": "elsewhere 1 2.0 abc"}
-        made.content.update(owner)
-        ledger.close(made, state, "")
+        content = replace(made.content, owner="elsewhere 1 2.0 abc")
+        ledger.close(replace(made, content=content), state, "")
 
     attacker(leave_one)
     with pytest.raises(InputError, match=f"entry 2 of .* it is {state} and not signed"):
@@ -196,7 +183,7 @@ def test_what_is_remembered_is_what_was_signed_and_not_what_came_after(
     monkeypatch.setattr(Ledger, "close", close)
     record(ledger, blocked_entry("7"), "versions are blocked")
     assert len(ledger.chain.links) == 3
-    assert {one["number"] for one in last_seen(ledger, ledger.chain)} == {2}
+    assert {one.number for one in last_seen(ledger, ledger.chain)} == {2}
 
 
 # ------------------------------------------------------------------ what a signature vouches for

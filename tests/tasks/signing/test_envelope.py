@@ -30,7 +30,7 @@ def test_lengths_count_bytes_not_characters():
 
 def test_an_envelope_is_read_as_it_was_written():
     envelope = Envelope.sign(b"text", "kind", MINE)
-    again = Envelope.of_dict(json.loads(json.dumps(envelope.to_dict())), "it")
+    again = Envelope.of_dict(json.loads(json.dumps(envelope.record().to_dict())), "it")
     assert again.signed(trusting(MINE)).standing == "trusted"
     assert again.payload == b"text"
 
@@ -72,7 +72,7 @@ def test_a_changed_payload_or_type_is_found(payload, kind):
 
 def test_a_key_id_beside_a_signature_decides_nothing():
     """It is not signed: DSSE calls it a hint."""
-    content = Envelope.sign(b"text", "kind", THEIRS).to_dict()
+    content = Envelope.sign(b"text", "kind", THEIRS).record().to_dict()
     content["signatures"][0]["keyid"] = MINE.public.key_id
     assert Envelope.of_dict(content, "it").signed(trusting(MINE)).standing == "unknown"
 

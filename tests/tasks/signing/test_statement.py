@@ -44,16 +44,14 @@ def statement(signed):
 
 
 def test_it_names_the_bytes_of_every_file_that_the_verdict_rests_on(signed, statement):
-    named = {
-        one["name"]: one["digest"]["sha256"] for one in statement["predicate"]["configuration"]
-    }
+    named = {one.name: one.digest["sha256"] for one in statement.predicate.configuration}
     assert named == {name: file_digest(signed[1] / name) for name in RESTS_ON}
 
 
 def test_it_says_what_decides_on_a_promotion(signed, statement):
     said = annotations_of(statement)
-    assert said["verdictDigest"] == verdict_digest(signed[2])
-    assert (said["model"], said["evaluationSet"], said["required"]) == (
+    assert said.verdict_digest == verdict_digest(signed[2])
+    assert (said.model, said.evaluation_set, said.required) == (
         "models:/toxicity/1",
         "comments",
         True,
@@ -61,18 +59,18 @@ def test_it_says_what_decides_on_a_promotion(signed, statement):
 
 
 def test_a_waived_rule_warns_and_a_passed_one_passes(statement):
-    predicate = statement["predicate"]
-    assert predicate["result"] == "WARNED"
-    assert predicate["warnedTests"] == ["subgroup_auc/each/floor/gay"]
-    assert "auc/overall/floor" in predicate["passedTests"]
-    assert predicate["failedTests"] == []
+    predicate = statement.predicate
+    assert predicate.result == "WARNED"
+    assert predicate.warned_tests == ["subgroup_auc/each/floor/gay"]
+    assert "auc/overall/floor" in predicate.passed_tests
+    assert predicate.failed_tests == []
 
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
 def test_everything_but_a_pass_is_failed(signed, outcome):
     digests = dict.fromkeys(RESTS_ON, "0" * 64)
     made = statement_of(replace(signed[2], outcome=outcome), digests, "now")
-    assert made["predicate"]["result"] == "FAILED"
+    assert made.predicate.result == "FAILED"
 
 
 def test_its_subject_is_the_files_of_the_model(signed):
@@ -81,7 +79,7 @@ def test_its_subject_is_the_files_of_the_model(signed):
     candidate = replace(known, bound=replace(known.bound, what="files", files=files))
     digests = dict.fromkeys(RESTS_ON, "0" * 64)
     made = statement_of(replace(signed[2], candidate=candidate), digests, "now")
-    assert made["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
+    assert made.to_dict()["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
 
 
 @pytest.mark.parametrize(

@@ -235,8 +235,8 @@ class Registry:
 
 
 def entry(action, *runs):
-    verdicts = [{"run_id": run, "set": f"set of {run}", "digest": "d"} for run in runs]
-    return SimpleNamespace(content={"action": action, "verdicts": verdicts})
+    verdicts = [SimpleNamespace(run_id=run, set=f"set of {run}") for run in runs]
+    return SimpleNamespace(content=SimpleNamespace(action=action, verdicts=verdicts))
 
 
 def test_a_ledgers_entries_rest_on_the_sets_and_scores_of_their_verdicts(monkeypatch):

@@ -67,7 +67,7 @@ def resign(world, key, change):
     statement = json.loads(envelope.payload)
     change(statement)
     signed = Envelope.sign(json.dumps(statement).encode(), PAYLOAD, key)
-    path.write_text(json.dumps(signed.to_dict()) + "\n", "utf-8")
+    path.write_text(json.dumps(signed.record().to_dict()) + "\n", "utf-8")
 
 
 def said(statement):
