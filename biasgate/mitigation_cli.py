@@ -44,8 +44,8 @@ def diagnose_data(
             print_json(found)
             return
         for one in found:
-            print_sentence(f"{one['training_set']}:")
-            for sentence in one["sentences"]:
+            print_sentence(f"{one.training_set}:")
+            for sentence in one.sentences:
                 print_sentence(f"  {sentence}")
             print_sentence(f"Look at: {output / one['training_set'] / 'diagnosis.html'}")
 
@@ -107,8 +107,8 @@ def mitigate(
         if as_json:
             print_json(found)
         else:
-            for sentence in found["sentences"]:
+            for sentence in found.sentences:
                 print_sentence(sentence)
             print_sentence(f"Look at: {output / 'mitigation.html'}")
-        if not found["passed"]:
+        if not found.passed:
             raise typer.Exit(BLOCKED)

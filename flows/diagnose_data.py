@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from prefect import flow
 
@@ -11,7 +10,7 @@ from biasgate.flows.own_runs import own_run
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
+from biasgate.tasks.mitigating.diagnosis import TrainingDiagnosis, diagnose_training_set
 from biasgate.tasks.mitigating.proposing import mitigation_of, trained_here
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
@@ -21,7 +20,7 @@ from biasgate.tasks.store import Workplace
 @flow(name="diagnose-data", flow_run_name="diagnose data of {config}", on_running=[own_run])
 def diagnose_data(
     config: str, output: str, store: str, *, candidate: str | None = None
-) -> list[dict[str, Any]]:
+) -> list[TrainingDiagnosis]:
     """Say what a model could learn about identities from its training set.
 
     - freeze the training set of each candidate that is trained here
@@ -39,7 +38,7 @@ def diagnose_data(
 
     Returns
     -------
-    list of dict
+    list of TrainingDiagnosis
         The content of each `diagnosis.json`.
     """
     with temporary_files(), steps_of(config, store):

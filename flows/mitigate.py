@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from prefect import flow
 
@@ -15,7 +14,7 @@ from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
-from biasgate.tasks.mitigating.mitigation_report import report_mitigation
+from biasgate.tasks.mitigating.mitigation_report import MitigationReport, report_mitigation
 from biasgate.tasks.mitigating.proposing import (
     mitigation_of,
     propose_candidates,
@@ -40,7 +39,7 @@ def mitigate(
     candidate: str | None = None,
     blocked: str | None = None,
     promote: bool = False,
-) -> dict[str, Any]:
+) -> MitigationReport:
     """Train a candidate again with every method, and let the gate judge the results.
 
     It is an experiment: no alias moves, unless that is asked for.
@@ -64,7 +63,7 @@ def mitigate(
 
     Returns
     -------
-    dict
+    MitigationReport
         The content of `mitigation.json`.
     """
     with temporary_files(), steps_of(config, store):

@@ -11,23 +11,25 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.mitigating.sets import Sets
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.records import Summary, Verdict
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.reporting.results import SUMMARY
 
 
-@dataclass(frozen=True)
-class Blocked:
-    """A candidate that an earlier evaluation did not let pass."""
+@dataclass(frozen=True, kw_only=True)
+class Blocked(Record):
+    """A candidate that an earlier evaluation did not let pass.
 
-    folder: Path
-    """Of its results on one set."""
+    `folder` is that of its results on one set. `failed` are the identities for which a check
+    failed; empty if only overall numbers did.
+    """
+
+    folder: str
     candidate: str
     evaluation_set: str
-    """Names."""
     failed: tuple[str, ...]
-    """The identities for which a check failed; empty if only overall numbers did."""
 
     @classmethod
-    def read(cls, folder: Path) -> Blocked:
+    def of_results(cls, folder: Path) -> Blocked:
         """Read the verdict in a folder of results.
 
         Raises
@@ -53,7 +55,12 @@ class Blocked:
             )
             raise InputError(msg)
         failed = [one.group for one in results if one.outcome == "fail" and one.group is not None]
-        return cls(folder, name, of_set, tuple(dict.fromkeys(failed)))
+        return cls(
+            folder=str(folder),
+            candidate=name,
+            evaluation_set=of_set,
+            failed=tuple(dict.fromkeys(failed)),
+        )
 
 
 def file_of(folder: Path | None) -> Path:
@@ -99,7 +106,7 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
     """
     if folder is None:
         return None
-    found = Blocked.read(folder)
+    found = Blocked.of_results(folder)
     results = folder.resolve()
     if output.resolve() in (results, *results.parents):
         msg = (

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from bias_metrics import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics import (
+    IdentityCounts,
+    LabelImbalance,
+    LengthBucket,
+    TermFrequencies,
+    ToxicityByLength,
+    identity_counts,
+    term_frequencies,
+    toxicity_by_length,
+)
 from bias_metrics.mitigation import Imbalance, label_imbalance, rows_to_balance
 from biasgate.tasks.analysing.analyse import write_rows
 from biasgate.tasks.common.files import write_json
@@ -19,6 +29,7 @@ from biasgate.tasks.mitigating.page import Row, Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, rows_of
 from biasgate.tasks.mitigating.settings import Mitigation
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.store import Workplace
 
 REPORT, PAGE, TABLE = "diagnosis.json", "diagnosis.html", "diagnosis.csv"
@@ -26,34 +37,52 @@ CONTESTED = (0.25, 0.75)
 _TOLD, _NEARLY_ALL = 5, 0.95
 
 
-def diagnose(rows: TrainingRows) -> dict[str, Any]:
-    """Return what a model could learn about identities from a training set.
+@dataclass(frozen=True, kw_only=True)
+class Certainty(Record):
+    """How many comments that mention an identity, and how contested their labels are."""
 
-    Returns
-    -------
-    dict
-        JSON-ready: counts, frequencies, shares by length, tests, certainty of labels, and
-        `sentences`. No comment is quoted.
+    identity: str
+    n: int
+    contested: float | None
+    mean_raters: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingDiagnosis(Record):
+    """`diagnosis.json`: what a model could learn about identities from a training set.
+
+    `label_certainty` is null where labels are not fractions of raters. No comment is quoted.
     """
+
+    training_set: str
+    n_rows: int
+    counts: IdentityCounts
+    frequencies: TermFrequencies
+    by_length: ToxicityByLength
+    imbalance: LabelImbalance
+    label_certainty: list[Certainty] | None
+    unused: list[str]
+    sentences: list[str]
+
+
+def diagnose(rows: TrainingRows) -> TrainingDiagnosis:
+    """Return what a model could learn about identities from a training set."""
     rows.require_classes()
-    found = label_imbalance(rows.labels, rows.lengths, rows.masks, edges=rows.edges)
-    content: dict[str, Any] = {
-        "training_set": rows.name,
-        "n_rows": rows.n,
-        "counts": identity_counts(rows.labels, rows.masks).to_dict(),
-        "frequencies": term_frequencies(rows.labels, rows.masks).to_dict(),
-        "by_length": toxicity_by_length(
-            rows.labels, rows.lengths, rows.masks, edges=rows.edges
-        ).to_dict(),
-        "imbalance": found.to_dict(),
-        "label_certainty": _certainty(rows),
-        "unused": rows.unused(),
-    }
-    content["sentences"] = _sentences(content, found.shown())
-    return content
+    found = TrainingDiagnosis(
+        training_set=rows.name,
+        n_rows=rows.n,
+        counts=identity_counts(rows.labels, rows.masks),
+        frequencies=term_frequencies(rows.labels, rows.masks),
+        by_length=toxicity_by_length(rows.labels, rows.lengths, rows.masks, edges=rows.edges),
+        imbalance=label_imbalance(rows.labels, rows.lengths, rows.masks, edges=rows.edges),
+        label_certainty=_certainty(rows),
+        unused=rows.unused(),
+        sentences=[],
+    )
+    return replace(found, sentences=_sentences(found))
 
 
-def _certainty(rows: TrainingRows) -> list[Row] | None:
+def _certainty(rows: TrainingRows) -> list[Certainty] | None:
     """Return how contested labels are, where they are fractions of raters; else None."""
     fractions = rows.table["label"].to_numpy()
     if not ((fractions > 0) & (fractions < 1)).any():
@@ -64,21 +93,19 @@ def _certainty(rows: TrainingRows) -> list[Row] | None:
     for name, mask in ({"all comments": np.ones(rows.n, bool)} | rows.masks).items():
         n = int(mask.sum())
         found.append(
-            {
-                "identity": name,
-                "n": n,
-                "contested": float(contested[mask].mean()) if n else None,
-                "mean_raters": float(raters[mask].mean()) if raters is not None and n else None,
-            }
+            Certainty(
+                identity=name,
+                n=n,
+                contested=float(contested[mask].mean()) if n else None,
+                mean_raters=float(raters[mask].mean()) if raters is not None and n else None,
+            )
         )
     return found
 
 
-def _sentences(content: dict[str, Any], shown: list[Imbalance]) -> list[str]:
-    overall = content["counts"]["overall"]
-    told = [
-        f"{content['n_rows']:,} comments, {overall['percent_toxic']['value']:.1f} % of them toxic.",
-    ]
+def _sentences(found: TrainingDiagnosis) -> list[str]:
+    percent, shown = found.counts.overall.percent_toxic, found.imbalance.shown()
+    told = [f"{found.n_rows:,} comments, {percent:.1f} % of them toxic."]
     for one in _told_once(shown)[:_TOLD]:
         to = "characters or more" if one.stop is None else f"to {one.stop - 1} characters"
         where = "" if one.of_all_lengths else f" of {one.start} {to}"
@@ -91,8 +118,8 @@ def _sentences(content: dict[str, Any], shown: list[Imbalance]) -> list[str]:
         )
     if not shown:
         told.append("No term is shown to be toxic more or less often than other comments.")
-    if content["unused"]:
-        names = ", ".join(content["unused"])
+    if found.unused:
+        names = ", ".join(found.unused)
         told.append(f"Never mentioned, so nothing is known of them: {names}.")
     return told
 
@@ -107,21 +134,22 @@ def _told_once(shown: list[Imbalance]) -> list[Imbalance]:
     ]
 
 
-def sections(content: dict[str, Any]) -> list[Section]:
+def sections(diagnosis: TrainingDiagnosis) -> list[Section]:
     """Return the tables of a diagnosis as parts of a page."""
-    terms = content["frequencies"]["terms"]
-    counts = content["counts"]["identities"]
-    of_all = sorted(terms, key=lambda one: -(terms[one]["ratio"]["value"] or 0.0))
+    terms = diagnosis.frequencies.terms
     found = [
         Section(
             "How often terms are used",
             "Share of toxic and of all comments that mention each one, and their ratio. After "
             "Dixon et al. (2018), Table 1.",
             [
-                {"term": one}
-                | {key: terms[one][key]["value"] for key in ("share_of_toxic", "share_of_all")}
-                | {"ratio": terms[one]["ratio"]["value"]}
-                for one in of_all
+                {
+                    "term": name,
+                    "share_of_toxic": one.share_of_toxic.value,
+                    "share_of_all": one.share_of_all.value,
+                    "ratio": one.ratio.value,
+                }
+                for name, one in sorted(terms.items(), key=lambda term: -(term[1].ratio.value or 0))
             ],
         ),
         Section(
@@ -130,74 +158,73 @@ def sections(content: dict[str, Any]) -> list[Section]:
             [
                 {
                     "identity": name,
-                    "comments": one["n"],
-                    "toxic": one["n_positive"],
-                    "percent toxic": one["percent_toxic"]["value"],
+                    "comments": one.n,
+                    "toxic": one.n_positive,
+                    "percent toxic": one.percent_toxic.value,
                 }
-                for name, one in counts.items()
+                for name, one in diagnosis.counts.identities.items()
             ],
         ),
         Section(
             "Percent toxic by length in characters",
             "After Dixon et al. (2018), Figure 1. Each cell: percent toxic (comments).",
-            _by_length(content["by_length"]["buckets"]),
+            _by_length(diagnosis.by_length.buckets),
         ),
         Section(
             "What is out of line",
             "Share of toxic comments with the term minus the share of others of the same length. "
             "p-values of Fisher's exact test, adjusted for all terms and lengths by Holm. Rows to "
             "add: harmless comments that would bring the term to the share of its bucket.",
-            _cells(content),
+            _cells(diagnosis),
         ),
     ]
-    if content["label_certainty"]:
+    if diagnosis.label_certainty:
         about = (
             f"Contested: between {CONTESTED[0]:g} and {CONTESTED[1]:g} of the raters said toxic. "
             "Labels of an identity that are contested more often than others may be wrong more "
             "often."
         )
-        found.append(Section("How sure labels are", about, content["label_certainty"]))
+        rows = [one.to_dict() for one in diagnosis.label_certainty]
+        found.append(Section("How sure labels are", about, rows))
     return found
 
 
-def _by_length(buckets: list[dict[str, Any]]) -> list[Row]:
-    rows = []
-    for name in ("all comments", *buckets[0]["terms"]):
-        row: Row = {"term": name}
-        for one in buckets:
-            cell = one["overall"] if name == "all comments" else one["terms"][name]
-            stop = "+" if one["stop"] is None else f"-{one['stop'] - 1}"
-            percent = cell["percent_toxic"]["value"]
-            row[f"{one['start']}{stop}"] = (
-                "-" if percent is None else f"{percent:.1f} ({cell['n']:,})"
-            )
-        rows.append(row)
-    return rows
+def _by_length(buckets: Sequence[LengthBucket]) -> list[Row]:
+    named = [{"all comments": one.overall, **one.terms} for one in buckets]
+    return [
+        {"term": name}
+        | {
+            _length(one.start, one.stop): "-"
+            if cells[name].percent_toxic.value is None
+            else f"{cells[name].percent_toxic:.1f} ({cells[name].n:,})"
+            for one, cells in zip(buckets, named, strict=True)
+        }
+        for name in named[0]
+    ]
 
 
-def _cells(content: dict[str, Any]) -> list[Row]:
-    priors = {one["start"]: one["overall"] for one in content["by_length"]["buckets"]}
+def _length(start: int, stop: int | None) -> str:
+    return f"{start}+" if stop is None else f"{start}-{stop - 1}"
+
+
+def _cells(diagnosis: TrainingDiagnosis) -> list[Row]:
+    of_bucket = {one.start: one.overall for one in diagnosis.by_length.buckets}
+    tested = [one for one in diagnosis.imbalance.cells if one.p_holm is not None]
     rows = []
-    for one in content["imbalance"]["cells"]:
-        if one["p_holm"] is None:
-            continue
-        stop = "+" if one["stop"] is None else f"-{one['stop'] - 1}"
-        overall = (
-            priors[one["start"]] if not one["of_all_lengths"] else content["counts"]["overall"]
-        )
-        prior = overall["n_positive"] / overall["n"]
-        counts = one["rows"]
+    for one in sorted(tested, key=lambda cell: (cell.p_holm, -abs(float(cell.difference)))):
+        overall = diagnosis.counts.overall if one.of_all_lengths else of_bucket[one.start]
+        prior = overall.n_positive / overall.n
         rows.append(
             {
-                "term": one["term"],
-                "length": "all" if one["of_all_lengths"] else f"{one['start']}{stop}",
-                "toxic": f"{counts['n_positive']:,} of {counts['n']:,}",
-                "difference": one["difference"],
-                "p (Holm)": one["p_holm"],
-                "rows to add": rows_to_balance(counts["n"], counts["n_positive"], prior).value,
+                "term": one.term,
+                "length": "all" if one.of_all_lengths else _length(one.start, one.stop),
+                "toxic": f"{one.rows.n_positive:,} of {one.rows.n:,}",
+                "difference": one.difference,
+                "p (Holm)": one.p_holm,
+                "rows to add": rows_to_balance(one.rows.n, one.rows.n_positive, prior).value,
             }
         )
-    return sorted(rows, key=lambda row: (row["p (Holm)"], -abs(row["difference"]["value"])))
+    return rows
 
 
 @task(name="diagnose training data", task_run_name="diagnose {source.name}")
@@ -208,44 +235,43 @@ def diagnose_training_set(
     output: str,
     workplace: Workplace,
     experiment: str,
-) -> dict[str, Any]:
+) -> TrainingDiagnosis:
     """Diagnose a frozen training set; write JSON, CSV and a page; log them. Safe to retry."""
     say(f"diagnosing {source.name}")
     found = diagnose(rows_of(SetFolder(source, rows), mitigation))
-    parts = sections(found)
+    cells = found.imbalance.cells
     flat = [
-        {**{key: one[key] for key in ("term", "start", "stop", "of_all_lengths", "p_value")}}
-        | {"n": one["rows"]["n"], "n_positive": one["rows"]["n_positive"]}
-        | {key: one["difference"].get(key) for key in ("value", "low", "high")}
-        | {key: one[key] for key in ("p_holm", "p_bh")}
-        for one in found["imbalance"]["cells"]
+        {
+            "term": one.term,
+            "start": one.start,
+            "stop": one.stop,
+            "of_all_lengths": one.of_all_lengths,
+            "p_value": one.p_value,
+            "n": one.rows.n,
+            "n_positive": one.rows.n_positive,
+            "value": one.difference.value,
+            "low": one.difference.low,
+            "high": one.difference.high,
+            "p_holm": one.p_holm,
+            "p_bh": one.p_bh,
+        }
+        for one in cells
     ]
     metrics = {
-        f"label_imbalance/{metric_name(one['term'])}": one["difference"]["value"]
-        for one in found["imbalance"]["cells"]
-        if one["of_all_lengths"] and one["difference"]["value"] is not None
+        f"label_imbalance/{metric_name(one.term)}": one.difference.value
+        for one in cells
+        if one.of_all_lengths and one.difference.value is not None
     }
     folder = Path(output) / source.name
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / REPORT, found)
-    write_page(folder / PAGE, f"Training data: {source.name}", found["sentences"], parts)
+    write_page(folder / PAGE, f"Training data: {source.name}", found.sentences, sections(found))
     write_rows(flat, folder / TABLE)
-    log_results(workplace, experiment, f"diagnose {source.name}", rows, metrics, folder)
-    return found
-
-
-def log_results(
-    workplace: Workplace,
-    experiment: str,
-    name: str,
-    key: str,
-    metrics: dict[str, float],
-    folder: Path,
-) -> None:
-    """Log numbers and files in one MLflow run, found again by its key."""
     gateway = workplace.gateway
-    run_id = gateway.run(gateway.experiment(experiment), f"{name} {key}", name)
+    name = f"diagnose {source.name}"
+    run_id = gateway.run(gateway.experiment(experiment), f"{name} {rows}", name)
     with gateway.failing(run_id):
         gateway.log(run_id, metrics=metrics)
         gateway.log_folder(run_id, folder)
         gateway.finish(run_id)
+    return found

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from bias_metrics import MetricValue
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.reporting.figures import quiet_about_glyphs
 
@@ -75,7 +76,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 def shown(value: Any) -> str:
     """Return a cell as text; an undefined number is a dash, a number with an interval has it."""
-    if isinstance(value, dict):
+    if isinstance(value, MetricValue):
         return with_interval(value)
     if value is None:
         return "-"
@@ -84,13 +85,9 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def with_interval(value: Row) -> str:
-    """Return a number and its interval as text."""
-    if value["value"] is None:
-        return "-"
-    if value.get("low") is None:
-        return f"{value['value']:.3f}"
-    return f"{value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+def with_interval(value: MetricValue) -> str:
+    """Return a number and its interval as text; an undefined one is a dash."""
+    return "-" if value.value is None else str(value)
 
 
 def _picture(alt: str, figure: Any) -> str:

@@ -105,4 +105,4 @@ def test_the_biased_model_of_the_demo_is_blocked_and_passes_after_one_command(
     found = json.loads((tmp_path / "mitigated/mitigation.json").read_text("utf-8"))
     assert found["passed"] == ["biased_labels relabel"]
     assert found["promoted"] == []  # without --promote it is an experiment
-    assert set(found["from"]["failed"]) == {"gay", "muslim"}
+    assert set(found["blocked"]["failed"]) == {"gay", "muslim"}

@@ -70,7 +70,7 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     assert champion_of_planted(folder) is None
     assert "planted has no champion yet: `biasgate mitigate` is an experiment" in joined(text)
     assert "promotes only with `--promote`" in joined(text)
-    assert found["from"]["failed"] == ["gay"]
+    assert found["blocked"]["failed"] == ["gay"]
     written = read_evaluation(mitigated / "mitigation" / "evaluation.yaml")
     assert isinstance(written, EvaluationFile)
     assert [one.name for one in written.candidates] == ["mine reweight", "mine swap"]

@@ -23,18 +23,18 @@ def verdict(folder, outcome, group="gay"):
 
 
 def test_a_blocked_verdict_names_the_identities_that_failed(tmp_path):
-    found = Blocked.read(verdict(tmp_path, "fail"))
+    found = Blocked.of_results(verdict(tmp_path, "fail"))
     assert (found.candidate, found.evaluation_set, found.failed) == ("t", "phrases", ("gay",))
 
 
 def test_a_candidate_that_passed_has_nothing_to_mitigate(tmp_path):
     with pytest.raises(InputError, match="must be a candidate that did not pass; t passed"):
-        Blocked.read(verdict(tmp_path, "pass"))
+        Blocked.of_results(verdict(tmp_path, "pass"))
 
 
 def test_a_folder_without_a_verdict_is_refused(tmp_path):
     with pytest.raises(InputError, match="must be a folder of results, OUTPUT/SET/CANDIDATE"):
-        Blocked.read(tmp_path / "nothing")
+        Blocked.of_results(tmp_path / "nothing")
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.mitigating.costs import harm
 from biasgate.tasks.mitigating.diagnosis import diagnose, sections
+from biasgate.tasks.mitigating.mitigation_report import harm
 from biasgate.tasks.mitigating.page import Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets, rows_of, table_of
@@ -48,19 +49,19 @@ def test_tuning_on_an_evaluation_set_is_refused(sets):
 
 def test_a_diagnosis_names_the_identity_that_is_out_of_line(sets, tmp_path):
     content = diagnose(rows_of(sets.training, METHODS))
-    assert any("with gay are toxic in" in one for one in content["sentences"])
-    assert not any("with tall" in one for one in content["sentences"])
-    assert content["label_certainty"] is None
-    write_page(tmp_path / "page.html", "Data", content["sentences"], sections(content))
+    assert any("with gay are toxic in" in one for one in content.sentences)
+    assert not any("with tall" in one for one in content.sentences)
+    assert content.label_certainty is None
+    write_page(tmp_path / "page.html", "Data", content.sentences, sections(content))
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "What is out of line" in page
     text = table_of(sets.training)["text"][0].as_py()
-    assert text not in page + json.dumps(content)
+    assert text not in page + json.dumps(plain(content))
 
 
 def test_what_holds_for_nearly_all_lengths_is_told_once(sets):
     one_length = METHODS.model_copy(update={"edges": (1000,)})
-    told = diagnose(rows_of(sets.training, one_length))["sentences"]
+    told = diagnose(rows_of(sets.training, one_length)).sentences
     assert len([one for one in told if "with gay are toxic in" in one]) == 1
 
 
@@ -75,8 +76,8 @@ def test_contested_labels_are_counted_where_raters_are_known(sets):
     rows = rows_of(sets.training, METHODS)
     table = rows.table.set_column(2, "label", [[0.5] * 10 + [0.0] * 10 + [1.0] * (rows.n - 20)])
     part = TrainingRows("t", table, 0.5, 0.5, rows.identities, rows.edges, rows.matcher)
-    overall = diagnose(part)["label_certainty"][0]
-    assert (overall["identity"], overall["contested"]) == ("all comments", 10 / rows.n)
+    overall = diagnose(part).label_certainty[0]
+    assert (overall.identity, overall.contested) == ("all comments", 10 / rows.n)
 
 
 def test_an_identity_that_never_occurs_is_named(store):
@@ -86,7 +87,7 @@ def test_an_identity_that_never_occurs_is_named(store):
         rows.table.column_names.index("identity/gay"), "identity/gay", [[0.0] * rows.n]
     )
     part = TrainingRows("t", table, 0.5, 0.5, rows.identities, rows.edges, rows.matcher)
-    assert "Never mentioned, so nothing is known of them: gay." in diagnose(part)["sentences"]
+    assert "Never mentioned, so nothing is known of them: gay." in diagnose(part).sentences
 
 
 @pytest.mark.parametrize(
