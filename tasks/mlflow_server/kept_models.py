@@ -9,10 +9,10 @@ files that are downloaded for that.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,20 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, whole_folder, write_json
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW, fetch
+from biasgate.tasks.records import FileRecord
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.manifest import Manifest
 
 FOLDER, FILES, RECORD = "models", "files", "record.json"
 _DIGITS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept(Record):
+    """What a kept copy is of, and its files as they were downloaded."""
+
+    version: str
+    files: list[FileRecord]
 
 
 @contextmanager
@@ -49,7 +59,7 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
                 download.mkdir()
                 fetch(place, tracking_uri, download).rename(temporary / FILES)
                 found = Manifest.of(temporary / FILES)
-                write_json(temporary / RECORD, {"version": version, "files": found.to_dict()})
+                write_json(temporary / RECORD, _Kept(version=version, files=[*found.files]))
         os.utime(folder)  # `biasgate clean` keeps what was used lately
     yield folder / FILES
 
@@ -57,11 +67,10 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
 def _is_whole(folder: Path, listed: dict[str, int | None]) -> bool:
     """Whether a kept copy is as it was downloaded, and the server's files look the same."""
     try:
-        record = json.loads((folder / RECORD).read_text("utf-8"))
-        kept = Manifest.from_dict(record["files"])
+        kept = Manifest.of_records(_Kept.read((folder / RECORD).read_bytes()).files)
         if kept.differences(Manifest.of(folder / FILES, leaving_out=ADDED_BY_MLFLOW)):
             return False
-    except (OSError, ValueError, KeyError, TypeError, InputError):
+    except (OSError, ValueError, InputError):
         return False
     sizes = {file.path: file.size for file in kept.files}
     return sizes.keys() == listed.keys() and all(

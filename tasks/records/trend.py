@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from bias_metrics import Change
 from bias_metrics.gate import Outcome
 from biasgate.tasks.records.record import Record
 
@@ -54,24 +55,11 @@ class Night(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alarm(Record):
-    """A number that changed by more than chance."""
-
-    metric: str
-    group: str
-    before: float | None
-    now: float | None
-    change: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Drifted(Record):
     """What a test of drift found: of one model on one set, or of a set's data (`model` is null).
 
-    `why_not` says why there was no test; then there are no alarms.
+    `alarms` are the numbers that changed by more than chance. `why_not` says why there was no test;
+    then there are none.
     """
 
     candidate: str | None
@@ -79,7 +67,7 @@ class Drifted(Record):
     n_before: int
     n_now: int
     n_shared: int
-    alarms: list[Alarm]
+    alarms: list[Change]
     why_not: str | None
 
 

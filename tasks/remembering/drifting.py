@@ -20,7 +20,7 @@ from biasgate.tasks.evidence.choose import CLUSTER
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import places, write_evidence
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.records.trend import Alarm, Drifted, Night, Remembered
+from biasgate.tasks.records.trend import Drifted, Night, Remembered
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
@@ -239,18 +239,6 @@ def _told(name: str, candidate: str | None, drift: Drift) -> Drifted:
         n_before=drift.n_before,
         n_now=drift.n_now,
         n_shared=drift.n_shared,
-        alarms=[
-            Alarm(
-                metric=one.metric,
-                group=one.group,
-                before=one.before,
-                now=one.now,
-                change=one.change,
-                low=one.low,
-                high=one.high,
-                p_value=one.p_value,
-            )
-            for one in drift.drifted
-        ],
+        alarms=list(drift.drifted),
         why_not=None,
     )

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided
-from biasgate.tasks.records.trend import Alarm, Changed, Drifted, Night, Trend
+from biasgate.tasks.records.trend import Changed, Drifted, Night, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift
 from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.night import SCHEMA_VERSION, causes_of, remember
@@ -81,7 +82,7 @@ def sentences_of(
     return told
 
 
-def alarm_in_words(alarm: Alarm) -> str:
+def alarm_in_words(alarm: Change) -> str:
     """Return one alarm in words."""
     of = "" if alarm.group == "overall" else f" of {alarm.group}"
     digits = 1 if alarm.metric == "length" else 3

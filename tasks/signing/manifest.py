@@ -6,10 +6,10 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
+from typing import Self
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -86,34 +86,28 @@ class Manifest:
             if before.get(path) != now.get(path)
         ]
 
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return the list of files as plain values."""
-        return [one.to_dict() for one in self.files]
-
     @classmethod
-    def from_dict(cls, content: Any) -> Self:
-        """Read a list that `to_dict` returned.
+    def of_records(cls, files: Sequence[FileRecord]) -> Self:
+        """Return the manifest of files that somebody recorded.
 
         Raises
         ------
         ManifestError
-            If it is not such a list: a path leaves the folder or occurs twice, or a digest is
-            not a SHA-256.
+            If it is none: a path leaves the folder or occurs twice, or a digest is not a SHA-256.
         """
-        files: list[Any] = content if isinstance(content, list) else [content]
         for one in files:
-            if not _is_record(one):
+            if one.size < 0 or len(one.sha256) != 64 or not set(one.sha256) <= _HEX:
                 msg = f"a manifest must list path, size and sha256 of each file; got {one!r:.200}."
                 raise ManifestError(msg)
-        times = Counter(one["path"] for one in files)
-        wrong = [one for one, n in times.items() if n > 1 or not _stays_inside(one)]
+        times = Counter(one.path for one in files)
+        wrong = [path for path, n in times.items() if n > 1 or not _stays_inside(path)]
         if wrong:
             msg = (
                 "paths of a manifest must differ and stay inside the folder; got "
                 f"{shown(wrong[0])}."
             )
             raise ManifestError(msg)
-        return cls(_in_order(FileRecord(**one) for one in files))
+        return cls(_in_order(files))
 
 
 def told(differences: Sequence[str]) -> str:
@@ -127,7 +121,7 @@ def shown(path: str) -> str:
     return path if path.isprintable() else ascii(path)
 
 
-def _in_order(files: Iterator[FileRecord]) -> tuple[FileRecord, ...]:
+def _in_order(files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
     return tuple(sorted(files, key=lambda one: _parts(one.path)))
 
 
@@ -193,19 +187,6 @@ def _difference(before: str | None, now: str | None) -> str:
     if before is None:
         return "added"
     return "missing" if now is None else "changed"
-
-
-def _is_record(one: Any) -> bool:
-    return (
-        isinstance(one, dict)
-        and one.keys() == {field.name for field in fields(FileRecord)}
-        and isinstance(one["path"], str)
-        and type(one["size"]) is int
-        and one["size"] >= 0
-        and isinstance(one["sha256"], str)
-        and len(one["sha256"]) == 64
-        and set(one["sha256"]) <= _HEX
-    )
 
 
 def _stays_inside(path: str) -> bool:

@@ -12,7 +12,6 @@ from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record, require_regular
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
@@ -99,7 +98,7 @@ class VersionFiles:
     def _problem(self, bound: Bound) -> str | None:
         """Return how the files differ from the recorded ones; None if they do not."""
         try:
-            recorded = Manifest.from_dict(plain(bound.files))
+            recorded = Manifest.of_records(bound.files)
         except InputError as error:
             return str(error)
         if recorded.digest != bound.digest:
@@ -141,7 +140,7 @@ def champion_files(
     if not known:
         return
     version = ModelVersion(model, number, None, {})
-    read = partial(Manifest.from_dict, plain(champion.bound.files))
+    read = partial(Manifest.of_records, champion.bound.files)
     files = VersionFiles(version, read, lambda: "the comparison")
     findings = [files.compare(one, one.evaluation_set.name) for one in known]
     holds = any(one.holds for one in findings)

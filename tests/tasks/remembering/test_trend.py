@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.records.trend import (
-    Alarm,
     Digests,
     Drifted,
     Night,
@@ -21,7 +21,7 @@ from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentenc
 from biasgate.tasks.reporting.page.trend import describe_trend, result_in_words
 
 DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
-ALARM = Alarm(
+ALARM = Change(
     metric="bpsn_auc",
     group="gay",
     before=0.91,
@@ -30,6 +30,7 @@ ALARM = Alarm(
     low=-0.09,
     high=-0.05,
     p_value=0.001,
+    drifted=True,
 )
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 

@@ -16,7 +16,7 @@ def holds(tmp_path, judged, now, *, content="id,score"):
         return found
 
     before, found = manifest(judged), manifest(now)
-    bound = {"what": "scores", "digest": before.digest, "files": before.to_dict()}
+    bound = {"what": "scores", "digest": before.digest, "files": [*before.files]}
     files = VersionFiles(ModelVersion("m", "1", None, {}), lambda: found, lambda: "there")
     return files.compare(partial({"candidate": {"bound": bound}}), "set").holds
 
