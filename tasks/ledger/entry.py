@@ -153,7 +153,8 @@ class Content(Move):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the first entry of a chain has a predecessor, which is null."""
         found = super().to_dict()
-        return found if self.time is None else found | {"predecessor": plain(self.predecessor)}
+        has_place = any(getattr(self, key) is not None for key in _PLACE)
+        return found | {"predecessor": plain(self.predecessor)} if has_place else found
 
 
 @dataclass(frozen=True, kw_only=True)
