@@ -21,7 +21,6 @@ from biasgate import (
     trend_cli,
     ui_cli,
 )
-from biasgate.first_screen import print_results
 from biasgate.options import (
     DEFAULT_STORE,
     EVALUATE,
@@ -274,5 +273,6 @@ def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = Fa
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:
     from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
+    from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
     print_results(results_of(summary, output), store)

@@ -34,8 +34,8 @@ def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
     """
     with errors_told(verbose=False, quiet=as_json):
         with waiting("reading"):
-            from biasgate.first_screen import print_results  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+            from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
             results = read_results(folder)
         if as_json:
@@ -88,8 +88,8 @@ def compare(
     with ExitStack() as kept:
         kept.enter_context(errors_told(verbose=False, quiet=as_json))
         with waiting("comparing"):
-            from biasgate.comparing import print_compared  # noqa: PLC0415
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
+            from biasgate.tasks.reporting.terminal import print_compared  # noqa: PLC0415
 
             sides = [
                 _side(one, other, folder, store, kept, quiet=as_json)

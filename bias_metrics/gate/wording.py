@@ -147,10 +147,11 @@ def alone_sentence(
 def _stands_for(
     place: str | None, blind: float | None, not_measured: str | None, outcome: str
 ) -> str:
+    unmeasured = f"the policy says that it is not measured here ({not_measured})"
     if place is not None:
-        return f"so it is judged in {place}"
+        return f"so it is judged in {place}" + (f"; {unmeasured}" if not_measured else "")
     if not_measured is not None:
-        return f"and the policy says that it is not measured here ({not_measured})"
+        return f"and {unmeasured}"
     if outcome == "skipped" and blind is not None:
         return f"so it is judged by its own rows, with the wider margin {blind:g}"
     return "and no category stands for it"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from bias_metrics.gate import worst
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.entries import Move, RestsOn
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.records import LoggedVerdict
+from biasgate.tasks.reporting.story import word_of_verdict
 from biasgate.tasks.signing.statement import verdict_digest
 
 

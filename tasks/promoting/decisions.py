@@ -8,7 +8,6 @@ from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.outcomes import WORDS
@@ -31,6 +30,7 @@ from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.version_tags import write_verdicts
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
+from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 

@@ -15,9 +15,9 @@ from statistics import fmean
 
 from bias_metrics.gate import Objective, worst
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
+from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.records import LoggedVerdict, Verdict
+from biasgate.tasks.reporting.version_tags import tags_of
 
 WRITING = "biasgate.writing"
 

@@ -36,7 +36,7 @@ from biasgate.tasks.records import (
     error_rates,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
-from biasgate.tasks.reporting.figures import PANELS
+from biasgate.tasks.reporting.tables import PANELS
 
 FILE = "details.json"
 SCHEMA_VERSION = 1

@@ -21,7 +21,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.rows import CANDIDATE
-from biasgate.tasks.reporting.page.numbers import plus_minus
+from biasgate.tasks.reporting.tables import plus_minus
 
 # Comments of each identity and class, and characters of each.
 QUOTED, LONGEST = 3, 400

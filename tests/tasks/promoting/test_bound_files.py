@@ -23,7 +23,6 @@ from support.promoted import (
 
 import biasgate
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.signature import FILES_DIGEST, tags_of
 from biasgate.tasks.promoting.by_hand import (
     NotVerifiedError,
     promote_version,
@@ -32,6 +31,7 @@ from biasgate.tasks.promoting.by_hand import (
     verify,
 )
 from biasgate.tasks.records import Rival
+from biasgate.tasks.reporting.version_tags import FILES_DIGEST, tags_of
 
 
 @pytest.fixture(scope="module")

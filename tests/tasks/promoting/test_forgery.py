@@ -27,7 +27,6 @@ from support.promoted import (
 )
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.promoting import entries
 from biasgate.tasks.promoting.blocked import record_blocked
 from biasgate.tasks.promoting.by_hand import (
@@ -45,6 +44,7 @@ from biasgate.tasks.promoting.reset import reset
 from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.reporting.version_tags import tags_of
 
 
 def raw(gateway, number):

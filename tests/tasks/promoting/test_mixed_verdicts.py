@@ -11,9 +11,9 @@ from support.promoted import (
     scores_of,
 )
 
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.reporting.version_tags import tags_of
 
 SETS = ("comments", "other")
 

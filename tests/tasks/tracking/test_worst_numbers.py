@@ -65,8 +65,8 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
 @pytest.mark.parametrize(
     ("champion", "worsened", "words"),
     [
-        (None, [], "no champion"),
-        (rival_of(), [], "nothing shown"),
+        (None, [], "There was no champion to compare with."),
+        (rival_of(), [], "Nobody is shown to be worse than with the champion."),
         (
             rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
