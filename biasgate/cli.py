@@ -18,7 +18,6 @@ from biasgate import (
     registry_cli,
     shadow_cli,
     show_cli,
-    trend_cli,
     ui_cli,
 )
 from biasgate.options import (
@@ -52,7 +51,6 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
-app.add_typer(trend_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
 app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)

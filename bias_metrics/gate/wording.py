@@ -31,15 +31,7 @@ def sentence(
     limit: float,
     outcome: Outcome,
 ) -> str:
-    """Say in words what was measured, what it was compared with, and the result.
-
-    Parameters
-    ----------
-    name : str
-        From `label`.
-    number : Measured
-        What was compared with the limit: the value, its size, or how it changed.
-    """
+    """Say what was measured (`name`, from `label`), what it was compared with, and the result."""
     shown = f"{value:+.4f}" if rule.is_gap else f"{value:.4f}"
     if kind in RIVALS:
         before = f"{rival:+.4f}" if rule.is_gap else f"{rival:.4f}"

@@ -30,11 +30,6 @@ _DIVIDED = frozenset("@#")
 def markdown_for_github(results: Results, link: str | None = None) -> str:
     """Return a comment that starts with a mark by which the next one replaces it.
 
-    Returns
-    -------
-    str
-        GitHub's Markdown, of at most 65,536 characters.
-
     Raises
     ------
     InputError

@@ -224,13 +224,7 @@ def _subject(message: Message) -> str:
 def notify(
     notifications: Sequence[Notification], message: Message, seconds: float = SECONDS
 ) -> list[str]:
-    """Send all notifications for this outcome; never raise an error.
-
-    Returns
-    -------
-    list of str
-        One sentence for each message that was not delivered; each is logged as a warning.
-    """
+    """Send all notifications for this outcome; return and log those not delivered, in words."""
     lost = []
     for number, one in enumerate(notifications, start=1):
         if one.is_for(message):

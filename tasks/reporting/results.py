@@ -71,12 +71,7 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """Read the results in an output folder, or in a folder of one candidate on one set in it.
-
-    Parameters
-    ----------
-    folder : Path
-        As `--output` named it, or `OUTPUT/SET/CANDIDATE`.
+    """Read the results in the `--output` of an evaluation, or in SET/CANDIDATE in it.
 
     Raises
     ------

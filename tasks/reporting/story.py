@@ -361,10 +361,7 @@ def _year(verdict: Verdict) -> Iterator[str]:
 def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
     """Say who is shown to be worse, and whose numbers only share their comments.
 
-    Parameters
-    ----------
-    worsened : sequence of Loss
-        What is shown, the largest loss first.
+    `worsened` has the largest loss first.
 
     Examples
     --------

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bias_metrics import MetricValue
+from bias_metrics.parts import Table as TextTable
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.markdown import table_row
+from biasgate.tasks.remembering.rows import Lines
 
 NOTHING = "\N{EN DASH}"
 # Most identities in a table or a picture, and most panels: if there are more, the worst.
@@ -27,6 +29,10 @@ class Table:
     faint: frozenset[int] = frozenset()
     """Rows that say little."""
 
+    def text(self, title: str) -> str:
+        """Return aligned lines of text without control characters."""
+        return TextTable(list(self.columns), self.rows, title).text()
+
     def markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
         """Yield the lines of a Markdown table, with names and words escaped in this way."""
         yield table_row(self.columns)
@@ -40,6 +46,21 @@ class Table:
 def numeric(*titles: str) -> dict[str, Kind]:
     """Return columns of numbers."""
     return dict.fromkeys(titles, "number")
+
+
+def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
+    """Return the numbers of a model on a set beside those of the nights before."""
+    titles = numeric("Earlier nights", "Lowest", "Highest", "Tonight", "95 % interval")
+    columns: dict[str, Kind] = {"Metric": "words", "Identity": "name", **titles}
+    rows = [
+        (
+            *(one.metric, one.group, " ".join(one.earlier)),
+            *(one.lowest, one.highest, one.tonight, one.interval),
+        )
+        for one in lines.rows
+        if metric in {None, one.metric}
+    ]
+    return Table("Numbers by night", columns, rows)
 
 
 def plus_minus(text: str) -> str:

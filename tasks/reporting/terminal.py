@@ -31,6 +31,8 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.records.numbers import final_score_name
+from biasgate.tasks.records.trend import Night
+from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
@@ -43,6 +45,7 @@ from biasgate.tasks.reporting.page.grids import (
 )
 from biasgate.tasks.reporting.results import Published, Results
 from biasgate.tasks.reporting.story import Story, first_names, shown_worse
+from biasgate.tasks.reporting.tables import numbers_by_night
 
 COLOURS = {
     "pass": "green",
@@ -405,3 +408,20 @@ def _different(one: Compared) -> str:
     return (
         f"{len(one.different):,} of {n:,} identities differ: {first_names(one.different, _NAMES)}."
     )
+
+
+# ---- Nights
+
+
+def print_trend(nights: Sequence[Night], metric: str | None) -> None:
+    """Print what changed in each night, then tonight's numbers beside those before."""
+    out = console()
+    for night in nights:
+        first, *others = map(shown, night.news or ["nothing changed."])
+        out.print(f"night {night.number}, {night.at[:10]}: {first}", soft_wrap=True)
+        for sentence in others:
+            out.print(f"  {sentence}", soft_wrap=True)
+    for lines in lines_of(nights):
+        title = f"{lines.candidate} ({lines.model}) on {lines.evaluation_set}"
+        text = numbers_by_night(lines, metric).text(title)
+        out.print(f"\n{escape(text)}", soft_wrap=True)

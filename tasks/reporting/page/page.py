@@ -13,7 +13,7 @@ from biasgate.tasks.remembering.rows import Lines, lines_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.tables import Table, numeric
+from biasgate.tasks.reporting.tables import Table, numbers_by_night
 
 
 @dataclass(frozen=True)
@@ -171,22 +171,8 @@ def describe_trend(trend: Trend) -> TrendView:
         len(nights) - 1,
         tuple(nights[-1].news),
         tuple(result_in_words(one) for one in trend.drift),
-        tuple((lines, _numbers(lines)) for lines in lines_of(nights)),
+        tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),
     )
-
-
-def _numbers(lines: Lines) -> Table:
-    titles = numeric("Earlier nights", "Lowest", "Highest", "Tonight", "95 % interval")
-    rows = [
-        (
-            row.metric,
-            row.group,
-            " ".join(row.earlier),
-            *(row.lowest, row.highest, row.tonight, row.interval),
-        )
-        for row in lines.rows
-    ]
-    return Table("Numbers by night", {"Metric": "words", "Identity": "name", **titles}, rows)
 
 
 def result_in_words(one: Drifted) -> str:

@@ -67,13 +67,7 @@ def require_texts(sources: Iterable[SourceSettings]) -> None:
 def quote(
     evidence: EvidenceFile, frozen: EvaluationSet, shown: Sequence[str]
 ) -> tuple[Quoted, ...]:
-    """Return the comments that tell most about some identities.
-
-    Parameters
-    ----------
-    evidence : EvidenceFile
-        The rows that the candidate was measured on, with its scores.
-    """
+    """Return the comments that tell most about some identities."""
     rows = evidence.rows()
     scores = rows.scores[CANDIDATE]
     people = np.ones_like(rows.labels) if rows.labelled is None else rows.labelled
