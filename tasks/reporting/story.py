@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS, WORST_FIRST, Loss
@@ -127,7 +126,27 @@ class VerdictStory:
     @classmethod
     def of_verdict(cls, verdict: Verdict) -> VerdictStory:
         """Say what a verdict says."""
-        return cls(**_parts(verdict))
+        checks = tuple(map(Check.of, verdict.results))
+        kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
+        champion, objective = verdict.champion, verdict.objective
+        value = "undefined" if objective.value is None else f"{objective.value:.4f}"
+        ranked = f"{objective.name} is {value}; there was no champion to compare with"
+        return VerdictStory(
+            candidate=verdict.candidate.name,
+            evaluation_set=verdict.evaluation_set.name,
+            word=word_of_verdict(verdict),
+            exceptions=tuple(exceptions_in_words([verdict])),
+            policy=verdict.policy.name,
+            counted=_counted(checks),
+            bounds=verdict.bounds.sentence,
+            basis=(*_nights(verdict), *_year(verdict)),
+            checks=checks,
+            unmet=tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
+            worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
+            worsened=tuple(verdict.worsened),
+            champion=None if champion is None else champion.model or champion.name,
+            objective=ranked if champion is None else objective.comparison,
+        )
 
     @property
     def about(self) -> str:
@@ -160,9 +179,8 @@ class Story(VerdictStory):
     @classmethod
     def of(cls, report: Report, verdict: Verdict) -> Story:
         """Say what is said of a candidate; the report is of the rows that the verdict is about."""
-        parts = _parts(verdict)
-        unmet = parts["unmet"]
-        worst = _worst_check(report, unmet)
+        said = VerdictStory.of_verdict(verdict)
+        worst = _worst_check(report, said.unmet)
         upside_down = [
             text[0].upper() + text[1:] for text in report.warnings if text.startswith(UPSIDE_DOWN)
         ]
@@ -175,9 +193,9 @@ class Story(VerdictStory):
             **{f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS},
         }
         return cls(
-            **parts,
+            **vars(said),
             warnings=tuple(report.warnings),
-            worst=" ".join([*upside_down, _worst(report, worst, unmet, parts["worse"])]),
+            worst=" ".join([*upside_down, _worst(report, worst, said)]),
             look_first=" ".join(upside_down or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),
@@ -195,30 +213,6 @@ class Story(VerdictStory):
         if self.look_first in self.worst:
             return self.worst
         return f"{self.worst} {self.look_first}" if self.has_failed else self.look_first
-
-
-def _parts(verdict: Verdict) -> dict[str, Any]:
-    checks = tuple(map(Check.of, verdict.results))
-    kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
-    champion, objective = verdict.champion, verdict.objective
-    value = "undefined" if objective.value is None else f"{objective.value:.4f}"
-    ranked = f"{objective.name} is {value}; there was no champion to compare with"
-    return {
-        "candidate": verdict.candidate.name,
-        "evaluation_set": verdict.evaluation_set.name,
-        "word": word_of_verdict(verdict),
-        "exceptions": tuple(exceptions_in_words([verdict])),
-        "policy": verdict.policy.name,
-        "counted": _counted(checks),
-        "bounds": verdict.bounds.sentence,
-        "basis": (*_nights(verdict), *_year(verdict)),
-        "checks": checks,
-        "unmet": tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
-        "worse": NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
-        "worsened": tuple(verdict.worsened),
-        "champion": None if champion is None else champion.model or champion.name,
-        "objective": ranked if champion is None else objective.comparison,
-    }
 
 
 # ---- The outcome
@@ -446,12 +440,13 @@ def _lowest_auc(report: Report) -> tuple[str, str] | None:
     return (name, min(defined, key=lambda metric: defined[metric])) if defined else None
 
 
-def _worst(report: Report, worst: RuleResult | None, unmet: Sequence[Check], worse: str) -> str:
-    failed = [check for check in unmet if check.has_failed]
+def _worst(report: Report, worst: RuleResult | None, said: VerdictStory) -> str:
+    failed = [check for check in said.unmet if check.has_failed]
     if worst is None:
-        return " ".join([*(one.sentence for one in failed[:1]), *_lowest(report, failed, unmet)])
+        first = [check.sentence for check in failed[:1]]
+        return " ".join([*first, *_lowest(report, failed, said.unmet)])
     if worst.rule == HARM and worst.kind == "champion":
-        return f"{worse} Worst: {worst.sentence}"
+        return f"{said.worse} Worst: {worst.sentence}"
     groups = dict.fromkeys(one.result.group for one in failed)
     others = [name for name in groups if name is not None and name != worst.group]
     text = f"Worst: {worst.sentence}{_own_interval(report, worst)}"
