@@ -18,10 +18,8 @@ from biasgate import (
     registry_cli,
     shadow_cli,
     show_cli,
-    trend_cli,
     ui_cli,
 )
-from biasgate.first_screen import print_results
 from biasgate.options import (
     DEFAULT_STORE,
     EVALUATE,
@@ -53,7 +51,6 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
-app.add_typer(trend_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
 app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)
@@ -274,5 +271,6 @@ def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = Fa
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:
     from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
+    from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
     print_results(results_of(summary, output), store)

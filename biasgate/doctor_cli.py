@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store
-from biasgate.printing import console, print_json, shown
+from biasgate.printing import print_json
+from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.outcomes import WORDS
 from biasgate.telling import errors_told, waiting
 

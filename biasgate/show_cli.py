@@ -1,4 +1,4 @@
-"""The commands on results that are there: show them again, compare two."""
+"""The commands on results that are there: show them again, compare two, and nights."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
     """
     with errors_told(verbose=False, quiet=as_json):
         with waiting("reading"):
-            from biasgate.first_screen import print_results  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+            from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
             results = read_results(folder)
         if as_json:
@@ -88,8 +88,8 @@ def compare(
     with ExitStack() as kept:
         kept.enter_context(errors_told(verbose=False, quiet=as_json))
         with waiting("comparing"):
-            from biasgate.comparing import print_compared  # noqa: PLC0415
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
+            from biasgate.tasks.reporting.terminal import print_compared  # noqa: PLC0415
 
             sides = [
                 _side(one, other, folder, store, kept, quiet=as_json)
@@ -123,3 +123,35 @@ def _side(
         gateway = kept.enter_context(registry(store, quiet=quiet))
         return published_of(named, gateway, kept)
     return list(read_results(Path(named)).each)
+
+
+@app.command(rich_help_panel=READ)
+def trend(
+    evaluation: Annotated[
+        str, typer.Argument(help="Name of the evaluation, as in its file.", metavar="NAME")
+    ],
+    nights: Annotated[
+        int, typer.Option(min=1, max=365, help="So many nights, with the last one.")
+    ] = 8,
+    metric: Annotated[
+        str | None, typer.Option(help="Only this number, for example bpsn_auc.")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Print the last night of an evaluation beside the nights before: what changed, and why."""
+    with registry(store, quiet=as_json) as gateway:
+        with waiting("reading"):
+            from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+            from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415
+            from biasgate.tasks.reporting.terminal import print_trend  # noqa: PLC0415
+
+            found = require_nights(Memory(gateway, evaluation), nights)
+        known = sorted({key.partition("/")[0] for one in found[-1].models for key in one.numbers})
+        if metric is not None and metric not in known:
+            msg = f"`--metric` must be one of {', '.join(known)}; got {metric!r}."
+            raise InputError(msg)
+        if as_json:
+            print_json(found)
+            return
+        print_trend(found, metric)

@@ -127,8 +127,8 @@ def evaluate(
 
     Returns
     -------
-    dict
-        The summary; the flow's state is Completed, named `Passed`, `Blocked`,
+    Summary or State
+        The flow's state is Completed, named `Passed`, `Blocked`,
         `Insufficient`, `Error` or, where the policy only reports, `Reported`.
     """
     with temporary_files(), steps_of(config, store):

@@ -12,9 +12,10 @@ from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, decision_on_watched, pin_rivals
 from biasgate.tasks.promoting.spending import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
-from biasgate.tasks.reporting.model_card import describe_version, write_model_card
+from biasgate.tasks.reporting.model_card import write_model_card
 from biasgate.tasks.reporting.page.writing import write_candidate_page
 from biasgate.tasks.reporting.publish import publish_results
+from biasgate.tasks.reporting.version_tags import describe_version
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace

@@ -12,7 +12,8 @@ from biasgate.flows.states import conclude
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import removed_if_empty
 from biasgate.tasks.records import NightSummary, Summary
-from biasgate.tasks.reporting.nights import folder_of_this_run, show_summary
+from biasgate.tasks.reporting.publish import folder_of_this_run
+from biasgate.tasks.tracking.prefect_pages import show_summary
 
 
 @flow(name="nightly", flow_run_name="nightly {config}", on_running=[own_run])

@@ -50,7 +50,7 @@ def test_what_got_worse_comes_first_and_its_identity_before_others(output):
     assert "of 3 identities differ: gay" in lines[2]
     table = [line for line in lines if line.startswith("│")]
     assert table[0].startswith("│ gay")
-    assert " ! " in table[0]
+    assert " ✕ " in table[0]
 
 
 def test_the_other_way_round_nothing_got_worse_and_differences_have_the_other_sign(output):

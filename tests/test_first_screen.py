@@ -8,17 +8,18 @@ from unittest import mock
 
 import pytest
 from rich.console import Console
+from support import made
 from support.evaluations import run
 from support.partial import partial
 from support.published import publish
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.first_screen import print_details
-from biasgate.printing import _worst_cell, explained
-from biasgate.tasks.reporting.headline import counted, headline
-from biasgate.tasks.reporting.page.parts import _look_first
+from biasgate.tasks.records import PolicyRecord
+from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.results import Published
+from biasgate.tasks.reporting.story import Story, VerdictStory
+from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.tracking.notes import candidate_note
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
@@ -74,28 +75,22 @@ def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_warnings_explanations_and_checks_keep_to_the_width(width):
     long = "[red] " + "many words " * 40
-    choices = {"n_rows": 9, "n_rows_measured": 9, "source": {"source": "table"}}
-    report = {
-        "evaluation_set": {"name": "s", "choices": choices},
-        "look_first": {"sentence": f"Look {long}"},
-        "thresholds": {},
-        "analyses": {"drift": {"sentences": [f"Drift {long}"]}},
-        "warnings": [long],
-    }
-    report = partial(report)
-    results = [
-        {"action": "block", "waived_by": None, "metric": "auc"}
-        | {"outcome": outcome, "sentence": f"{outcome} {long}"}
-        for outcome in ("fail", "insufficient")
-    ]
-    verdict = partial({"policy": {"name": f"p {long}"}, "results": results})
+    report = made.report_with(
+        {},
+        look_first={"subgroup": None, "metric": None, "sentence": f"Look {long}"},
+        analyses={"drift": {"options": {}, "sentences": [f"Drift {long}"], "result": {}}},
+        warnings=[long],
+    )
+    checks = [made.result(one, sentence=f"{one} {long}") for one in ("fail", "insufficient")]
+    policy = PolicyRecord(name=f"p {long}", digest="", report_only=False)
+    verdict = made.verdict_of(*checks, policy=policy)
     out = Console(width=width, file=io.StringIO(), highlight=False)
-    with mock.patch("biasgate.tables.print_table"):
+    with mock.patch.object(terminal, "print_table"):
         print_details(out, Published(Path("out"), report, verdict))
     text = out.file.getvalue()
     assert max(map(len, text.splitlines())) <= width
     assert " ".join(text.split()).count("[red] many words many") == 6
-    assert "\n  insufficient insufficient [red] many" in text
+    assert "not enough evidence: insufficient [red] many" in " ".join(text.split())
     assert ", 2 checks: 1 failed, 1 without enough evidence:" in " ".join(text.split())
 
 
@@ -153,8 +148,8 @@ def test_no_color_means_no_colour(output):
 
 def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
-    found = headline(report, verdict)
-    assert (found.word, found.has_failed) == ("Passed for 0 of 3 identities", False)
+    found = Story.of(report, verdict)
+    assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Proven for no identity."
     cell = report.bias.subgroups["gay"].subgroup_auc
     ends = f"[95 % interval {cell.low:.3f}, {cell.high:.3f}]"
@@ -165,7 +160,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
 def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp_path):
     rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
-    text = headline(report, verdict).worst
+    text = Story.of(report, verdict).worst
     assert text.startswith(verdict.results[0].sentence)
     assert "No check of a single identity failed. The lowest AUC with enough evidence is" in text
 
@@ -174,12 +169,13 @@ def test_scores_upside_down_are_told_before_all_else_and_no_other_cause_is(tmp_p
     told = "the scores look upside down: the overall AUC is 0.1."
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}})
     lead = report.look_first.sentence
-    assert lead in explained(report)
+    assert lead in explained(report, Story.of(report, verdict))
     report = replace(report, warnings=["Another warning.", told])
-    assert headline(report, verdict).worst.startswith("The scores look upside down: ")
-    assert lead not in explained(report)
-    assert _look_first(report, verdict).startswith("The scores look upside down: ")
-    assert lead not in _look_first(report, verdict)
+    story = Story.of(report, verdict)
+    assert story.worst.startswith("The scores look upside down: ")
+    assert lead not in explained(report, story)
+    assert story.lead.startswith("The scores look upside down: ")
+    assert lead not in story.lead
     note = candidate_note(report, verdict, "1", "run")
     assert "The scores look upside down" in note
     assert lead[:40] not in note
@@ -191,12 +187,12 @@ def test_a_group_of_one_comment_is_not_the_worst():
         return dict(zip(keys, counts, strict=True))
 
     found = {"gay": errors(15, 5, 0, 1), "deaf": errors(0, 19, 90, 10)}
-    text = _worst_cell(partial({"groups": ["gay", "deaf"], "subgroups": found}))
+    text = worst_cell(partial({"groups": ["gay", "deaf"], "subgroups": found}))
     assert text.startswith("Worst: toxic comments that mention gay, of which 75.0% of 20 are")
     assert "2 of 4 pairs of identity and label have fewer than 20 comments" in text
-    alone = _worst_cell(partial({"groups": ["deaf"], "subgroups": {"deaf": errors(0, 1, 19, 0)}}))
+    alone = worst_cell(partial({"groups": ["deaf"], "subgroups": {"deaf": errors(0, 1, 19, 0)}}))
     assert alone == "No identity has 20 toxic or 20 harmless comments."
-    every = _worst_cell(partial({"groups": ["gay"], "subgroups": {"gay": errors(20, 0, 10, 10)}}))
+    every = worst_cell(partial({"groups": ["gay"], "subgroups": {"gay": errors(20, 0, 10, 10)}}))
     assert every.endswith(
         "harmless comments that mention gay, of which 50.0% of 20 are classified correctly."
     )
@@ -206,7 +202,7 @@ def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
     cell = report.bias.subgroups["gay"].bpsn_auc
     ends = f"Its 95 % interval is {cell.low:.3f} to {cell.high:.3f}."
-    assert headline(report, verdict).worst.endswith(ends)
+    assert Story.of(report, verdict).worst.endswith(ends)
 
 
 def test_checks_that_only_warn_or_are_waived_do_not_lead(tmp_path):
@@ -217,16 +213,16 @@ def test_checks_that_only_warn_or_are_waived_do_not_lead(tmp_path):
     [(report, verdict, _)] = publish(
         tmp_path, names=["gay", "muslim"], candidates={"one": {}}, rules=rules
     )
-    found = headline(report, verdict)
+    found = Story.of(report, verdict)
     assert not found.has_failed
     assert "Worst" not in found.worst
-    assert counted(verdict) == "3 checks: 2 passed, 1 with a warning alone"
-    waived = replace(verdict.results[0], action="block", waived_by="ann")
-    assert counted(replace(verdict, results=[waived])) == "1 check: 1 waived"
+    assert VerdictStory.of_verdict(verdict).counted == "3 checks: 2 passed, 1 with a warning alone"
+    waived = made.verdict_of(replace(verdict.results[0], action="block", waived_by="ann"))
+    assert VerdictStory.of_verdict(waived).counted == "1 check: 1 waived"
 
 
 def test_several_identities_with_failed_checks_are_named(tmp_path):
     rules = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.999},)
     names = [f"i{one}" for one in range(6)]
     [(report, verdict, _)] = publish(tmp_path, names=names, candidates={"one": {}}, rules=rules)
-    assert headline(report, verdict).worst.endswith("Checks also failed for i1, i2, i3 and 2 more.")
+    assert Story.of(report, verdict).worst.endswith("Checks also failed for i1, i2, i3 and 2 more.")

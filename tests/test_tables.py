@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 from support.judging import CHOICES, report_of
-from support.made import UNDEFINED
+from support.made import UNDEFINED, result, verdict_of
 from support.partial import partial
 
 from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tables import print_table, title_of
+from biasgate.tasks.reporting.terminal import print_table, title_of
 
 NAMES = [
     "asian", "atheist", "bisexual", "black", "buddhist", "christian", "female", "heterosexual",
@@ -41,12 +41,9 @@ def report(**changes):
 
 
 def printed(width, *, unmet=True):
-    results = [
-        {"group": name, "metric": "negative_aeg", "action": "block", "outcome": "fail"}
-        for name in NAMES[: 20 * unmet]
-    ]
+    results = [result("fail", group=name, metric="negative_aeg") for name in NAMES[: 20 * unmet]]
     out = Console(file=io.StringIO(), width=width, highlight=False)
-    print_table(out, report(), partial({"results": results}), {"fail": "red"})
+    print_table(out, report(), verdict_of(*results))
     return out.file.getvalue()
 
 
@@ -59,7 +56,7 @@ def test_every_name_and_value_is_whole_at_every_width(width):
         named = [one for one in lines if one.split()[:1] == [name] or f"│ {name} " in one]
         assert len(named) == 1
     assert text.count("0.783") == 24 * 3 - 1 + 3
-    assert text.count("-0.123 !") + text.count("-0.123 ±.008 !") == 20
+    assert text.count("-0.123 ✕") + text.count("-0.123 ±.008 ✕") == 20
     assert "…" not in text
 
 
@@ -77,7 +74,7 @@ def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined(
     found = report(power_mean=one, final_score=undefined)
     assert title_of(found, partial({})).endswith("final score over 1 identity undefined")
     out = Console(file=io.StringIO(), width=118, highlight=False)
-    print_table(out, found, partial({"results": []}), {})
+    print_table(out, found, partial({"results": []}))
     said = " ".join(out.file.getvalue().split())
     assert "The final score is undefined: asian has [no] positives." in said
     assert "checks use one-sided bounds" in said
@@ -90,8 +87,8 @@ def test_below_that_the_legend_says_where_they_are():
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_mark_is_explained_where_there_is_one(width):
-    assert "! marks a value" in printed(width)
-    assert "!" not in printed(width, unmet=False)
+    assert "✕ fails a check (see below)." in " ".join(printed(width).split())
+    assert "✕" not in printed(width, unmet=False)
 
 
 def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identity():
@@ -116,5 +113,5 @@ def test_the_first_line_says_that_rows_are_of_several_nights():
 def test_names_of_identities_are_no_markup():
     found = report(subgroups={"[red]a[/red]": report().bias.subgroups["asian"]})
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    print_table(out, found, partial({"results": []}), {})
+    print_table(out, found, partial({"results": []}))
     assert "│ [red]a[/red] " in out.file.getvalue()

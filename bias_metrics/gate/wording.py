@@ -31,15 +31,7 @@ def sentence(
     limit: float,
     outcome: Outcome,
 ) -> str:
-    """Say in words what was measured, what it was compared with, and the result.
-
-    Parameters
-    ----------
-    name : str
-        From `label`.
-    number : Measured
-        What was compared with the limit: the value, its size, or how it changed.
-    """
+    """Say what was measured (`name`, from `label`), what it was compared with, and the result."""
     shown = f"{value:+.4f}" if rule.is_gap else f"{value:.4f}"
     if kind in RIVALS:
         before = f"{rival:+.4f}" if rule.is_gap else f"{rival:.4f}"
@@ -147,10 +139,11 @@ def alone_sentence(
 def _stands_for(
     place: str | None, blind: float | None, not_measured: str | None, outcome: str
 ) -> str:
+    unmeasured = f"the policy says that it is not measured here ({not_measured})"
     if place is not None:
-        return f"so it is judged in {place}"
+        return f"so it is judged in {place}" + (f"; {unmeasured}" if not_measured else "")
     if not_measured is not None:
-        return f"and the policy says that it is not measured here ({not_measured})"
+        return f"and {unmeasured}"
     if outcome == "skipped" and blind is not None:
         return f"so it is judged by its own rows, with the wider margin {blind:g}"
     return "and no category stands for it"

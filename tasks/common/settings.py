@@ -81,12 +81,18 @@ def _below(kind: type[Settings]) -> Iterator[type[Settings]]:
 
 def _words(kind: type[Settings]) -> Iterator[tuple[str, str]]:
     """Yield each key of a section and the text under its field."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
-    for field, text in pairwise(body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=words)):
-                if name in kind.model_fields:
-                    yield kind.model_fields[name].alias or name, " ".join(words.split())
+    section = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    for field, below in pairwise(section.body if isinstance(section, ast.ClassDef) else []):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        known = kind.model_fields.get(field.target.id)
+        text = (
+            below.value.value
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            else None
+        )
+        if known is not None and isinstance(text, str):
+            yield known.alias or field.target.id, " ".join(text.split())
 
 
 def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:

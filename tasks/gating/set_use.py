@@ -53,11 +53,6 @@ def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
     return replace(use, sentence=_sentence(use))
 
 
-def is_reused(use: SetUse) -> bool:
-    """Whether a set has judged other candidates than those of this evaluation."""
-    return use.n_candidates > use.n_tonight
-
-
 def _sentence(use: SetUse) -> str:
     n = use.n_candidates
     text = f"{use.name} has judged {n:,} candidate{'' if n == 1 else 's'} so far."

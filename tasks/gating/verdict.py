@@ -80,12 +80,6 @@ def build_verdict(
     context : Context, optional
         The required sets of the evaluation, and what the model's ledger said at that time.
 
-    Returns
-    -------
-    dict
-        `outcome` (pass, fail, insufficient or error), digests of policy, report and
-        evidence, one result per rule and number, the objective, and the worsened numbers.
-
     Raises
     ------
     InputError

@@ -16,13 +16,7 @@ MOST = 64
 
 
 def calibrate(evidence: EvidenceFile) -> Calibration:
-    """Measure the calibration of a candidate on a set.
-
-    Returns
-    -------
-    dict
-        As `bias_metrics.calibration_report(...).to_dict()`, with a sentence.
-    """
+    """Measure the calibration of a candidate on a set, and say it in a sentence."""
     rows = evidence.measured
     found: dict[str, Any] = calibration_report(
         Rows(

@@ -55,15 +55,7 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
     threshold : float, optional
         The threshold that the candidate is used with; measured beside that of equal errors.
 
-    Returns
-    -------
-    dict
-        `diagnosis`: by identity, with the confidence that holds for all of them together.
-        `thresholds`: for `equal_errors` and, if there is one, `given`: error rates of all rows
-        and of each identity, FPED and FNED over the groups of the power means with their null
-        references, worst-group accuracy; `gaps` are the differences between each identity's
-        rates and its background's, with intervals. `look_first`: the identity to look at
-        first, in words. Rows with sampling weights have neither diagnoses nor thresholds.
+    Rows with sampling weights have neither diagnoses nor thresholds.
     """
     rows, record = evidence.measured, evidence.record
     if rows.weights is not None:
@@ -179,11 +171,6 @@ def look_first(
         Whether there are diagnoses.
     labelled_alone : bool, default=False
         Whether the diagnoses are of the rows with human identity labels, and numbers of more.
-
-    Returns
-    -------
-    dict
-        `subgroup`, None if no AUC has enough rows; `metric`, its lowest; `sentence`.
     """
     lowest = {
         name: min(known)

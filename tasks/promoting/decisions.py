@@ -8,13 +8,12 @@ from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Move, RestsOn
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import WORDS, word_of_verdict
+from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.promoting.champion import (
     Transition,
     decision,
@@ -33,6 +32,8 @@ from biasgate.tasks.promoting.succession import (
     succession_of,
 )
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
+from biasgate.tasks.reporting.story import word_of_verdict
+from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.store import Workplace

@@ -58,6 +58,11 @@ class SetUse(Record):
     spent_by: SpentBy | None
     sentence: str
 
+    @property
+    def is_reused(self) -> bool:
+        """Whether it has judged other candidates than those of this evaluation."""
+        return self.n_candidates > self.n_tonight
+
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(Record):

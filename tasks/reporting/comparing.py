@@ -17,6 +17,7 @@ from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.verdict import champion_of
+from biasgate.tasks.reporting.page.grids import GridRow, difference
 from biasgate.tasks.reporting.results import Published
 
 
@@ -40,22 +41,28 @@ class Compared(Record):
     left_out: list[str]
     """Identities that only one of the two has."""
 
-    def differs(self, name: str, metric: str) -> bool:
-        """Whether a number is shown to differ, after Holm's adjustment for all of them."""
-        cell = self.comparison["subgroups"][name][metric]
-        low, high, p_holm = cell.get("low"), cell.get("high"), cell.get("p_holm")
-        if low is None or high is None or p_holm is None:
-            return False
-        return bool(p_holm <= 1 - CONFIDENCE and not low <= 0 <= high)
+    @property
+    def rows(self) -> list[GridRow]:
+        """The differences by identity; those that are shown to differ, or to be worse, first."""
+        worse = {(loss.group, loss.metric) for loss in self.worsened}
+        rows = [
+            GridRow(
+                name,
+                tuple(
+                    difference(cells[of], "fail" if (name, of) in worse else "plain", ALPHA)
+                    for of in SUBGROUP_METRICS
+                ),
+            )
+            for name, cells in self.comparison["subgroups"].items()
+        ]
+        return sorted(rows, key=lambda row: not any(one.differs or one.mark for one in row.cells))
 
     @property
     def different(self) -> list[str]:
-        """The identities of which a number is shown to differ."""
-        return [
-            name
-            for name in self.comparison["subgroups"]
-            if any(self.differs(name, metric) for metric in SUBGROUP_METRICS)
-        ]
+        """The identities of which a number is shown to differ, after Holm's adjustment for all."""
+        subgroups = self.comparison["subgroups"]
+        of_rows = {row.name: row.cells for row in self.rows}
+        return [name for name in subgroups if any(cell.differs for cell in of_rows[name])]
 
 
 def compare_published(
@@ -63,13 +70,8 @@ def compare_published(
 ) -> list[Compared]:
     """Compare candidates on every set that both sides have.
 
-    Where a side has several candidates, those of the same name are compared.
-
-    Parameters
-    ----------
-    names : (str, str)
-        What the sides were called, for errors and, if both have a candidate of one name, to
-        tell them apart.
+    Where a side has several candidates, those of the same name are compared. `names` are what the
+    sides were called, to tell candidates of one name apart.
 
     Raises
     ------
@@ -95,13 +97,7 @@ def compare_published(
 
 
 def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]) -> str:
-    """Say that a folder has no such candidate, and how its champion is compared.
-
-    Parameters
-    ----------
-    named, other : str
-        What is no candidate, and what it was to be compared with.
-    """
+    """Say that a folder has no candidate `named`, to compare with `other`, and what to do."""
     known = ", ".join(dict.fromkeys(one.names[1] for one in each))
     text = f"{named!r} must be a candidate in {folder}; it has {known}."
     judged = [one for one in each if one.verdict.champion is not None]

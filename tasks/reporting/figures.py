@@ -17,9 +17,7 @@ from bias_metrics.report import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Report, Verdict
-
-# Most identities in a figure: if there are more, the worst.
-ROWS, PANELS = 60, 30
+from biasgate.tasks.reporting.tables import PANELS, ROWS
 
 
 def metric_heatmap(report: Report) -> Figure:

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote, urlsplit
 
+from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import word_of
-from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.results import Published, Results
+from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.reporting.tables import Kind, Table
 
 # GitHub refuses comments of more than 65,536 characters.
 _MOST, _MOST_ROWS, _MOST_CHECKS, _LONGEST = 60_000, 40, 20, 600
@@ -28,11 +30,6 @@ _DIVIDED = frozenset("@#")
 def markdown_for_github(results: Results, link: str | None = None) -> str:
     """Return a comment that starts with a mark by which the next one replaces it.
 
-    Returns
-    -------
-    str
-        GitHub's Markdown, of at most 65,536 characters.
-
     Raises
     ------
     InputError
@@ -43,7 +40,7 @@ def markdown_for_github(results: Results, link: str | None = None) -> str:
         lines += ["", f"[The page with every number and figure]({_address(link)})"]
     text = "\n".join(lines)
     for one in results.each:
-        section = "\n".join(_checks(one))
+        section = "\n".join(_checks(one.story))
         if len(text) + len(section) > _MOST:
             return f"{text}\n\nMore checks that did not pass are in `summary.json`.\n"
         text += f"\n\n{section}" if section else ""
@@ -82,7 +79,7 @@ def _name(text: str) -> str:
 def _head(results: Results) -> Iterator[str]:
     if results.summary is None:
         [only] = results.each
-        title, word = " on ".join(reversed(only.names)), only.headline.word
+        title, word = only.story.about, only.story.word.text
     else:
         title, word = results.summary.evaluation, word_of(results.summary).text
     mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
@@ -93,13 +90,18 @@ def _head(results: Results) -> Iterator[str]:
 
 
 def _table(each: Sequence[Published]) -> Iterator[str]:
-    yield "| candidate | set | verdict | who is treated worst, and by how much | checks |"
-    yield "|---|---|---|---|---|"
-    for one in each[:_MOST_ROWS]:
-        first = one.headline
-        names = f"| {_name(first.candidate)} | {_name(first.evaluation_set)}"
-        told = " | ".join(map(inert, [first.word, first.worst, counted(one.verdict)]))
-        yield f"{names} | {told} |"
+    rows = [
+        (one.candidate, one.evaluation_set, one.word.text, one.worst, one.counted)
+        for one in (published.story for published in each[:_MOST_ROWS])
+    ]
+    columns: dict[str, Kind] = {
+        "candidate": "name",
+        "set": "name",
+        "verdict": "words",
+        "who is treated worst, and by how much": "words",
+        "checks": "words",
+    }
+    yield from Table("Verdicts", columns, rows).markdown(_name, inert)
     if len(each) > _MOST_ROWS:
         yield ""
         yield f"And {len(each) - _MOST_ROWS:,} more in `summary.json`."
@@ -112,24 +114,20 @@ def _decisions(results: Results) -> Iterator[str]:
         yield f"- **{word}**: {_name(one.candidate)}. {inert(one.sentence)}"
 
 
-def _checks(one: Published) -> Iterator[str]:
-    against = checks_not_passed(one.verdict)
-    whose = f"{_name(one.names[1])} on {_name(one.names[0])}"
-    for text in one.headline.exceptions:
+def _checks(said: Story) -> Iterator[str]:
+    whose = f"{_name(said.candidate)} on {_name(said.evaluation_set)}"
+    for text in said.exceptions:
         yield f"- {whose}: {inert(text)}"
-    if one.headline.exceptions:
+    if said.exceptions:
         yield ""
-    if not against:
+    if not said.unmet:
         return
-    what = f"{_name(one.names[1])} on {_name(one.names[0])}"
-    number = "1 check" if len(against) == 1 else f"{len(against):,} checks"
-    yield f"<details><summary>{number} did not pass: {what}</summary>"
+    yield f"<details><summary>{counted(len(said.unmet), 'check')} did not pass: {whose}</summary>"
     yield ""
-    for result in against[:_MOST_CHECKS]:
-        kind = "only warns" if result.action == "warn" else result.outcome
-        yield f"- {kind}: {inert(result.sentence)}"
-    if len(against) > _MOST_CHECKS:
-        yield f"- and {len(against) - _MOST_CHECKS:,} more"
+    for check in said.unmet[:_MOST_CHECKS]:
+        yield f"- {inert(check.word)}: {inert(check.sentence)}"
+    if len(said.unmet) > _MOST_CHECKS:
+        yield f"- and {len(said.unmet) - _MOST_CHECKS:,} more"
     yield ""
     yield "</details>"
 

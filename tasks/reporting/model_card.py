@@ -6,20 +6,16 @@ evaluation file; the card marks the ones that are missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bias_metrics import BiasReport, MetricValue
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report import worst_first
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.markdown import as_text, table_row, without_html
+from biasgate.tasks.common.markdown import as_text, without_html
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import (
     EvaluationSetRecord,
     ModelRecord,
@@ -28,13 +24,8 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.records.numbers import final_score_name
-from biasgate.tasks.reporting.headline import (
-    analysis_sentences,
-    nights_sentences,
-    year_sentences,
-)
-from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.store import Workplace
+from biasgate.tasks.reporting.story import Story, exceptions_in_words
+from biasgate.tasks.reporting.tables import Table, numeric, shown_rows
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
@@ -63,21 +54,8 @@ class About(Settings):
 
 
 def model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
-    """Return the card of one candidate on one set.
-
-    Parameters
-    ----------
-    report, verdict : mapping
-        As in `report.json` and `verdict.json`.
-    about : About
-        Facts from the owner.
-
-    Returns
-    -------
-    str
-        Markdown with the sections of Mitchell et al. (2019), section 4. It quotes no comment.
-    """
-    candidate = report.candidate
+    """Return the card of one candidate on one set; it quotes no comment."""
+    candidate, story = report.candidate, Story.of(report, verdict)
     sections = {
         f"Model card: {candidate.name}": _details(candidate, about),
         "Intended use": [
@@ -85,14 +63,14 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
             "",
             f"Out of scope: {_said(about, 'out_of_scope')}",
         ],
-        "Verdict": list(_verdict(verdict, promote)),
+        "Verdict": list(_verdict(story, verdict, promote)),
         "Factors": list(_factors(report.bias)),
         "Metrics": list(_metrics(report.bias)),
-        **_analyses(report),
+        **({"Further analyses": list(map(_item, story.analyses))} if story.analyses else {}),
         "Groups without evidence": list(_without_evidence(report.bias, verdict)),
         "Evaluation data": list(_data(report.evaluation_set)),
         "Ethical considerations": [_said(about, "ethical_considerations")],
-        "Caveats": [f"- {one}" for one in (*_caveats(report), *report.warnings)],
+        "Caveats": [*_caveats(report), *map(_item, story.warnings)],
     }
     parts = []
     for number, (title, lines) in enumerate(sections.items()):
@@ -100,16 +78,14 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
     return "\n\n".join(parts) + "\n"
 
 
-def _analyses(report: Report) -> dict[str, list[str]]:
-    """Return the section of further analyses, if there are any."""
-    lines = [f"- {as_text(sentence)}" for sentence in analysis_sentences(report)]
-    return {"Further analyses": lines} if lines else {}
+def _item(sentence: str) -> str:
+    return f"- {as_text(sentence)}"
 
 
 def _caveats(report: Report) -> list[str]:
     measured = "intersections" in (report.analyses or {})
     left = "dialect or irony" if measured else "dialect, irony or intersections"
-    return [one.format(unmeasured=left) for one in CAVEATS]
+    return [f"- {text.format(unmeasured=left)}" for text in CAVEATS]
 
 
 def _details(candidate: ModelRecord, about: About) -> list[str]:
@@ -126,41 +102,30 @@ def _said(about: About, key: str) -> str:
     return MISSING.format(key) if found is None else without_html(found)
 
 
-def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
-    policy = verdict.policy
-    word = as_text(word_of_verdict(verdict).text)
-    yield f"**{word}** by policy `{_code(policy.name)}`, on {verdict.decided_on}."
-    champion = verdict.champion
-    if champion:
-        yield f"Compared with `{_code(champion.model or champion.name)}`."
-    yield from nights_sentences(verdict)
-    yield from year_sentences(verdict)
+def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
+    word, policy = as_text(story.word.text), _code(story.policy)
+    yield f"**{word}** by policy `{policy}`, on {verdict.decided_on}."
+    if story.champion is not None:
+        yield f"Compared with `{_code(story.champion)}`."
+    yield from story.basis
     yield ""
-    unmet = [one for one in verdict.results if one.outcome not in {"pass", "skipped"}]
-    for one in unmet[:_LINES]:
-        waived = f" Waived by {one.waived_by}." if one.waived_by else ""
-        warns = " (only warns)" if one.action == "warn" else ""
-        yield f"- {as_text(one.outcome + warns)}: {as_text(one.sentence + waived)}"
-    if len(unmet) > _LINES:
-        yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
+    unmet = [_item(f"{check.word}: {check.sentence}") for check in story.unmet]
     exceptions = exceptions_in_words([verdict], _LINES)
-    for text in exceptions:
-        yield f"- {as_text(text)}"
+    yield from _shortened(unmet)
+    yield from map(_item, exceptions)
     if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
-    yield f"{as_text(verdict.bounds.sentence)}"
+    yield as_text(story.bounds)
     yield f"What replaces a champion: `promote: {promote}`."
-    yield f"Objective: {as_text(_objective(verdict))}."
+    beside = "" if story.champion is None else ", compared with the champion's"
+    yield f"Objective{beside}: {as_text(story.objective)}."
 
 
-def _objective(verdict: Verdict) -> str:
-    """Return the objective, which ranks versions that pass, beside the champion's."""
-    objective = verdict.objective
-    if verdict.champion:
-        return f"compared with the champion's, {objective.comparison}"
-    value = "undefined" if objective.value is None else f"{objective.value:.4f}"
-    return f"{objective.name} is {value}; there was no champion to compare with"
+def _shortened(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_LINES]
+    if len(lines) > _LINES:
+        yield f"- and {len(lines) - _LINES:,} more in `verdict.json`"
 
 
 def _factors(bias: BiasReport) -> Iterator[str]:
@@ -179,20 +144,19 @@ def _metrics(bias: BiasReport) -> Iterator[str]:
         "not for all together."
     )
     yield ""
-    yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
-    yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)
-    subgroups = bias.subgroups
-    shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
-    for name in shown:
-        cells = subgroups[name]
-        numbers = [_number(metric_cells(cells)[one]) for one in SUBGROUP_METRICS]
-        yield table_row([as_text(name), str(cells.n), str(cells.n_positive), *numbers])
-    if len(shown) < len(subgroups):
-        yield ""
-        yield (
-            f"These are the worst {len(shown)} of {len(subgroups):,} identities; all are in "
-            "`bias_metrics.csv`."
+    shown, note = shown_rows(bias.subgroups, _LINES)
+    rows = [
+        (
+            name,
+            str(bias.subgroups[name].n),
+            str(bias.subgroups[name].n_positive),
+            *map(_number, (metric_cells(bias.subgroups[name])[one] for one in SUBGROUP_METRICS)),
         )
+        for name in shown
+    ]
+    columns = numeric("n", "toxic", *SUBGROUP_METRICS)
+    yield from Table("Metrics", {"identity": "name", **columns}, rows).markdown(as_text, as_text)
+    yield from ["", note] if note else []
 
 
 def _without_evidence(bias: BiasReport, verdict: Verdict) -> Iterator[str]:
@@ -209,12 +173,13 @@ def _without_evidence(bias: BiasReport, verdict: Verdict) -> Iterator[str]:
     for entry in verdict.exceptions:
         if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
             found.setdefault(entry.group, []).append(entry.sentence)
-    for name, reasons in list(found.items())[:_LINES]:
-        yield f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"
-    if len(found) > _LINES:
-        yield f"- and {len(found) - _LINES:,} more in `verdict.json`"
-    if not found:
-        yield "None."
+    yield from _shortened(
+        [
+            f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"
+            for name, reasons in found.items()
+        ]
+        or ["None."]
+    )
 
 
 def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
@@ -249,22 +214,3 @@ def write_model_card(measured: Measured, verdict: Verdict, about: About, promote
     card = model_card(measured.report, verdict, about, promote)
     with whole_file(Path(measured.folder) / FILE) as temporary:
         temporary.write_text(card, "utf-8")
-
-
-@task(name="describe version", task_run_name="describe {candidate.name}")
-def describe_version(
-    candidate: CandidateSettings,
-    measured: list[Measured],
-    registered_model: str | None,
-    policy: Policy,
-    workplace: Workplace,
-) -> None:
-    """Set a version's cards, one per set, as its description, if it gets this verdict.
-
-    Safe to retry.
-    """
-    gateway = workplace.gateway
-    version = gateway.resolve(candidate.uri) if candidate.uri else None
-    if version is not None and takes_verdict(version, registered_model, policy):
-        cards = [(Path(one.folder) / FILE).read_text("utf-8") for one in measured]
-        gateway.describe_version(version, shortened("\n\n".join(cards)))

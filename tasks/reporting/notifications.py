@@ -16,17 +16,21 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Literal, NotRequired, Self, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, Self, TypedDict
 
 from pydantic import Field, SecretStr, model_validator
 
 from biasgate.tasks.common.prefect_task import notify_by_block, task
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.records import Summary
 from biasgate.tasks.records.trend import Trend
-from biasgate.tasks.reporting.morning import harmless, send_by_apprise
+from biasgate.tasks.reporting.story import VerdictStory
 
+# Services read these as markup, as a mention of people, or as a link.
+_MARKUP = {"@": "(at)", "<": "(", ">": ")", "`": "'", "*": "", "[": "(", "]": ")", "|": "/"}
+_LINK = re.compile(r"(?<=\w)(:)(?=//)|(?<=www)(\.)", re.IGNORECASE)
 SECONDS = 10.0
 """Time limit for one message."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -150,15 +154,15 @@ def message_of(summary: Summary, trend: Trend | None = None, report: str | None 
     Of a night also its number, what changed, and where the report is.
     """
     unmet = [
-        f"{verdict.candidate.name} on {verdict.evaluation_set.name}: {one.sentence}"
-        for verdict in summary.verdicts
-        for one in verdict.results
-        if one.outcome not in {"pass", "skipped"}
+        f"{story.about}: {check.sentence}"
+        for story in map(VerdictStory.of_verdict, summary.verdicts)
+        for check in story.unmet
     ]
+    word = word_of(summary)
     message: Message = {
         "evaluation": summary.evaluation,
-        "outcome": word_of(summary).occasion,
-        "word": word_of(summary).text,
+        "outcome": word.occasion,
+        "word": word.text,
         "run_id": summary.run_id,
         "decisions": [
             {
@@ -220,13 +224,7 @@ def _subject(message: Message) -> str:
 def notify(
     notifications: Sequence[Notification], message: Message, seconds: float = SECONDS
 ) -> list[str]:
-    """Send all notifications for this outcome; never raise an error.
-
-    Returns
-    -------
-    list of str
-        One sentence for each message that was not delivered; each is logged as a warning.
-    """
+    """Send all notifications for this outcome; return and log those not delivered, in words."""
     lost = []
     for number, one in enumerate(notifications, start=1):
         if one.is_for(message):
@@ -281,3 +279,35 @@ def notify_people(
 ) -> list[str]:
     """Send the notifications of an evaluation file; return the undelivered ones."""
     return notify(notifications, message_of(summary, trend, report))
+
+
+def harmless(text: str) -> str:
+    """Return a text in which names make no markup, mention or link in any service."""
+    for sign, instead in _MARKUP.items():
+        text = text.replace(sign, instead)
+    return _LINK.sub(" ", printable(text, keep="\n"))
+
+
+def send_by_apprise(addresses: str, subject: str, body: str, *, failed: bool) -> None:
+    """Send one message to all of the addresses, as a warning if it `failed`.
+
+    Raises
+    ------
+    ValueError
+        If an address is none of Apprise.
+    RuntimeError
+        If a message was not delivered.
+    """
+    import apprise  # noqa: PLC0415 - it takes a second
+
+    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # it logs parts of addresses
+    services: Any = apprise.Apprise()
+    if not all([services.add(one) for one in addresses.split()]) or not services:  # noqa: C419
+        msg = "not addresses of Apprise"
+        raise ValueError(msg)
+    kind = apprise.NotifyType.WARNING if failed else apprise.NotifyType.INFO
+    if not services.notify(
+        body=body, title=subject, notify_type=kind, body_format=apprise.NotifyFormat.TEXT
+    ):
+        msg = "not delivered"
+        raise RuntimeError(msg)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
-from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.sizes import sizes_of
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
-from biasgate.tasks.reporting.headline import told
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
+from biasgate.tasks.reporting.story import in_short
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RESULTS = "results"
@@ -30,6 +32,33 @@ def make_folder(*parts: str) -> str:
     folder = Path(*parts)
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
+
+
+@task(name="name folder")
+def folder_of_this_run(output: str) -> str:
+    """Create a new folder `output/<UTC date and time>` and return it.
+
+    It is this run's own: one that starts in the same second gets `...-2`.
+    """
+    require_writable(Path(output).absolute(), "output")
+    Path(output).mkdir(parents=True, exist_ok=True)
+    name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    folder = next(one for one in _names(Path(output) / name) if _is_new(one))
+    say(f"evaluating into {folder}")
+    return str(folder)
+
+
+def _names(folder: Path) -> Iterator[Path]:
+    yield folder
+    yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+
+
+def _is_new(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 @task(name="check places")
@@ -121,7 +150,7 @@ def summarise_evaluation(
     decisions = decided.decisions
     counted = outcome_of or [one.candidate for one in decisions]
     outcomes = [one.outcome for one in decisions if one.candidate in counted]
-    summary: Summary = Summary(
+    summary = Summary(
         evaluation=evaluation,
         outcome=worst(outcomes),
         outcome_of=list(counted),
@@ -129,7 +158,7 @@ def summarise_evaluation(
         run_id=run_id,
         verdicts=decided.verdicts,
         decisions=decisions,
-        sentences=[f"{one.candidate}: {told(one, decided.verdicts)}" for one in decisions],
+        sentences=[f"{one.candidate}: {in_short(one, decided.verdicts)}" for one in decisions],
         sets=list(sets),
         store=sizes_of(Path(store)),
         config=str(Path(config).resolve()),

@@ -6,13 +6,12 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bias_metrics import BiasReport, MetricValue
-from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import (
     EQUAL_ERRORS,
     GIVEN,
@@ -21,13 +20,11 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.common.markdown import as_text, table_row
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.powered import agreement_of
 from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
-from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import (
     AnalysisRecord,
     Choices,
@@ -37,17 +34,13 @@ from biasgate.tasks.records import (
     ModelRecord,
     Report,
     ReportedChoices,
-    Summary,
-    Verdict,
     error_rates,
     metric_cells,
 )
-from biasgate.tasks.reporting.headline import counted, nights_sentences
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
 SCHEMA_VERSION = 1
-_TOLD = 20
 CALIBRATION = ("brier", "slope", "calibration_error", *calibration_metrics())
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
@@ -65,24 +58,9 @@ def build_report(
     analysed: Sequence[tuple[str, AnalysisRecord]] = (),
     missing: Missing | None = None,
 ) -> Report:
-    """Return the report of one candidate on one set as JSON-ready values.
+    """Return the report of one candidate on one set.
 
-    Parameters
-    ----------
-    scores : ScoresRecord
-        Of its kept scores: the digest of everything that affects them, and the files that do.
-    explained : mapping
-        Meaning of the numbers, from `biasgate.tasks.measuring.diagnosis`.
-    analysed : sequence of (str, AnalysisRecord)
-        Findings of further analyses, each with its kind.
-    missing : Missing, optional
-        The comments without a score, if there are any.
-
-    Returns
-    -------
-    dict
-        `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
-        `look_first`, `warnings` and `calibration`; `analyses` by kind, if there are any.
+    `scores` says what affects its kept scores, `explained` what the numbers mean.
     """
     reported = ReportedChoices(
         **vars(choices),
@@ -198,35 +176,6 @@ def as_cell(value: Any) -> Any:
     return f"'{value}" if is_formula or value.startswith("'") else value
 
 
-def verdict_markdown(verdict: Verdict) -> str:
-    """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
-    unmet = _unmet(verdict)
-    policy = as_text(verdict.policy.name)
-    lines = [*_listed(map(as_text, unmet)), *map(_item, exceptions_in_words([verdict]))]
-    word = as_text(word_of_verdict(verdict).text)
-    count = f"**{word}** by policy {policy}. {counted(verdict)}. {verdict.bounds.sentence}"
-    return "\n\n".join([count, *nights_sentences(verdict), "\n".join(lines)]).strip()
-
-
-def _item(sentence: str) -> str:
-    return f"- {as_text(sentence)}"
-
-
-def summary_markdown(summary: Summary) -> str:
-    """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
-    lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
-    missed = []
-    for verdict in summary.verdicts:
-        unmet = _unmet(verdict)
-        names = verdict.candidate.name, verdict.evaluation_set.name
-        word = as_text(word_of_verdict(verdict).text)
-        lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
-        missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
-    spent = [one.sentence for one in summary.sets if one.spent_by is not None]
-    decisions = [f"- {as_text(sentence)}" for sentence in (*summary.sentences, *spent)]
-    return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
-
-
 def write_submission(scored: ScoredSet, path: Path) -> None:
     """Write scores in the Kaggle submission format: `id,prediction`; empty without a score."""
     table = scored.table()
@@ -236,21 +185,6 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
         ids = map(as_cell, table["id"].to_pylist())
         scores = ["" if math.isnan(one) else repr(one) for one in table["score"].to_pylist()]
         writer.writerows(zip(ids, scores, strict=True))
-
-
-def _unmet(verdict: Verdict) -> list[str]:
-    """Return the sentences of checks that did not pass, worst first."""
-    unmet = WORST_FIRST[: WORST_FIRST.index("pass")]
-    results = verdict.results
-    return [one.sentence for kind in unmet for one in results if one.outcome == kind]
-
-
-def _listed(all_sentences: Iterable[str]) -> list[str]:
-    """Return Markdown lines, few enough for an MLflow tag, which truncates longer text."""
-    sentences = list(all_sentences)
-    lines = [f"- {sentence}" for sentence in sentences[:_TOLD]]
-    more = len(sentences) - len(lines)
-    return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
 
 
 @task(name="write report", task_run_name="report {evidence.folder!m}")

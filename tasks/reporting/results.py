@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Report, Summary, Verdict
-from biasgate.tasks.reporting.headline import Headline, headline
+from biasgate.tasks.reporting.story import Story
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
 
@@ -36,10 +37,10 @@ class Published:
         """The set and the candidate."""
         return self.verdict.evaluation_set.name, self.verdict.candidate.name
 
-    @property
-    def headline(self) -> Headline:
-        """The first lines about it."""
-        return headline(self.report, self.verdict)
+    @cached_property
+    def story(self) -> Story:
+        """What is said about it."""
+        return Story.of(self.report, self.verdict)
 
     @property
     def evidence(self) -> EvidenceFile | None:
@@ -70,12 +71,7 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """Read the results in an output folder, or in a folder of one candidate on one set in it.
-
-    Parameters
-    ----------
-    folder : Path
-        As `--output` named it, or `OUTPUT/SET/CANDIDATE`.
+    """Read the results in the `--output` of an evaluation, or in SET/CANDIDATE in it.
 
     Raises
     ------

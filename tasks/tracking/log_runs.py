@@ -34,7 +34,6 @@ from biasgate.tasks.records import (
 from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
-from biasgate.tasks.tracking.pictures import FOLDER, SHOWN, write_grid_pictures
 from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
@@ -43,7 +42,7 @@ from biasgate.tasks.tracking.resume import (
     run_key,
     settle_abandoned,
 )
-from biasgate.tasks.tracking.view import saved_views
+from biasgate.tasks.tracking.view import FOLDER, SHOWN, saved_views, write_grid_pictures
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
 # Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws

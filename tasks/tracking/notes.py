@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Report, Summary, Verdict
-from biasgate.tasks.reporting.headline import analysis_sentences, upside_down
-from biasgate.tasks.reporting.losses import summary
+from biasgate.tasks.reporting.markdown import summary_markdown, verdict_markdown
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
-from biasgate.tasks.reporting.report import summary_markdown, verdict_markdown
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.tracking.addresses import (
     artifact_page,
     comparison_page,
@@ -34,14 +33,11 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
         "Tables of candidates": tables_page(experiment_id, LATEST),
     }
-    # First, since MLflow's page shows the beginning of a note.
-    worse = []
-    if verdict.champion is not None:
-        nothing = "Nothing is shown to be worse than the champion."
-        worse = [as_text(summary(verdict.worsened) or nothing)]
-    first = upside_down(report) or [report.look_first.sentence]
-    told = map(as_text, [*first, *analysis_sentences(report)])
-    return shortened("\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told]))
+    story = Story.of(report, verdict)
+    explained = map(as_text, [story.look_first, *story.analyses])
+    # First who is worse, since MLflow's page shows the beginning of a note.
+    parts = [_row(links), as_text(story.worse), verdict_markdown(story), *explained]
+    return shortened("\n\n".join(parts))
 
 
 def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:

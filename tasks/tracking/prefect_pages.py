@@ -19,8 +19,8 @@ from biasgate.tasks.common.prefect_artifacts import (
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
+from biasgate.tasks.reporting.markdown import summary_markdown
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
-from biasgate.tasks.reporting.report import summary_markdown
 from biasgate.tasks.tracking.addresses import artifact_page, run_page
 from biasgate.tasks.tracking.resume import EvaluationRun
 
@@ -146,3 +146,14 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
         publish_link(artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
     except Exception as error:  # noqa: BLE001 - whatever it is, the evaluation is done
         say(f"the results are not on Prefect's pages ({type(error).__name__})")
+
+
+@task(name="show summary")
+def show_summary(summary: Summary) -> None:
+    """Publish the summary as a Markdown artifact; a retry adds a newer version.
+
+    The run of `evaluate` below has artifacts of its own.
+    """
+    name = summary.evaluation
+    key = artifact_key("biasgate", "nightly", name)
+    publish_markdown(key, summary_markdown(summary), as_text(name))

@@ -24,7 +24,7 @@ from biasgate.tasks.promoting.decisions import tell
 from biasgate.tasks.promoting.succession import judged_versions, succession_of
 from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.tracking.pictures import FOLDER as PICTURES
+from biasgate.tasks.tracking.view import FOLDER as PICTURES
 
 EVALUATION = "biasgate.evaluation"
 TABLE = "bias_metrics.json"  # shown on MLflow's page; not a result of its own
@@ -45,13 +45,7 @@ class EvaluationRun:
 
 
 def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
-    """Take over abandoned runs of the same evaluation, and end those of others as KILLED.
-
-    Parameters
-    ----------
-    evaluation : str
-        Digest of everything that affects what is logged.
-    """
+    """Take over abandoned runs of the same evaluation, a digest; end those of others as KILLED."""
     left = [run for run in gateway.running(experiment_id) if _is_abandoned(run)]
     same = next((run for run in left if run.tags.get(EVALUATION) == evaluation), None)
     if same is not None:

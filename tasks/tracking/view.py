@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from biasgate.tasks.tracking.worst_numbers import (
@@ -32,6 +36,14 @@ PICTURES = {
     "Every metric by identity": "heatmap",
     "Intervals by identity": "intervals",
 }
+FOLDER = "images"
+"""Where a run has its pictures."""
+SHOWN = {"mlflow.loggedImages": "true"}
+"""The tag of a run whose pictures MLflow looks for."""
+# MLflow reads key and step from the name. With a fixed end, logging again overwrites.
+_NAME = "{key}+step+0+timestamp+0+biasgate"
+# A grid shows small pictures, and the whole one at a click. MLflow's own have 256 pixels.
+_SMALL = (1000, 1400)
 # MLflow puts the metrics without a slash, and those of the machine, in sections of these names.
 _GENERATED = ("Model metrics", "System metrics")
 # Bars of more identities cannot be told apart.
@@ -44,12 +56,7 @@ _WIDTHS = {VERDICT: 110, FAILED: 110, INSUFFICIENT: 140, WORSENED: 460}
 def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) -> dict[str, str]:
     """Return the tags of an experiment that hold its views: of one evaluation, and of all.
 
-    Parameters
-    ----------
-    baseline : str
-        Id of the run that others are compared with in the table of differences.
-    now : int
-        Milliseconds since 1970.
+    Others are compared with the run `baseline`; `now` is in milliseconds since 1970.
     """
     keys = sorted(set(metrics))
     filters = {
@@ -195,3 +202,18 @@ def _bars(metric: str, keys: list[str]) -> dict[str, Any] | None:
     if not 0 < len(own) <= _MOST_BARS:
         return None
     return _chart("BAR", BARS, metric, metricKey="", selectedMetricKeys=own, displayName=metric)
+
+
+def write_grid_pictures(results: Path, folder: Path) -> bool:
+    """Copy pictures under the names that MLflow's grid reads; return whether there is any."""
+    for key in PICTURES.values():
+        source = results / f"{key}.png"
+        if not source.exists():
+            continue
+        name = _NAME.format(key=key)
+        shutil.copyfile(source, folder / f"{name}.png")
+        with Image.open(source) as picture:
+            small = picture.convert("RGB")
+        small.thumbnail(_SMALL)
+        small.save(folder / f"{name}+compressed.webp", quality=80)
+    return any(folder.iterdir())

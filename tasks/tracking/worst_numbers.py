@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bias_metrics.gate import Loss
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Verdict
-from biasgate.tasks.reporting.losses import in_words
+from biasgate.tasks.reporting.story import VerdictStory, shared_with
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"
-EXCEPTIONS = "biasgate.exceptions"
+WORD, EXCEPTIONS = "biasgate.word", "biasgate.exceptions"
 WORSENED = "biasgate.worse_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
 # Most numbers in a tag: its column in a list of runs is narrow.
@@ -48,26 +45,21 @@ def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
         for metric, one in report.bias.worst.items()
         if one.subgroup is not None
     }
-    known = {VERDICT: verdict.outcome, WORSENED: _worsened(verdict)}
-    if verdict.outcome == "pass":
-        excepted = [word_of_verdict(verdict).text, *exceptions_in_words([verdict])]
-        known[EXCEPTIONS] = printable(" ".join(f"{line.removesuffix('.')}." for line in excepted))[
-            :_LONGEST
-        ]
-    return known | worst
+    story = VerdictStory.of_verdict(verdict)
+    known = {VERDICT: verdict.outcome, WORD: story.word.text, WORSENED: _worsened(story)}
+    if story.exceptions:
+        known[EXCEPTIONS] = " ".join(story.exceptions)
+    return {key: printable(text)[:_LONGEST] for key, text in known.items()} | worst
 
 
-def _worsened(verdict: Verdict) -> str:
-    if verdict.champion is None:
-        return "no champion"
-    return _in_words(verdict.worsened)
-
-
-def _in_words(worsened: Sequence[Loss]) -> str:
+def _worsened(story: VerdictStory) -> str:
     """Return what is shown to be worse, an identity's own losses first."""
-    if not worsened:
-        return "nothing shown"
-    own_first = sorted(worsened, key=lambda cell: bool(cell.without))
-    told = [in_words(cell) for cell in own_first[:_TOLD]]
-    more = len(worsened) - len(told)
-    return "; ".join([*told, *([f"{more} more"] if more else [])])
+    own_first = sorted(story.worsened, key=lambda cell: bool(cell.without))
+    texts = [_number(cell) for cell in own_first[:_TOLD]]
+    more = len(own_first) - len(texts)
+    return "; ".join([*texts, *([f"{more} more"] if more else [])]) or story.worse
+
+
+def _number(cell: Loss) -> str:
+    shared = f" ({shared_with(cell)})" if cell.without else ""
+    return f"{cell.group}: {cell.metric} {cell.first:.3f}, was {cell.second:.3f}{shared}"

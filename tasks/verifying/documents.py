@@ -17,10 +17,10 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
+from biasgate.tasks.reporting.version_tags import tags_of
 
 WRITING = "biasgate.writing"
 """Names the runs of the new verdicts while a version's tags are written.

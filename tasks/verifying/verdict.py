@@ -16,12 +16,10 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.chain import VouchedVerdicts
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.records import (
     Choices,
     Context,
@@ -31,6 +29,8 @@ from biasgate.tasks.records import (
     Verdict,
     champion_of,
 )
+from biasgate.tasks.reporting.story import word_of_verdict
+from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION

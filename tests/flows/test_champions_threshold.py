@@ -9,8 +9,8 @@ import pytest
 import yaml
 from support.evaluations import run
 
-from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.records import Verdict
+from biasgate.tasks.reporting.story import word_of_verdict
 
 N = 2_000
 POLICY = {

@@ -206,7 +206,7 @@ def test_runs_have_metrics_and_tags_to_sort_by(first):
     assert found["checks/failed"] == sum(one["outcome"] == "fail" for one in results) > 0
     assert found["checks/insufficient"] == 0
     assert run.data.tags["biasgate.worst.bpsn_auc"] == "gay"
-    assert run.data.tags["biasgate.worse_than_champion"] == "no champion"
+    assert run.data.tags["biasgate.worse_than_champion"] == "There was no champion to compare with."
     assert run.data.tags["mlflow.source.name"] == "first.yaml"
 
 

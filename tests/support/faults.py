@@ -39,11 +39,11 @@ from support.disturbing import be_quiet, kill
 from support.promoted import MODEL, frozen_set, judged_version, local, promote_one
 from werkzeug.serving import make_server
 
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import heal
 from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.reporting.version_tags import tags_of
 
 FORK = multiprocessing.get_context("fork")
 # A stopped server is asked once more, not for minutes.

@@ -36,7 +36,7 @@ from biasgate.tasks.records import (
     error_rates,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
-from biasgate.tasks.reporting.figures import PANELS
+from biasgate.tasks.reporting.tables import PANELS
 
 FILE = "details.json"
 SCHEMA_VERSION = 1
@@ -53,18 +53,7 @@ Floats = npt.NDArray[np.floating]
 
 
 def measure_details(report: Report, evidence: EvidenceFile) -> Details:
-    """Measure what the page of a candidate shows beyond its report.
-
-    Parameters
-    ----------
-    evidence : EvidenceFile
-        The rows that it was measured on, with the scores of candidate and rivals.
-
-    Returns
-    -------
-    dict
-        As in `details.json`.
-    """
+    """Measure what the page of a candidate shows beyond its report."""
     shown = worst_first(report.bias.subgroups)[:PANELS]
     rows = evidence.measured
     compared = evidence.measure_set(CONFIDENCE).champion if "champion" in evidence.roles else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from biasgate.tasks.records import ClassScores, GroupScores
-from biasgate.tasks.reporting.page.numbers import plus_minus
+from biasgate.tasks.reporting.tables import plus_minus
 
 WIDTH, HEIGHT = 200, 60
 _REACH = 2.4  # of a dot

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics import MetricValue, RuleResult
+from bias_metrics import MetricValue
+from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report import worst_first
 from biasgate.tasks.records import Report, Verdict, metric_cells
-from biasgate.tasks.reporting.figures import ROWS
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
-from biasgate.tasks.reporting.page.numbers import count, interval, number
+from biasgate.tasks.reporting.story import Check
+from biasgate.tasks.reporting.tables import count, interval, left_out, number, shown_rows
 
-LIMITS, RIVALS = ("floor", "ceiling"), ("champion", "reference")
+LIMITS = ("floor", "ceiling")
 # From the worst: what the checks of one number came to. A mark and words, not colour alone.
 MARKS = {
     "error": ("✕", "check ended in an error"),
@@ -26,31 +26,49 @@ MARKS = {
     "pass": ("", ""),
     "plain": ("", ""),
 }
+DIFFERS = ("●", "shown to differ")
+_ENDS = ("value", "low", "high")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, what to look for, and what the drawing spans."""
+    """A column: its name, what to look for, and what the drawings span."""
 
     title: str
     hint: str
-    ends: str
+    axis: Axis
     is_name: bool = False
 
 
 @dataclass(frozen=True)
 class GridCell:
-    """A number: its text and interval, its mark, and its drawing; or why there is none.
+    """A number with its interval, and what the checks of it came to."""
 
-    `shown` says that a difference is shown after Holm's adjustment.
-    """
-
-    text: str
-    interval: str = ""
+    number: MetricValue
+    signed: bool = False
     status: str = "plain"
-    lack: str = ""
-    strip: Strip | None = None
-    shown: bool = False
+    """One of `MARKS`."""
+    limits: tuple[float, ...] = ()
+    """The limits of the policy, for the drawing."""
+    differs: bool = False
+    """Whether a difference is shown after Holm's adjustment."""
+
+    @property
+    def text(self) -> str:
+        """The number; empty if it is undefined."""
+        value = self.number.value
+        return "" if value is None else number(value, signed=self.signed)
+
+    @property
+    def interval(self) -> str:
+        """Its interval, or why there is none."""
+        ends = interval(self.number.low, self.number.high, signed=self.signed)
+        return ends or f"no interval: {self.number.reason or ''}"
+
+    @property
+    def lack(self) -> str:
+        """Why there is no number; empty if there is one."""
+        return "" if self.text else self.number.reason or "no reason given"
 
     @property
     def mark(self) -> str:
@@ -62,21 +80,30 @@ class GridCell:
         """The outcome of the checks in words."""
         return MARKS[self.status][1]
 
+    def strip(self, axis: Axis) -> Strip:
+        """Draw it; a diamond marks a number that fails a check."""
+        cell, diamond = self.number, self.status in {"fail", "error", "warn"}
+        assert cell.value is not None  # noqa: S101 - nothing else is drawn
+        ends = cell.value, cell.low, cell.high
+        return draw_strip(axis, ends, self.limits, diamond=diamond)
+
 
 @dataclass(frozen=True)
 class GridRow:
-    """An identity and its cells; `lack` says why it has no number at all."""
+    """An identity and its cells."""
 
     name: str
-    n: str
     cells: tuple[GridCell, ...]
+    n: str = ""
+    n_positive: str = ""
+    """How many comments mention it, and how many of them are toxic."""
 
     @property
     def lack(self) -> str:
         """Why there is no number in the whole row; empty if there is one."""
-        if any(not one.lack for one in self.cells):
+        if any(not cell.lack for cell in self.cells):
             return ""
-        return "; ".join(dict.fromkeys(one.lack for one in self.cells))
+        return "; ".join(dict.fromkeys(cell.lack for cell in self.cells))
 
 
 @dataclass(frozen=True)
@@ -91,53 +118,29 @@ class Grid:
     @property
     def fails(self) -> bool:
         """Whether a number in it fails a check."""
-        return any(one.status in {"fail", "error"} for row in self.rows for one in row.cells)
+        return any(cell.status in {"fail", "error"} for row in self.rows for cell in row.cells)
 
 
-def metric_grid(report: Report, verdict: Verdict) -> Grid:
-    """Return the five metrics by identity, the worst identity first."""
-    subgroups = report.bias.subgroups
-    shown, left_out = shown_rows(subgroups)
-    outcomes = Outcomes(verdict, LIMITS)
-    axes = {metric: _axis(metric, [report], outcomes) for metric in SUBGROUP_METRICS}
-    rows = tuple(
-        GridRow(
-            name,
-            count(subgroups[name].n),
-            tuple(
-                _cell(metric, metric_cells(subgroups[name])[metric], axis, outcomes, name)
-                for metric, axis in axes.items()
-            ),
-        )
-        for name in shown
-    )
+def metric_grid(
+    report: Report, verdict: Verdict, kinds: Sequence[str] = LIMITS, most: int | None = None
+) -> Grid:
+    """Return the five metrics by identity, the worst identity first; `kinds` of checks mark."""
+    outcomes = Outcomes(verdict, kinds)
     columns = tuple(
-        Column(METRICS[metric].title, METRICS[metric].hint, axis.ends)
-        for metric, axis in axes.items()
+        Column(METRICS[one].title, METRICS[one].hint, _axis(one, [report], outcomes))
+        for one in SUBGROUP_METRICS
     )
-    return Grid("Metrics by identity", columns, rows, left_out)
+    shown = [(report, metric, outcomes) for metric in SUBGROUP_METRICS]
+    return _grid("Metrics by identity", columns, shown, most)
 
 
 def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
     """Return one metric by identity, with a column for each candidate on the same set."""
-    reports = [report for report, _ in judged]
     outcomes = [Outcomes(verdict, LIMITS) for _, verdict in judged]
-    first = reports[0].bias.subgroups
-    shown, left_out = shown_rows(first)
-    axis = _axis(metric, reports, *outcomes)
-    rows = tuple(
-        GridRow(
-            name,
-            count(first[name].n),
-            tuple(
-                _cell(metric, _of(report, name)[metric], axis, of_candidate, name)
-                for report, of_candidate in zip(reports, outcomes, strict=True)
-            ),
-        )
-        for name in shown
-    )
-    columns = tuple(Column(one.candidate.name, "", axis.ends, is_name=True) for one in reports)
-    return Grid(f"{METRICS[metric].title}: {METRICS[metric].hint}", columns, rows, left_out)
+    axis = _axis(metric, [report for report, _ in judged], *outcomes)
+    columns = tuple(Column(one.candidate.name, "", axis, is_name=True) for one, _ in judged)
+    shown = [(one, metric, of) for (one, _), of in zip(judged, outcomes, strict=True)]
+    return _grid(f"{METRICS[metric].title}: {METRICS[metric].hint}", columns, shown)
 
 
 def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequence[str]) -> Grid:
@@ -161,73 +164,90 @@ def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequen
     rows = tuple(
         GridRow(
             name,
-            "",
             tuple(
-                _difference(subgroups[name][metric], axis, status(metric, name), level)
+                difference(subgroups[name][metric], status(metric, name), level)
                 for metric in SUBGROUP_METRICS
             ),
         )
         for name in shown
     )
-    titles = [METRICS[metric].title for metric in SUBGROUP_METRICS]
-    columns = tuple(Column(title, "", axis.ends) for title in titles)
-    left_out = _left_out(len(shown), len(subgroups))
-    return Grid("Candidate minus champion, on the same comments", columns, rows, left_out)
+    columns = tuple(Column(METRICS[metric].title, "", axis) for metric in SUBGROUP_METRICS)
+    note = left_out(len(shown), len(subgroups))
+    return Grid("Candidate minus champion, on the same comments", columns, rows, note)
 
 
-_ENDS = ("value", "low", "high")
+def difference(cell: Mapping[str, Any], status: str, level: float) -> GridCell:
+    """Return a difference of a comparison; at what level its p-value shows it."""
+    value, low, high, p_holm = (cell.get(key) for key in (*_ENDS, "p_holm"))
+    differs = False
+    if p_holm is not None and low is not None and high is not None:
+        differs = p_holm <= level and not low <= 0 <= high
+    found = MetricValue(value, cell.get("reason"), low=low, high=high)
+    return GridCell(found, True, status if value is not None else "plain", (), differs)  # noqa: FBT003
 
 
 class Outcomes:
     """What the checks of a verdict say of each number of an identity."""
 
     def __init__(self, verdict: Verdict, kinds: Sequence[str]) -> None:
-        self._results: dict[tuple[str, str], list[RuleResult]] = {}
-        self._limits: dict[str, list[float]] = {}
-        for one in verdict.results:
-            if one.kind in kinds and one.group is not None and one.slice is None:
-                self._results.setdefault((one.metric, one.group), []).append(one)
-                self._limits.setdefault(one.metric, []).append(one.limit)
+        self._statuses: dict[tuple[str, str], set[str]] = {}
+        self._limits: dict[tuple[str, str], list[float]] = {}
+        for result in verdict.results:
+            if result.kind in kinds and result.group is not None and result.slice is None:
+                of = result.metric, result.group
+                self._statuses.setdefault(of, set()).add(_status(Check.of(result)))
+                if result.kind in LIMITS:
+                    self._limits.setdefault(of, []).append(result.limit)
 
     def of(self, metric: str, group: str) -> str:
         """Return the worst outcome of a number: one of `MARKS`."""
-        found = {_status(one) for one in self._results.get((metric, group), [])}
-        return next((one for one in MARKS if one in found), "plain")
+        found = self._statuses.get((metric, group), set())
+        return next((status for status in MARKS if status in found), "plain")
 
-    def limits(self, metric: str, group: str | None = None) -> list[float]:
+    def limits(self, metric: str, group: str | None = None) -> tuple[float, ...]:
         """Return the limits of a number, or all of a metric; for a gap on both sides of 0."""
-        if group is None:
-            found = self._limits.get(metric, [])
-        else:
-            found = [one.limit for one in self._results.get((metric, group), [])]
-        distinct = list(dict.fromkeys(found))
-        return [*distinct, *(-one for one in distinct)] if METRICS[metric].is_gap else distinct
+        distinct = dict.fromkeys(
+            limit
+            for of, limits in self._limits.items()
+            if of[0] == metric and group in {None, of[1]}
+            for limit in limits
+        )
+        is_gap = METRICS[metric].is_gap
+        return (*distinct, *(-limit for limit in distinct)) if is_gap else tuple(distinct)
 
 
-def shown_rows(subgroups: Mapping[str, Any]) -> tuple[list[str], str]:
-    """Return the identities of a table, the worst first, and a note if some are left out."""
-    shown = worst_first(subgroups)[:ROWS]
-    return shown, _left_out(len(shown), len(subgroups))
+def _status(check: Check) -> str:
+    if check.status == "skipped":
+        return "small" if check.result.judged_in else "plain"
+    return check.status
 
 
-def _left_out(n_shown: int, n: int) -> str:
-    if n_shown == n:
-        return ""
-    return f"These are the worst {n_shown} of {n:,} identities; all are in bias_metrics.csv."
-
-
-def _status(one: RuleResult) -> str:
-    if one.outcome == "skipped":
-        return "small" if one.judged_in else "plain"
-    if one.outcome in {"pass", "error"}:
-        return one.outcome
-    if one.waived_by:
-        return "waived"
-    return "warn" if one.action == "warn" else one.outcome
-
-
-def _of(report: Report, name: str) -> Mapping[str, MetricValue]:
-    return metric_cells(report.bias.subgroups[name])
+def _grid(
+    caption: str,
+    columns: tuple[Column, ...],
+    shown: Sequence[tuple[Report, str, Outcomes]],
+    most: int | None = None,
+) -> Grid:
+    subgroups = shown[0][0].bias.subgroups
+    names, note = shown_rows(subgroups, most)
+    rows = tuple(
+        GridRow(
+            name,
+            tuple(
+                GridCell(
+                    metric_cells(report.bias.subgroups[name])[metric],
+                    METRICS[metric].is_gap,
+                    outcomes.of(metric, name),
+                    outcomes.limits(metric, name),
+                )
+                for report, metric, outcomes in shown
+            ),
+            count(subgroups[name].n),
+            count(subgroups[name].n_positive),
+        )
+        for name in names
+    )
+    return Grid(caption, columns, rows, note)
 
 
 def _axis(metric: str, reports: Iterable[Report], *outcomes: Outcomes) -> Axis:
@@ -243,34 +263,6 @@ def _ends(
     reports: Iterable[Report], metrics: Sequence[str], keys: Sequence[str]
 ) -> Iterator[float | None]:
     for report in reports:
-        for name in report.bias.subgroups:
-            cells = _of(report, name)
+        for subgroup in report.bias.subgroups.values():
+            cells = metric_cells(subgroup)
             yield from (getattr(cells[metric], key) for metric in metrics for key in keys)
-
-
-def _cell(metric: str, cell: MetricValue, axis: Axis, outcomes: Outcomes, group: str) -> GridCell:
-    value, low, high = cell.value, cell.low, cell.high
-    status = outcomes.of(metric, group)
-    if value is None:
-        return GridCell("", lack=(cell.reason or "no reason given"), status=status)
-    signed = METRICS[metric].is_gap
-    strip = draw_strip(
-        axis,
-        (value, low, high),
-        outcomes.limits(metric, group),
-        diamond=status in {"fail", "error", "warn"},
-    )
-    shown = interval(low, high, signed=signed) or f"no interval: {(cell.reason or '')}"
-    return GridCell(number(value, signed=signed), shown, status, strip=strip)
-
-
-def _difference(cell: Mapping[str, Any], axis: Axis, status: str, level: float) -> GridCell:
-    value, low, high, p_holm = (cell.get(key) for key in (*_ENDS, "p_holm"))
-    if value is None:
-        return GridCell("", lack=cell.get("reason") or "no reason given")
-    is_shown = False
-    if p_holm is not None and low is not None and high is not None:
-        is_shown = p_holm <= level and not low <= 0 <= high
-    shown = interval(low, high, signed=True) or f"no interval: {cell.get('reason', '')}"
-    strip = draw_strip(axis, (value, low, high), diamond=status == "fail")
-    return GridCell(number(value, signed=True), shown, status, strip=strip, shown=is_shown)

@@ -6,13 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from biasgate.tasks.outcomes import word_of
+from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
-from biasgate.tasks.records.trend import Trend
+from biasgate.tasks.records.trend import Drifted, Trend
+from biasgate.tasks.remembering.rows import Lines, lines_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.page.trend import TrendView, describe_trend
+from biasgate.tasks.reporting.tables import Table, numbers_by_night
+
+
+@dataclass(frozen=True)
+class TrendView:
+    """What the section says."""
+
+    number: int
+    n_before: int
+    """Of tonight, and how many nights before are compared."""
+    news: tuple[str, ...]
+    """What changed."""
+    tests: tuple[str, ...]
+    """What was tested for drift, and what was not, with the reason."""
+    lines: tuple[tuple[Lines, Table], ...]
+    """Every model on every set, with its numbers."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +36,7 @@ class Line:
     """The verdict on a candidate, and what became of it."""
 
     name: str
-    status: str
-    word: str
+    word: Word
     sentence: str
     parts: tuple[Part, ...]
 
@@ -37,8 +52,7 @@ class Page:
     decided_on: str
     policy: str
     """The day of the verdicts, and the policy's name."""
-    status: str
-    word: str
+    word: Word
     """The outcome."""
     lines: tuple[Line, ...]
     """One for each candidate."""
@@ -56,7 +70,7 @@ class Page:
     @property
     def n_passed(self) -> int:
         """How many candidates passed."""
-        return sum(one.status == "pass" for one in self.lines)
+        return sum(one.word.status == "pass" for one in self.lines)
 
     @property
     def has_quotes(self) -> bool:
@@ -67,11 +81,11 @@ class Page:
     def names(self) -> frozenset[str]:
         """Names that others chose, which sentences may quote."""
         found = {self.title, self.policy, *(one.name for one in self.lines)}
-        for line in self.trend.lines if self.trend else ():
+        for line, _ in self.trend.lines if self.trend else ():
             found |= {line.candidate, line.evaluation_set, *(row.group for row in line.rows)}
         found.discard("")
         for one in self.sets:
-            found |= {one.name, *(row.name for row in one.counts)}
+            found |= {one.name, *(row[0] for row in one.counts.rows)}
         return frozenset(found)
 
 
@@ -82,8 +96,7 @@ def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     """Return the page of one candidate on one set."""
     part = describe("a", report, verdict, details)
     name = report.candidate.name
-    judged = part.judged
-    line = Line(name, judged.status, judged.word, judged.counted, (part,))
+    line = Line(name, part.story.word, part.story.counted, (part,))
     return _page(name, [line], [(report, verdict, details)], {}, of_evaluation=False)
 
 
@@ -93,16 +106,9 @@ def evaluation_page(
     quotes: Mapping[tuple[str, str], tuple[Quoted, ...]] = MappingProxyType({}),
     trend: Trend | None = None,
 ) -> Page:
-    """Return the page of an evaluation.
+    """Return the page of an evaluation; with `trend` that of a night.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in `summary.json`.
-    quotes : mapping of (str, str) to tuple of Quoted
-        Comments to quote, also by set and candidate; none unless a user asked for them.
-    trend : Trend, optional
-        As in `trend.json`, of a night.
+    `quotes` are comments by set and candidate; none unless a user asked for them.
     """
     parts = [
         replace(describe(f"p{at}", *one), quotes=quotes.get(place, ()))
@@ -111,10 +117,9 @@ def evaluation_page(
     lines = [
         Line(
             decision.candidate,
-            "reported" if decision.report_only else decision.outcome,
-            word_of(decision).text,
+            word_of(decision),
             decision.sentence,
-            tuple(one for one in parts if one.candidate == decision.candidate),
+            tuple(one for one in parts if one.story.candidate == decision.candidate),
         )
         for decision in summary.decisions
     ]
@@ -134,9 +139,8 @@ def _page(
     by_set: dict[str, list[Judged]] = {}
     for one in judged:
         by_set.setdefault(one[0].evaluation_set.name, []).append(one)
-    statuses = [one.status for one in lines]
     order = ("error", "fail", "insufficient", "reported", "pass")
-    worst = next(one for one in order if one in statuses)
+    worst = min((line.word for line in lines), key=lambda word: order.index(word.status))
     _, verdict, details = judged[0]
     uris = {(one.candidate.model or "") for one, _, _ in judged}
     models = {one.removeprefix("models:/").partition("/")[0] for one in uris if one}
@@ -145,8 +149,7 @@ def _page(
         of_evaluation=of_evaluation,
         decided_on=verdict.decided_on,
         policy=verdict.policy.name,
-        status=worst,
-        word=next(one.word for one in lines if one.status == worst),
+        word=worst,
         lines=tuple(lines),
         sets=tuple(
             describe_set([one[:2] for one in ones], uses.get(name)) for name, ones in by_set.items()
@@ -158,3 +161,27 @@ def _page(
             *details.versions.items(),
         ),
     )
+
+
+def describe_trend(trend: Trend) -> TrendView:
+    """Return what the page says of a night."""
+    nights = trend.nights
+    return TrendView(
+        nights[-1].number,
+        len(nights) - 1,
+        tuple(nights[-1].news),
+        tuple(result_in_words(one) for one in trend.drift),
+        tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),
+    )
+
+
+def result_in_words(one: Drifted) -> str:
+    """Say what was tested, and how it ended."""
+    of = f"{one.candidate or 'the data'} on {one.evaluation_set}"
+    if one.why_not is not None:
+        return f"{of}: not tested for drift ({one.why_not})."
+    shared = f", {one.n_shared:,} of them in both" if one.n_shared else ""
+    rows = f"{one.n_now:,} comments against {one.n_before:,}{shared}"
+    number = len(one.alarms)
+    found = "no number changed by more than chance" if number == 0 else f"{number} changed"
+    return f"{of}: {rows}; {found}."

@@ -4,71 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from bias_metrics import BiasReport
+from bias_metrics import SubgroupBias
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Details, Report, Verdict, metric_cells
-from biasgate.tasks.reporting.figures import ROWS
-from biasgate.tasks.reporting.headline import headline, upside_down, year_sentences
-from biasgate.tasks.reporting.losses import shared_with, summary
-from biasgate.tasks.reporting.page.checks import Judged, judge
-from biasgate.tasks.reporting.page.explorer import Explorer, explore
-from biasgate.tasks.reporting.page.focus import Focus, focus_of
-from biasgate.tasks.reporting.page.gains import Gained, gains_of
-from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
-from biasgate.tasks.reporting.page.numbers import interval, number
-from biasgate.tasks.reporting.page.panels import Panel, describe_scores, short
+from biasgate.tasks.reporting.page.drawing import Axis
+from biasgate.tasks.reporting.page.grids import (
+    Grid,
+    GridCell,
+    difference_grid,
+    metric_grid,
+)
+from biasgate.tasks.reporting.page.scores import Explorer, Panel, describe_scores, explore
 from biasgate.tasks.reporting.page.texts import Quoted
+from biasgate.tasks.reporting.story import Check, Story, shared_with
+from biasgate.tasks.reporting.tables import (
+    NOTHING,
+    ROWS,
+    Table,
+    number,
+    numeric,
+    percent,
+    short,
+    shown_rows,
+    with_interval,
+)
 
-# Most numbers that got worse: if there are more, the first.
-_WORSENED = 60
-
-
-@dataclass(frozen=True)
-class WorstRow:
-    """Who is treated worst by one metric, and by how much."""
-
-    metric: str
-    name: str
-    value: str
-    interval: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Worsened:
-    """A number that is shown to be worse than the champion's."""
-
-    name: str
-    metric: str
-    champion: str
-    candidate: str
-    worse_by: str
-    at_least: str
-    shared_with: str
+# Most checks in a table, and most numbers that got worse: if there are more, the first.
+_CHECKS, _WORSENED = 300, 60
+# Checks that did not pass and are quoted at the top of a page: the worst.
+_QUOTED = 5
 
 
 @dataclass(frozen=True)
 class Compared:
     """The candidate beside the champion."""
 
-    champion: str
-    worsened: tuple[Worsened, ...]
+    worsened: Table | None
+    """What is shown to be worse."""
     left_out: str
-    summary: str
-    objective: str
+    """A note if there is more."""
     grid: Grid
-
-
-@dataclass(frozen=True)
-class Diagnosed:
-    """The pattern of bias of an identity."""
-
-    name: str
-    pattern: str
-    sentence: str
-    is_clear: bool
+    """Every difference."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +55,14 @@ class Part:
     """Everything of one candidate on one set; `anchor` starts the names of its places."""
 
     anchor: str
-    candidate: str
-    evaluation_set: str
-    judged: Judged
-    focus: Focus | None
-    look_first: str
-    worst: tuple[WorstRow, ...]
+    story: Story
+    focus: tuple[GridCell, Axis] | None
+    """The number to show first, and the axis that it is drawn on."""
+    keys: tuple[tuple[str, str], ...]
+    """The numbers of all comments together, with intervals."""
+    lacks: tuple[tuple[str, str], ...]
+    """Why some of them are undefined."""
+    worst: Table
     grid: Grid
     compared: Compared | None
     panels: tuple[Panel, ...]
@@ -90,29 +71,57 @@ class Part:
     scores_to: str
     scores_scale: str
     explorer: Explorer | None
-    diagnosed: tuple[Diagnosed, ...]
+    diagnosed: Table
     analyses: tuple[tuple[str, tuple[str, ...]], ...]
     remarks: tuple[str, ...]
-    pooled: str
+    is_pooled: bool
+    """Whether the verdict is about more nights than the numbers of the page."""
     digests: tuple[tuple[str, str], ...]
-    gains: tuple[Gained, ...]
+    gains: Table | None
     quotes: tuple[Quoted, ...] = ()
+
+    @property
+    def quoted(self) -> tuple[str, ...]:
+        """The worst checks that did not pass, in words, and how many others there are."""
+        unmet = self.story.unmet
+        more = len(unmet) - _QUOTED
+        rest = [f"And {more:,} more, listed below."] if more > 0 else []
+        return (*(check.sentence for check in unmet[:_QUOTED]), *rest)
+
+    @property
+    def unmet(self) -> tuple[Check, ...]:
+        """The first checks that did not pass."""
+        return self.story.unmet[:_CHECKS]
+
+    @property
+    def met(self) -> tuple[Check, ...]:
+        """The first others."""
+        return self.story.met[:_CHECKS]
+
+    @property
+    def left_out(self) -> str:
+        """A note if there are more."""
+        if max(len(self.story.unmet), len(self.story.met)) <= _CHECKS:
+            return ""
+        return f"Tables list the first {_CHECKS}; all are in verdict.json."
 
 
 def describe(anchor: str, report: Report, verdict: Verdict, details: Details) -> Part:
     """Return what a page says of one candidate on one set."""
-    scores, analyses = details.scores, (report.analyses or {})
-    calibrated = report.calibration
-    grid = metric_grid(report, verdict)
-    compared = _compared(verdict, details, grid)
+    scores, calibrated = details.scores, report.calibration
+    story, grid = Story.of(report, verdict), metric_grid(report, verdict)
+    compared = _compared(story, verdict, details, grid)
     return Part(
         anchor=anchor,
-        candidate=report.candidate.name,
-        evaluation_set=report.evaluation_set.name,
-        judged=judge(report, verdict),
-        focus=focus_of(report, verdict, grid, compared.grid if compared else None),
-        look_first=_look_first(report, verdict),
-        worst=tuple(_worst(report.bias)),
+        story=story,
+        focus=_focus(story, grid, compared),
+        keys=tuple((name, with_interval(cell)) for name, cell in story.numbers),
+        lacks=tuple(
+            (name, cell.reason or "no reason given")
+            for name, cell in story.numbers
+            if cell.value is None
+        ),
+        worst=_worst(report),
         grid=grid,
         compared=compared,
         panels=tuple(describe_scores(name, one, details) for name, one in scores.subgroups.items()),
@@ -121,81 +130,114 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
         scores_to=short(scores.edges[-1]),
         scores_scale=scores.scale,
         explorer=explore(details.curves) if details.curves is not None else None,
-        diagnosed=tuple(_diagnosed(report, row.name) for row in grid.rows),
+        diagnosed=_diagnosed(report, [row.name for row in grid.rows]),
         analyses=tuple(
-            (kind.replace("_", " "), tuple(one.sentences)) for kind, one in analyses.items()
+            (kind.replace("_", " "), tuple(one.sentences))
+            for kind, one in (report.analyses or {}).items()
         ),
-        remarks=(*report.warnings, *([calibrated.sentence] if calibrated else [])),
-        pooled=" ".join([*_pooled(verdict), *year_sentences(verdict)]),
+        remarks=(*story.warnings, *([calibrated.sentence] if calibrated else [])),
+        is_pooled=verdict.nights is not None and verdict.nights.number > 1,
         digests=tuple(_digests(report, verdict)),
-        gains=gains_of(report),
+        gains=_gains(report),
     )
 
 
-def _look_first(report: Report, verdict: Verdict) -> str:
-    """Return who is treated worst, beginning with a check that failed."""
-    told = report.look_first.sentence
-    first = headline(report, verdict)
-    if upside_down(report):
-        return first.worst
-    return f"{first.worst} {told}" if first.has_failed else told
-
-
-def _worst(bias: BiasReport) -> Iterator[WorstRow]:
-    for metric in SUBGROUP_METRICS:
-        one, known = bias.worst[metric], METRICS[metric]
-        name, value = one.subgroup, one.value.value
-        if name is None or value is None:
-            continue
-        meaning = known.harm.format(group=name, side=known.sides[value > 0])
-        ends = bias.subgroups[name]
-        cell = metric_cells(ends)[metric]
-        shown = interval(cell.low, cell.high, signed=known.is_gap)
-        yield WorstRow(known.title, name, number(value, signed=known.is_gap), shown, meaning)
-
-
-def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None:
-    champion = verdict.champion
-    if champion is None or details.champion is None:
+def _focus(story: Story, grid: Grid, compared: Compared | None) -> tuple[GridCell, Axis] | None:
+    """Return the cell of the story's number, if a table has it."""
+    focus = story.focus
+    if focus is None or (focus.is_difference and compared is None):
         return None
-    worsened, shown = [], verdict.worsened
-    for one in shown[:_WORSENED]:
-        signed = METRICS[one.metric].is_gap
-        before, now = (number(value, signed=signed) for value in (one.second, one.first))
-        by, at_least = number(one.worse_by), number(one.worse_by_at_least)
-        title = METRICS[one.metric].title
-        of = one.group, title, before, now, by, at_least, shared_with(one)
-        worsened.append(Worsened(*of))
-    more = len(shown) - len(worsened)
+    found = compared.grid if focus.is_difference and compared is not None else grid
+    row = next((row for row in found.rows if row.name == focus.group), None)
+    at = SUBGROUP_METRICS.index(focus.metric)
+    if row is None or row.cells[at].lack:
+        return None
+    return row.cells[at], found.columns[at].axis
+
+
+def _worst(report: Report) -> Table:
+    rows = []
+    for metric in SUBGROUP_METRICS:
+        worst, known = report.bias.worst[metric], METRICS[metric]
+        name, value = worst.subgroup, worst.value.value
+        if name is not None and value is not None:
+            cell = metric_cells(report.bias.subgroups[name])[metric]
+            meaning = known.harm.format(group=name, side=known.sides[value > 0])
+            rows.append((known.title, name, with_interval(cell, signed=known.is_gap), meaning))
+    return Table(
+        "The worst identity by metric",
+        {
+            "Metric": "words",
+            "Worst for": "name",
+            "Value and 95 % interval": "number",
+            "What it means, if it is bad": "words",
+        },
+        rows,
+    )
+
+
+def _compared(story: Story, verdict: Verdict, details: Details, grid: Grid) -> Compared | None:
+    if story.champion is None or details.champion is None:
+        return None
+    rows = []
+    for loss in story.worsened[:_WORSENED]:
+        metric = METRICS[loss.metric]
+        numbers = (number(value, signed=metric.is_gap) for value in (loss.second, loss.first))
+        by = number(loss.worse_by), number(loss.worse_by_at_least)
+        rows.append((loss.group, metric.title, *numbers, *by, shared_with(loss) or "its own"))
+    more = len(story.worsened) - len(rows)
     # What got worse comes first; the others in the order of the other tables.
-    names = dict.fromkeys([*(one.group for one in shown), *(row.name for row in grid.rows)])
-    objective = verdict.objective
-    undefined = f"{objective.name} has no difference, because it is undefined"
+    losses = (loss.group for loss in story.worsened)
+    names = dict.fromkeys([*losses, *(row.name for row in grid.rows)])
+    columns = numeric("Champion", "Candidate", "Worse by", "At least by")
+    table = Table(
+        "Shown to be worse than the champion's, with all bounds at 95 % together",
+        {"Identity": "name", "Metric": "words", **columns, "Whose comments": "words"},
+        rows,
+    )
     return Compared(
-        champion=champion.model or champion.name,
-        worsened=tuple(worsened),
+        worsened=table if rows else None,
         left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
-        summary=summary(shown),
-        objective=objective.comparison if objective.change is not None else undefined,
         grid=difference_grid(details.champion, verdict, list(names)[:ROWS]),
     )
 
 
-def _diagnosed(report: Report, name: str) -> Diagnosed:
-    one = report.diagnosis.subgroups[name]
-    return Diagnosed(name, one.name, one.sentence, one.pattern not in NO_PATTERN)
-
-
-def _pooled(verdict: Verdict) -> list[str]:
-    """Return which comments the verdict is about, if they are more than those of the set."""
-    nights = verdict.nights
-    if nights is None or nights.number == 1:
-        return []
-    text = (
-        f"The verdict is about all {nights.n_rows:,} comments of {nights.number} nights. "
-        "Numbers and drawings of this page are about those of the last night alone."
+def _diagnosed(report: Report, names: list[str]) -> Table:
+    found = [report.diagnosis.subgroups[name] for name in names]
+    return Table(
+        "Pattern of bias by identity",
+        {"Identity": "name", "Pattern": "words", "In words": "words"},
+        [(name, one.name, one.sentence) for name, one in zip(names, found, strict=True)],
+        frozenset(at for at, one in enumerate(found) if one.pattern in NO_PATTERN),
     )
-    return [text]
+
+
+def _gains(report: Report) -> Table | None:
+    """Return what terms add to human labels; None for a set without terms to help."""
+    agreement: dict[str, Any] = (report.label_agreement or {}).get("identities", {})
+    subgroups = report.bias.subgroups
+    shown, _ = shown_rows(subgroups)
+    rows = [
+        (
+            name,
+            *(_times(subgroups[name], metric) for metric in SUBGROUP_METRICS),
+            *(percent(agreement[name][of]["value"]) for of in ("recall", "precision")),
+        )
+        for name in shown
+        if name in agreement
+    ]
+    titles = [METRICS[metric].title for metric in SUBGROUP_METRICS]
+    titles += ["Mentions that terms find", "Found comments that are mentions"]
+    caption = (
+        "What terms add to human labels: how many times as many labelled comments would tell as "
+        "much"
+    )
+    return Table(caption, {"Identity": "name", **numeric(*titles)}, rows) if rows else None
+
+
+def _times(subgroup: SubgroupBias, metric: str) -> str:
+    """Return how many times as many labelled rows would give the same precision."""
+    return NOTHING if subgroup.assisted is None else f"{subgroup.assisted[metric].gain:.1f}"
 
 
 def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.reporting.page.gains import GAIN_TITLES
 from biasgate.tasks.reporting.page.page import Page
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -40,7 +39,6 @@ def render(page: Page) -> bytes:
             style=Markup(style),  # noqa: S704 - our own file
             script=Markup(script),  # noqa: S704 - our own file
             policy=policy,
-            gain_titles=GAIN_TITLES,
         )
     )
     return html.encode("utf-8")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.measuring.cautions import unmeasured
 from biasgate.tasks.records import Choices, Report, SetUse, Verdict
-from biasgate.tasks.reporting.page.grids import Grid, shown_rows, side_by_side
-from biasgate.tasks.reporting.page.numbers import count
+from biasgate.tasks.reporting.page.grids import Grid, side_by_side
+from biasgate.tasks.reporting.tables import Table, count, numeric, shown_rows
 
 _LICENCES = {
     "civil_comments": "Civil Comments, published by Jigsaw under CC0 1.0",
@@ -42,16 +42,6 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Counts:
-    """The measured rows that mention an identity, by label."""
-
-    name: str
-    n: str
-    n_toxic: str
-    n_harmless: str
-
-
-@dataclass(frozen=True)
 class SetView:
     """An evaluation set: its rows, and how they were chosen."""
 
@@ -65,8 +55,8 @@ class SetView:
     """In words."""
     files: tuple[tuple[str, str], ...]
     """The files that it was read from, with their digests."""
-    counts: tuple[Counts, ...]
-    """By identity, after all rows."""
+    counts: Table
+    """The measured rows that mention each identity, after all rows."""
     left_out: str
     """A note if some identities are not listed."""
     grids: tuple[Grid, ...]
@@ -96,7 +86,11 @@ def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = 
         unrated=unmeasured(choices) or "",
         choices=tuple(_choices(choices)),
         files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
-        counts=tuple(Counts(name, *map(count, found)) for name, *found in numbers),
+        counts=Table(
+            "Measured comments that mention each identity",
+            {"Identity": "name", **numeric("Comments", "Toxic", "Harmless")},
+            [(name, *map(count, found)) for name, *found in numbers],
+        ),
         left_out=left_out,
         grids=tuple(side_by_side(judged, one) for one in SUBGROUP_METRICS)
         if len(judged) > 1

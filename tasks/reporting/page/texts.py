@@ -21,7 +21,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.rows import CANDIDATE
-from biasgate.tasks.reporting.page.numbers import plus_minus
+from biasgate.tasks.reporting.tables import plus_minus
 
 # Comments of each identity and class, and characters of each.
 QUOTED, LONGEST = 3, 400
@@ -67,13 +67,7 @@ def require_texts(sources: Iterable[SourceSettings]) -> None:
 def quote(
     evidence: EvidenceFile, frozen: EvaluationSet, shown: Sequence[str]
 ) -> tuple[Quoted, ...]:
-    """Return the comments that tell most about some identities.
-
-    Parameters
-    ----------
-    evidence : EvidenceFile
-        The rows that the candidate was measured on, with its scores.
-    """
+    """Return the comments that tell most about some identities."""
     rows = evidence.rows()
     scores = rows.scores[CANDIDATE]
     people = np.ones_like(rows.labels) if rows.labelled is None else rows.labelled

@@ -149,6 +149,14 @@ def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
     assert "the policy says that it is not measured here (no such comments" in hindu.sentence
 
 
+def test_a_group_on_that_list_that_its_category_stands_for_says_both():
+    groups = report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
+    hindu = by_group(judged(Evidence(groups, small=named("hindu"))))["hindu"]
+    assert "so it is judged in religion; the policy says that it is not measured here (no such" in (
+        hindu.sentence
+    )
+
+
 def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
     found = Evidence(report(CATEGORIES, muslim=(BAD, 95)), small=named("muslim"))
     assert judged(found).outcome == "fail"

@@ -13,7 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights, new_because, pool
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.reporting.report import verdict_markdown
+from biasgate.tasks.reporting.story import VerdictStory
 
 PLANNED = 1000
 CHOICES = judging.CHOICES | {"planned_rows": PLANNED}
@@ -102,19 +102,20 @@ def test_a_verdict_says_which_nights_it_pools(tmp_path):
     assert (nights.bound, nights.began) == ("normal mixture", "it was new")
     assert [one.set_digest for one in nights.each] == ["set 1", "set 2", "set 3"]
     assert "overall auc over 3 nights is" in verdict.results[0].sentence
-    assert "Night 3: judged by the 1,200 rows of all nights" in verdict_markdown(verdict)
+    [basis] = VerdictStory.of_verdict(verdict).basis
+    assert "Night 3: judged by the 1,200 rows of all nights" in basis
 
 
 def test_the_first_night_says_why_it_is_the_first(tmp_path):
     verdict = verdict_of(pooled(tmp_path, 1), 1)
-    assert "It is the first: it was new." in verdict_markdown(verdict)
+    assert "It is the first: it was new." in VerdictStory.of_verdict(verdict).basis[0]
     assert "over 1 night" not in verdict.results[0].sentence
 
 
 def test_a_verdict_on_one_set_says_nothing_of_nights(tmp_path):
     verdict = verdict_of(night(tmp_path, 1), 1)
     assert verdict.nights is None
-    assert "Night" not in verdict_markdown(verdict)
+    assert VerdictStory.of_verdict(verdict).basis == ()
 
 
 def test_the_list_of_worsened_numbers_holds_at_every_night_together(tmp_path):

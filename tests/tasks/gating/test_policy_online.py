@@ -4,13 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
+from support.made import verdict_of
 from support.partial import partial
 
 from bias_metrics.gate.rules import Rule, correct_for_candidates
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
-from biasgate.tasks.reporting.headline import year_sentences
+from biasgate.tasks.reporting.story import VerdictStory
 from biasgate.tasks.scoring.unversioned import refuse_uncounted
 
 RULE = {"metric": "auc", "scope": "overall", "floor": 0.8}
@@ -130,17 +131,18 @@ def test_an_evaluation_without_a_registered_model_is_refused():
 
 def online_record(**changes):
     known = {"bounds": "any_wrong", "year": 2026, "number": 17, "planned": 365}
-    return partial({"online": known | {"share": 0.0025, "level": 0.000125} | changes})
+    return partial(known | {"share": 0.0025, "level": 0.000125} | changes)
 
 
 def test_a_verdict_says_which_decision_of_the_year_it_is():
-    assert year_sentences(partial({})) == []
-    [text] = year_sentences(online_record())
+    assert VerdictStory.of_verdict(verdict_of()).basis == ()
+    [text] = VerdictStory.of_verdict(verdict_of(online=online_record())).basis
     assert text == (
         "Decision 17 of 2026 (365 are planned): a candidate that is not good enough passes it with "
         "a chance of at most 0.013 %, so that the chance that any promotion of the year is wrong "
         "is at most 5 %."
     )
-    [text] = year_sentences(online_record(bounds="share_wrong", planned=None))
+    online = online_record(bounds="share_wrong", planned=None)
+    [text] = VerdictStory.of_verdict(verdict_of(online=online)).basis
     assert text.startswith("Decision 17 of 2026: ")
     assert text.endswith("so that on average at most 5 % of the promotions of the year are wrong.")

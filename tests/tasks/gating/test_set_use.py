@@ -4,7 +4,7 @@ import pytest
 from support.partial import partial
 
 from bias_metrics import selection_flattery
-from biasgate.tasks.gating.set_use import is_reused, use_of
+from biasgate.tasks.gating.set_use import use_of
 
 Z95 = 1.6448536
 
@@ -23,14 +23,14 @@ def test_one_candidate_is_not_flattered():
     use = use_of([verdict()], 1)
     assert (use.flattered_by, use.at_most, use.spent_by) == (0, 0, None)
     assert use.sentence == "comments has judged 1 candidate so far."
-    assert not is_reused(use)
+    assert not use.is_reused
 
 
 def test_the_error_is_that_of_a_difference_over_the_root_of_two():
     use = use_of([verdict()], 5)
     assert use.flattered_by == pytest.approx(selection_flattery(0.02 / Z95 / 2**0.5, 5))
     assert "looks better in final_score by 0.0100 than it is; by up to 0.0137" in use.sentence
-    assert is_reused(use)
+    assert use.is_reused
 
 
 def test_without_a_champion_nothing_is_known_of_the_error():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.judging import evidence_of, report_of
+from support.made import verdict_of
 from support.partial import partial
 
 from bias_metrics import (
@@ -15,9 +16,10 @@ from bias_metrics import (
     evaluate_bias,
     threshold_report,
 )
-from biasgate.printing import explained
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.measuring.diagnosis import N_PERMUTATIONS, SEED, explain, look_first
+from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.reporting.terminal import explained
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
@@ -114,7 +116,8 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
     report = explain(written(*rows()), bias, threshold=0.5)
-    look, at = explained(report_of(bias, **vars(report)))[::2]
+    report = report_of(bias, **vars(report))
+    look, at = list(explained(report, Story.of(report, verdict_of())))[::2]
     lowest = bias.subgroups["gay"].bpsn_auc
     number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"
     assert look.startswith(

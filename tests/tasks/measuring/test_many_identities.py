@@ -10,14 +10,14 @@ from support.partial import partial
 from bias_metrics import evaluate_bias
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
-from biasgate.first_screen import print_details
-from biasgate.printing import console
+from biasgate.tasks.common.console import console
 from biasgate.tasks.gating.verdict import _refuse_other_numbers
 from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
 from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.results import Published
+from biasgate.tasks.reporting.terminal import print_details
 from biasgate.tasks.tracking.log_runs import logged_metrics, metric_keys
 
 N = 3000
@@ -103,7 +103,7 @@ def test_a_card_lists_the_worst_and_counts_the_others(report):
     result |= {"group": None, "rule": "auc/overall"}
     card = model_card(report, partial(VERDICT | {"results": [result] * 70}), About())
     assert card.count("\n| ") == 61  # and the heading
-    assert "These are the worst 60 of 100 identities; all are in `bias_metrics.csv`." in card
+    assert "These are the worst 60 of 100 identities; all are in bias_metrics.csv." in card
     assert "- and 10 more in `verdict.json`" in card
     assert " and 40 more.\n" in card
 

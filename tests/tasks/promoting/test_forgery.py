@@ -29,7 +29,6 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.ledger import entry as entries
 from biasgate.tasks.ledger.entry import TAG
 from biasgate.tasks.ledger.ledger import Ledger, champion_of_model
@@ -39,6 +38,7 @@ from biasgate.tasks.promoting.champion import heal
 from biasgate.tasks.promoting.decisions import record_blocked
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.verifying.version import verify_version
 
 

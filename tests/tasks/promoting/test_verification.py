@@ -26,14 +26,14 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import LoggedVerdict, Report
+from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.signing.statement import attest, verdict_digest
 from biasgate.tasks.verifying.version import verify_version
 
 

@@ -18,7 +18,7 @@ from biasgate.tasks.records.trend import (
 from biasgate.tasks.remembering.night import CAUSES, causes_of
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentences_of
-from biasgate.tasks.reporting.page.trend import describe_trend, result_in_words
+from biasgate.tasks.reporting.page.page import describe_trend, result_in_words
 
 DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
 ALARM = Change(

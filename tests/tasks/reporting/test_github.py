@@ -11,8 +11,8 @@ from support.published import publish
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reporting import github
 from biasgate.tasks.reporting.github import inert, markdown_for_github
-from biasgate.tasks.reporting.headline import headline
 from biasgate.tasks.reporting.results import read_results
+from biasgate.tasks.reporting.story import Story
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -121,7 +121,7 @@ def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(result
     lines = text.splitlines()
     assert lines[:2] == ["<!-- biasgate: models -->", "### biasgate: Blocked"]
     page = rendered(text)
-    assert headline(report, verdict).worst in page.words
+    assert Story.of(report, verdict).worst in page.words
     assert "biased" in page.words
     assert "Not a registered version: nothing to promote." in page.words
 

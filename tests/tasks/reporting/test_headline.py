@@ -3,7 +3,7 @@
 import pytest
 from support.made import decision_of, result, verdict_of
 
-from biasgate.tasks.reporting.headline import told
+from biasgate.tasks.reporting.story import in_short
 
 
 def check(sentence, outcome, **parts):
@@ -33,4 +33,4 @@ VERDICTS = [
     ],
 )
 def test_the_outcome_is_told_with_the_first_check_behind_it(candidate, outcome, said):
-    assert told(decision_of(candidate, outcome, "X."), VERDICTS) == said
+    assert in_short(decision_of(candidate, outcome, "X."), VERDICTS) == said

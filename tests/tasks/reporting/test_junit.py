@@ -68,7 +68,7 @@ def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
     ("changes", "options", "message"),
     [
         ({"waived_by": "Ada until 2100-01-01: few"}, {}, "waived by Ada until 2100-01-01: few: "),
-        ({"action": "warn"}, {}, "warning: "),
+        ({"action": "warn"}, {}, "only warns: "),
         ({}, {"report_only": True}, "reported only: "),
         ({}, {"required": False}, "set not required: "),
     ],

@@ -2,7 +2,7 @@
 
 from support.made import loss as cell
 
-from biasgate.tasks.reporting.losses import in_words, shared_with, summary
+from biasgate.tasks.reporting.story import shared_with, shown_worse
 
 
 def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
@@ -12,7 +12,7 @@ def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
         cell("jewish", "muslim", at_least=0.04),
         cell("christian", "muslim", at_least=0.03),
     ]
-    assert summary(shown) == (
+    assert shown_worse(shown) == (
         "Shown to be worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more numbers). "
         "Also jewish and christian, but not without comments that mention muslim."
     )
@@ -26,7 +26,7 @@ def test_several_causes_are_named_and_who_shares_the_comments_of_which():
         cell("white"),
         cell("jewish", "muslim"),
     ]
-    assert summary(shown, "old") == (
+    assert shown_worse(shown, "old") == (
         "Shown to be worse than old: muslim (bpsn_auc by at least 0.076); white (bpsn_auc by at "
         "least 0.076). Also black, but not without comments that mention muslim or white. Also "
         "jewish, but not without comments that mention muslim."
@@ -36,23 +36,22 @@ def test_several_causes_are_named_and_who_shares_the_comments_of_which():
 def test_of_many_the_first_are_named_and_the_others_counted():
     causes = [cell(name) for name in "abcde"]
     others = [cell(name, "a") for name in "vwxyz"]
-    told = summary([*causes, *others])
+    told = shown_worse([*causes, *others])
     assert "c (bpsn_auc by at least 0.076); and 2 more." in told
     assert "Also v, w, x and 2 more, but not without comments that mention a." in told
 
 
 def test_an_identity_with_a_loss_of_its_own_is_not_named_again():
-    assert summary([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")]).count("b (") == 1
-    assert "Also" not in summary([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")])
+    assert shown_worse([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")]).count("b (") == 1
+    assert "Also" not in shown_worse([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")])
 
 
-def test_nothing_shown_has_no_words():
-    assert summary([]) == ""
+def test_where_nothing_is_shown_the_words_say_so():
+    assert shown_worse([], "old") == "Nobody is shown to be worse than with old."
 
 
 def test_one_number_says_without_whose_comments_it_is_not_shown():
     shared = cell("jewish", "muslim", "white")
     text = "not without comments that mention muslim or white"
     assert shared_with(shared) == text
-    assert in_words(shared) == f"jewish: bpsn_auc 0.700, was 0.800 ({text})"
-    assert in_words(cell("a\u202e")) == "a\\u202e: bpsn_auc 0.700, was 0.800"
+    assert "a\\u202e (bpsn_auc" in shown_worse([cell("a\u202e")])

@@ -78,14 +78,14 @@ def test_the_verdict_stands_with_its_reasons():
     found = sections()["Verdict"]
     assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
-    assert "- insufficient: Too few rows. Waived by Ada until 2100-01-01: few." in found
+    assert "- not enough evidence (waived by Ada until 2100-01-01: few): Too few rows." in found
 
 
 def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
     found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
     assert "What replaces a champion: `promote: better`." in found
     assert (
-        "Objective: compared with the champion's, final_score is higher by 0.0100 (one-sided 95 %"
+        "Objective, compared with the champion's: final_score is higher by 0.0100 (one-sided 95 %"
         in found
     )
     first = replace(VERDICT, champion=None)

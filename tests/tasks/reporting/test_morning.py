@@ -9,13 +9,14 @@ from support.made import decision_of, summary_of
 from support.receiver import receiving
 
 from biasgate.tasks.records.trend import Night, Trend
-from biasgate.tasks.reporting.morning import harmless, send_by_apprise
 from biasgate.tasks.reporting.notifications import (
     Notification,
+    harmless,
     message_of,
     message_of_crash,
     notify,
     plain_text,
+    send_by_apprise,
 )
 
 NEWS = "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840."

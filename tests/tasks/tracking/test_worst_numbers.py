@@ -18,6 +18,7 @@ from support.made import (
 )
 
 from bias_metrics.metrics import AUCS
+from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.figures import floor_of, interval_panels
 from biasgate.tasks.tracking.log_runs import best_run, source_tags
 from biasgate.tasks.tracking.view import saved_views
@@ -65,8 +66,8 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
 @pytest.mark.parametrize(
     ("champion", "worsened", "words"),
     [
-        (None, [], "no champion"),
-        (rival_of(), [], "nothing shown"),
+        (None, [], "There was no champion to compare with."),
+        (rival_of(), [], "Nobody is shown to be worse than with the champion."),
         (
             rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
@@ -82,6 +83,19 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
 def test_a_tag_says_what_got_worse_an_identity_s_own_loss_first(champion, worsened, words):
     tags = headline_tags(REPORT, verdict("fail", champion=champion, worsened=worsened))
     assert tags["biasgate.worse_than_champion"] == words
+
+
+def test_the_outcome_is_a_tag_in_words_and_names_what_a_pass_leaves_open():
+    words = headline_tags(REPORT, verdict("fail"))["biasgate.word"]
+    assert words == "Blocked"
+    harm = result("fail", rule="shown_harm", group="\u202egay" * 2_000)
+    words = headline_tags(REPORT, verdict_of(harm))["biasgate.word"]
+    assert words.startswith("Blocked, worse for \\u202egay")
+    assert len(words) == 4_000
+    passed = verdict("pass", outcome="pass", holds_for=HoldsFor(identities=["a"], of=2))
+    tags = headline_tags(REPORT, passed)
+    assert tags["biasgate.word"] == "Passed for 1 of 2 identities"
+    assert tags["biasgate.exceptions"] == "Proven for a."
 
 
 def test_what_got_worse_is_the_column_after_the_verdict():

@@ -23,10 +23,10 @@ from support.promoted import (
 
 import biasgate
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.signature import FILES_DIGEST, tags_of
 from biasgate.tasks.promoting.by_hand import promote_version, roll_back
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import Rival
+from biasgate.tasks.reporting.version_tags import FILES_DIGEST, tags_of
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from support.promoted import (
     scores_of,
 )
 
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.promoting.verify import verify
+from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.verifying.version import verify_version
 
 SETS = ("comments", "other")

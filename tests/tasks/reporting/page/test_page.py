@@ -13,10 +13,11 @@ from support.made import number
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import AnalysisRecord, JudgedNights
-from biasgate.tasks.reporting.headline import headline
-from biasgate.tasks.reporting.page import checks, grids
+from biasgate.tasks.reporting import tables
+from biasgate.tasks.reporting.page import parts
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
+from biasgate.tasks.reporting.story import Story
 
 NAMES = ["gay", "muslim", "deaf"]
 SECTIONS = [
@@ -182,7 +183,7 @@ def test_more_than_five_checks_that_did_not_pass_are_counted(five):
 
 
 def test_who_is_treated_worst_starts_with_the_check_that_failed(judged, page):
-    worst = headline(judged[0], judged[1]).worst
+    worst = Story.of(judged[0], judged[1]).worst
     assert worst.startswith("Worst: ")
     assert page.one("section", id="worst").one("p", class_="first").text.startswith(worst)
 
@@ -305,8 +306,8 @@ def test_analyses_are_told_in_their_own_words(judged):
 
 
 def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
-    monkeypatch.setattr(checks, "_CHECKS", 2)
-    monkeypatch.setattr(grids, "ROWS", 2)
+    monkeypatch.setattr(parts, "_CHECKS", 2)
+    monkeypatch.setattr(tables, "ROWS", 2)
     found = page_of(judged)
     assert len(found.one("table", class_="checks").rows()) == 2
     assert "first 2; all are in verdict.json" in found.one("section", id="verdict").text
@@ -382,7 +383,7 @@ def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
     report, verdict, details = judged
     nights = JudgedNights(number=3, n_rows=2700, planned_rows=5000, bound="b", began="", each=[])
     found = page_of((report, replace(verdict, nights=nights), details))
-    assert "all 2,700 comments of 3 nights" in found.one("section", id="verdict").text
+    assert "judged by the 2,700 rows of all nights" in found.one("section", id="verdict").text
 
 
 def test_what_terms_add_is_told_by_identity_and_metric(judged):

@@ -7,7 +7,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.own_folders import remove_own_folders, removed_if_empty
-from biasgate.tasks.reporting import nights
+from biasgate.tasks.reporting import publish
 
 
 @pytest.fixture
@@ -17,12 +17,12 @@ def _one_second(monkeypatch):
         def now(cls, tz=None):
             return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
 
-    monkeypatch.setattr(nights, "datetime", Clock)
+    monkeypatch.setattr(publish, "datetime", Clock)
 
 
 @pytest.mark.usefixtures("_one_second")
 def test_nights_that_start_in_the_same_second_have_folders_of_their_own(tmp_path):
-    found = [nights.folder_of_this_run.fn(str(tmp_path / "nights")) for _ in range(3)]
+    found = [publish.folder_of_this_run.fn(str(tmp_path / "nights")) for _ in range(3)]
     names = ["2026-01-02T030405Z", "2026-01-02T030405Z-2", "2026-01-02T030405Z-3"]
     assert [Path(one).name for one in found] == names
     assert all(Path(one).is_dir() for one in found)
@@ -55,4 +55,4 @@ def test_a_night_that_must_end_at_once_leaves_no_empty_folder(tmp_path):
 def test_an_output_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"output .* must be a folder that can be written to"):
-        nights.folder_of_this_run.fn(str(tmp_path / "file"))
+        publish.folder_of_this_run.fn(str(tmp_path / "file"))

@@ -1,4 +1,4 @@
-"""The errors by threshold: a table at one threshold, and the numbers for moving it."""
+"""The scores of each identity, drawn and in numbers, and the errors at each threshold."""
 
 from __future__ import annotations
 
@@ -7,11 +7,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, THRESHOLDS
-from biasgate.tasks.records import RATE_OF_GAP, Curves, GroupRates, Rates
-from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
-from biasgate.tasks.reporting.page.numbers import percent, plus_minus, points, thousandths
+from biasgate.tasks.records import RATE_OF_GAP, Curves, Details, GroupRates, GroupScores, Rates
+from biasgate.tasks.reporting.page.drawing import (
+    Axis,
+    Histogram,
+    Strip,
+    draw_histogram,
+    draw_strip,
+    is_empty,
+)
+from biasgate.tasks.reporting.tables import count, percent, plus_minus, points, short, thousandths
 
 GAPS, RATES = tuple(RATE_OF_GAP), tuple(RATE_OF_GAP.values())
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The scores of an identity: a drawing, and the same in numbers."""
+
+    name: str
+    n: str
+    drawing: Histogram | None
+    harmless: tuple[str, ...]
+    toxic: tuple[str, ...]
+
+
+def describe_scores(name: str, scores: GroupScores, details: Details) -> Panel:
+    """Return the panel of one identity, or of all comments."""
+    harmless, toxic = (
+        (count(one.n), *map(short, one.quartiles or ()))
+        for one in (scores.negative, scores.positive)
+    )
+    n = scores.negative.n + scores.positive.n
+    drawing = None
+    if not is_empty(scores):
+        curves = details.curves
+        threshold = None if curves is None else curves.thresholds[position_of(curves)]
+        drawing = draw_histogram(scores, details.scores.edges, threshold)
+    return Panel(name, count(n), drawing, harmless, toxic)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,22 @@
-"""The tags of a model version: where its verdicts are, and what they say."""
+"""The tags and the description of a model version: its verdicts, and what they say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import LoggedVerdict
+from biasgate.tasks.reporting.model_card import FILE as MODEL_CARD
+from biasgate.tasks.reporting.model_card import shortened
+from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.store import Workplace
 
-__all__ = ["FILES_DIGEST", "tags_of", "takes_verdict", "verdict_digest"]
 _LONGEST = 4_000  # characters of a tag of a version, of the 5,000 that MLflow takes
 FILES_DIGEST = "biasgate.files_digest"
 
@@ -56,3 +62,22 @@ def takes_verdict(version: ModelVersion, registered_model: str | None, policy: P
         if key.startswith("biasgate.") and key.endswith(".policy")
     }
     return not policy.report_only or policies <= {own}
+
+
+@task(name="describe version", task_run_name="describe {candidate.name}")
+def describe_version(
+    candidate: CandidateSettings,
+    measured: list[Measured],
+    registered_model: str | None,
+    policy: Policy,
+    workplace: Workplace,
+) -> None:
+    """Set a version's cards, one per set, as its description, if it gets this verdict.
+
+    Safe to retry.
+    """
+    gateway = workplace.gateway
+    version = gateway.resolve(candidate.uri) if candidate.uri else None
+    if version is not None and takes_verdict(version, registered_model, policy):
+        cards = [(Path(one.folder) / MODEL_CARD).read_text("utf-8") for one in measured]
+        gateway.describe_version(version, shortened("\n\n".join(cards)))

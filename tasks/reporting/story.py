@@ -1,0 +1,532 @@
+"""What is said about a candidate, as data: terminal, pages, comments and messages lay it out.
+
+It is made from the checks that decided, so that nothing said can contradict the verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bias_metrics import MetricValue, RuleResult
+from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS, WORST_FIRST, Loss
+from bias_metrics.gate import RULE as HARM
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.parts import counted
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
+from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
+from biasgate.tasks.records import (
+    CandidateDecision,
+    HoldsFor,
+    Report,
+    Verdict,
+    metric_cells,
+)
+from biasgate.tasks.records.numbers import final_score_name, has_enough_rows
+
+NO_CHAMPION = "There was no champion to compare with."
+MOST_EXCEPTIONS = 12
+_NAMED = 3  # most names in a list
+_IN_TITLE = 2  # most names in the words for an outcome
+_CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
+_COUNTED = {
+    "error": "with an error",
+    "fail": "failed",
+    "insufficient": "without enough evidence",
+    "pass": "passed",
+    "waived": "waived",
+    "warn": "with a warning alone",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What came of one check of the policy."""
+
+    status: str
+    """Its outcome; `waived` or `warn` if it did not pass and does not count."""
+    excuse: str
+    """Why it does not count; else empty."""
+    word: str
+    """The outcome in words, with the excuse."""
+    sentence: str
+    """What was measured, and what it was compared with."""
+    result: RuleResult
+    """The result behind it."""
+
+    @classmethod
+    def of(cls, result: RuleResult) -> Check:
+        """Say what came of a check."""
+        status, excuse = str(result.outcome), ""
+        if status not in {"pass", "skipped"}:
+            if result.waived_by:
+                status, excuse = "waived", f"waived by {result.waived_by}"
+            elif result.action == "warn":
+                status, excuse = "warn", "only warns"
+        word = _CHECKS.get(result.outcome, result.outcome)
+        word = f"{word} ({excuse})" if excuse else word
+        return cls(status, excuse, word, result.sentence, result)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it counts against the candidate."""
+        return self.status in {"fail", "error"}
+
+
+@dataclass(frozen=True)
+class Focus:
+    """The number to show first."""
+
+    group: str
+    metric: str
+    against: str
+    """What it is compared with, after the metric; empty without a failed check."""
+    is_difference: bool
+    """Whether it is the difference from the champion."""
+
+    @property
+    def title(self) -> str:
+        """The metric's name."""
+        return METRICS[self.metric].title
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictStory:
+    """What is said of a verdict."""
+
+    candidate: str
+    evaluation_set: str
+    word: Word
+    """The outcome; a pass says for how many it is proven, a block who is shown to be worse off."""
+    exceptions: tuple[str, ...]
+    """What a pass does not say; each line is a sentence."""
+    policy: str
+    counted: str
+    """How many checks there are, and what came of them."""
+    bounds: str
+    """How many bounds were looked at, and how many may be wrong."""
+    basis: tuple[str, ...]
+    """Which nights' rows and which share of a year's alpha decided, if they did."""
+    checks: tuple[Check, ...]
+    """In the order of the policy."""
+    unmet: tuple[Check, ...]
+    """Those that did not pass, the worst first; skipped ones are left out."""
+    worse: str
+    """Who is shown to be worse than the champion, and by how much."""
+    worsened: tuple[Loss, ...]
+    """The numbers behind that, the largest loss first."""
+    champion: str | None
+    """The champion that it is compared with."""
+    objective: str
+    """The number that ranks versions which pass, beside the champion's."""
+
+    @classmethod
+    def of_verdict(cls, verdict: Verdict) -> VerdictStory:
+        """Say what a verdict says."""
+        checks = tuple(map(Check.of, verdict.results))
+        kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
+        champion, objective = verdict.champion, verdict.objective
+        value = "undefined" if objective.value is None else f"{objective.value:.4f}"
+        ranked = f"{objective.name} is {value}; there was no champion to compare with"
+        return VerdictStory(
+            candidate=verdict.candidate.name,
+            evaluation_set=verdict.evaluation_set.name,
+            word=word_of_verdict(verdict),
+            exceptions=tuple(exceptions_in_words([verdict])),
+            policy=verdict.policy.name,
+            counted=_counted(checks),
+            bounds=verdict.bounds.sentence,
+            basis=(*_nights(verdict), *_year(verdict)),
+            checks=checks,
+            unmet=tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
+            worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
+            worsened=tuple(verdict.worsened),
+            champion=None if champion is None else champion.model or champion.name,
+            objective=ranked if champion is None else objective.comparison,
+        )
+
+    @property
+    def about(self) -> str:
+        """The candidate and the set."""
+        return f"{self.candidate} on {self.evaluation_set}"
+
+    @property
+    def met(self) -> tuple[Check, ...]:
+        """The checks that passed or were skipped."""
+        return tuple(check for check in self.checks if check.status in {"pass", "skipped"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story(VerdictStory):
+    """What is said of a candidate on a set."""
+
+    warnings: tuple[str, ...]
+    """What to be careful about."""
+    worst: str
+    """Who is treated worst, by how much, and what the checks say of it."""
+    look_first: str
+    """The identity to look at first; the cause where scores are upside down."""
+    focus: Focus | None
+    """The number behind that, if it is one of an identity."""
+    analyses: tuple[str, ...]
+    """The findings of further analyses."""
+    numbers: tuple[tuple[str, MetricValue], ...]
+    """The numbers of all comments together."""
+
+    @classmethod
+    def of(cls, report: Report, verdict: Verdict) -> Story:
+        """Say what is said of a candidate; the report is of the rows that the verdict is about."""
+        said = VerdictStory.of_verdict(verdict)
+        worst = _worst_check(report, said.unmet)
+        upside_down = [
+            text[0].upper() + text[1:] for text in report.warnings if text.startswith(UPSIDE_DOWN)
+        ]
+        analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
+        bias = report.bias
+        means = metric_cells(bias.power_mean)
+        numbers = {
+            "Overall AUC": bias.overall.auc,
+            final_score_name(bias).capitalize(): bias.final_score,
+            **{f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS},
+        }
+        return cls(
+            **vars(said),
+            warnings=tuple(report.warnings),
+            worst=" ".join([*upside_down, _worst(report, worst, said)]),
+            look_first=" ".join(upside_down or [report.look_first.sentence]),
+            focus=_focus(report, worst),
+            analyses=tuple(analyses),
+            numbers=tuple(numbers.items()),
+        )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a check that counts has failed."""
+        return any(check.has_failed for check in self.unmet)
+
+    @property
+    def lead(self) -> str:
+        """Who is treated worst, beginning with a check that failed or with upside-down scores."""
+        if self.look_first in self.worst:
+            return self.worst
+        return f"{self.worst} {self.look_first}" if self.has_failed else self.look_first
+
+
+# ---- The outcome
+
+
+def word_of_verdict(*verdicts: Verdict) -> Word:
+    """Return the words for the verdicts on a candidate on one set, or on several.
+
+    A pass says for how many identities it is proven, and whether it has exceptions; a block by
+    harm that is shown, for whom. Names of identities are in it: escape it where it is shown.
+    """
+    outcomes = {verdict.outcome for verdict in verdicts}
+    outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
+    if any(verdict.policy.report_only for verdict in verdicts):
+        return REPORTED
+    if outcome == "fail":
+        return replace(WORDS[outcome], text=_blocked(verdicts))
+    if outcome != "pass":
+        return WORDS[outcome]
+    fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
+    n, of = len(fewest.identities), fewest.of
+    text = WORDS[outcome].text
+    if n < of:
+        text = f"Passed for {n:,} of {of:,} identities"
+    elif any(verdict.exceptions for verdict in verdicts):
+        text = EXCEPT
+    return replace(WORDS[outcome], text=text)
+
+
+def _blocked(verdicts: Sequence[Verdict]) -> str:
+    """Return the words for a block, with those who are shown to be worse off, the worst first."""
+    shown = (
+        str(result.group)
+        for verdict in verdicts
+        for result in verdict.results
+        if result.rule == HARM and result.outcome == "fail" and result.action == "block"
+    )
+    # An identity is left out if its loss is not shown without the comments of a worse one.
+    own = {cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without}
+    every = list(dict.fromkeys(shown))
+    names = [name for name in every if name in own] or every
+    text = WORDS["fail"].text
+    return f"{text}, worse for {first_names(names, _IN_TITLE)}" if names else text
+
+
+def _share(holds_for: HoldsFor) -> float:
+    return len(holds_for.identities) / holds_for.of if holds_for.of else 1.0
+
+
+def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS) -> list[str]:
+    """Return for whom a pass of a candidate is proven, and what it does not say, line by line.
+
+    Nothing if it did not pass, or if nothing is to be said. Identities that are not measured for
+    one reason share a line; with several verdicts, each line names the set. After `most` lines a
+    last one says how many more there are.
+    """
+    if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
+        return []
+    lines = [
+        printable(line)
+        for verdict in verdicts
+        for line in _exceptions(verdict, alone=len(verdicts) == 1)
+    ]
+    more = len(lines) - most
+    return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines
+
+
+def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
+    on_set = "" if alone else f" on {verdict.evaluation_set.name}"
+    names, of = verdict.holds_for.identities, verdict.holds_for.of
+    if len(names) < of:
+        yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
+    start = f"Except{on_set}{'' if alone else ','}"
+    unmeasured: dict[str, list[str]] = {}
+    for entry in verdict.exceptions:
+        if entry.reason is None:
+            colon = "" if entry.group else ":"
+            yield f"{start}{colon} {entry.sentence}"
+        else:
+            unmeasured.setdefault(entry.reason, []).append(str(entry.group))
+    for reason, unnamed in unmeasured.items():
+        yield f"{start} not measured ({reason}): {', '.join(unnamed)}."
+
+
+def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
+    """Return a candidate's outcome in a few words: the first check against it, what was decided."""
+    against = [
+        check.sentence
+        for verdict in verdicts
+        if verdict.candidate.name == decision.candidate and verdict.evaluation_set.required
+        for check in map(Check.of, verdict.results)
+        if check.status == decision.outcome != "pass"
+    ]
+    more = f" It is one of {len(against):,} such checks." if len(against) > 1 else ""
+    why = [f"{sentence}{more}" for sentence in against[:1]]
+    excepted = decision.exceptions or []
+    return " ".join([f"{word_of(decision).text}.", *why, decision.sentence, *excepted])
+
+
+def _counted(checks: Sequence[Check]) -> str:
+    found = Counter(check.status for check in checks)
+    n_skipped = found.pop("skipped", 0)
+    known = [f"{found[status]:,} {words}" for status, words in _COUNTED.items() if status in found]
+    skipped = f"; {n_skipped:,} skipped" if n_skipped else ""
+    known_of = ", ".join(known) or "nothing to check"
+    return f"{counted(found.total(), 'check')}: {known_of}{skipped}"
+
+
+def _nights(verdict: Verdict) -> Iterator[str]:
+    """Say which nights' rows a verdict pools; nothing if it is about a single set."""
+    nights = verdict.nights
+    if nights is not None:
+        first = "" if nights.number > 1 else f" It is the first: {nights.began}."
+        yield (
+            f"Night {nights.number}: judged by the {nights.n_rows:,} rows of all nights. The "
+            f"bounds hold at every night together ({nights.bound}, tightest at "
+            f"{nights.planned_rows:,} rows).{first}"
+        )
+
+
+def _year(verdict: Verdict) -> Iterator[str]:
+    """Say which share of a year's alpha decided; nothing if decisions are not counted."""
+    online = verdict.online
+    if online is None:
+        return
+    alpha = f"{100 * online.level / online.share:g} %"
+    planned = "" if online.planned is None else f" ({online.planned:,} are planned)"
+    bounds = f"the chance that any promotion of the year is wrong is at most {alpha}"
+    if online.bounds == "share_wrong":
+        bounds = f"on average at most {alpha} of the promotions of the year are wrong"
+    yield (
+        f"Decision {online.number:,} of {online.year}{planned}: a candidate that is not good "
+        f"enough passes it with a chance of at most {100 * online.level:.2g} %, so that {bounds}."
+    )
+
+
+# ---- Who is shown to be worse than a rival
+
+
+def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
+    """Say who is shown to be worse, and whose numbers only share their comments.
+
+    `worsened` has the largest loss first.
+
+    Examples
+    --------
+    >>> known = {"first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.12, "high": -0.08}
+    >>> known |= {"metric": "bpsn_auc", "worse_by_at_least": 0.08}
+    >>> own, shared = {"group": "muslim"}, {"group": "jewish", "without": ("muslim",)}
+    >>> print(shown_worse([Loss(**known, **own), Loss(**known, **shared)]))
+    Shown to be worse than the champion: muslim (bpsn_auc by at least 0.080). Also jewish, but not \
+without comments that mention muslim.
+    """
+    own = [cell for cell in worsened if not cell.without]
+    if not own:
+        return f"Nobody is shown to be worse than with {printable(rival)}."
+    causes = list(dict.fromkeys(cell.group for cell in own))
+    each = [_largest([cell for cell in own if cell.group == name]) for name in causes]
+    more = f"; and {len(each) - _NAMED:,} more" if len(each) > _NAMED else ""
+    others: dict[str, tuple[str, ...]] = {}
+    for cell in worsened:
+        if cell.group not in causes:
+            others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
+    sentences = [f"Shown to be worse than {printable(rival)}: {'; '.join(each[:_NAMED])}{more}."]
+    for without in dict.fromkeys(others.values()):
+        names = [name for name, left_out in others.items() if left_out == without]
+        sentences.append(f"Also {_joined(names, 'and')}, but {_not_without(without)}.")
+    return " ".join(sentences)
+
+
+def shared_with(cell: Loss) -> str:
+    """Return without whose comments a number is no longer shown to be worse; "" if it is so."""
+    return _not_without(cell.without) if cell.without else ""
+
+
+def _not_without(names: Sequence[str]) -> str:
+    return f"not without comments that mention {_joined(names, 'or')}"
+
+
+def _largest(cells: Sequence[Loss]) -> str:
+    first, n = cells[0], len(cells) - 1
+    more = f", {counted(n, 'more number')}" if n else ""
+    by = f"{first.metric} by at least {first.worse_by_at_least:.3f}"
+    return f"{printable(first.group)} ({by}{more})"
+
+
+# ---- Who is treated worst
+
+
+def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
+    """Return the failed check of an identity that is furthest beyond its limit; None if none is.
+
+    A loss that is shown against the champion comes first; then a check of the identity to look at
+    first, if one failed.
+    """
+    of_groups = [one.result for one in unmet if one.has_failed and one.result.group is not None]
+    shown = next((result for result in of_groups if result.rule == HARM), None)
+    if shown is not None:
+        return shown
+    first = report.look_first.subgroup
+    found = [result for result in of_groups if result.group == first] or of_groups
+    return max(found, key=_beyond, default=None)
+
+
+def _beyond(result: RuleResult) -> float:
+    """Return how far a number is beyond its limit, as far as that is shown."""
+    if result.bound is None:
+        return math.inf
+    if result.kind in RIVALS and not METRICS[result.metric].is_gap:
+        return -result.limit - result.bound
+    distance = result.bound - result.limit
+    return -distance if result.kind == "floor" else distance
+
+
+def _lowest_auc(report: Report) -> tuple[str, str] | None:
+    """Return the identity to look at first, and its lowest AUC with enough rows; or None."""
+    name = report.look_first.subgroup
+    if name is None:
+        return None
+    subgroup = report.bias.subgroups[name]
+    cells = metric_cells(subgroup)
+    enough = [metric for metric in FINAL_SCORE_PARTS if has_enough_rows(metric, subgroup)]
+    known = {metric: cells[metric].value for metric in enough}
+    defined = {metric: value for metric, value in known.items() if value is not None}
+    return (name, min(defined, key=lambda metric: defined[metric])) if defined else None
+
+
+def _worst(report: Report, worst: RuleResult | None, said: VerdictStory) -> str:
+    failed = [check for check in said.unmet if check.has_failed]
+    if worst is None:
+        first = [check.sentence for check in failed[:1]]
+        return " ".join([*first, *_lowest(report, failed, said.unmet)])
+    if worst.rule == HARM and worst.kind == "champion":
+        return f"{said.worse} Worst: {worst.sentence}"
+    groups = dict.fromkeys(one.result.group for one in failed)
+    others = [name for name in groups if name is not None and name != worst.group]
+    text = f"Worst: {worst.sentence}{_own_interval(report, worst)}"
+    return f"{text} Checks also failed for {first_names(others)}." if others else text
+
+
+def _lowest(report: Report, failed: Sequence[Check], unmet: Sequence[Check]) -> list[str]:
+    """Say that no check of an identity failed, and which number is the lowest."""
+    lacking = [one.result.group for one in unmet if one.status == "insufficient"]
+    names = [name for name in dict.fromkeys(lacking) if name]
+    texts = ["No check of a single identity failed." if failed else "No check failed."]
+    if names:
+        texts += [f"There is not enough evidence about {first_names(names)}{_cure(unmet)}."]
+    elif unmet and not failed:
+        texts += [unmet[0].sentence]
+    if report.look_first.subgroup is None:
+        return [*texts, report.look_first.sentence]
+    lowest = _lowest_auc(report)
+    if lowest is not None:
+        name, metric = lowest
+        cell = metric_cells(report.bias.subgroups[name])[metric]
+        enough = "" if name in names else " with enough evidence"  # said of it above
+        ends = "" if cell.low is None else f" [95 % interval {cell.low:.3f}, {cell.high:.3f}]"
+        texts += [f"The lowest AUC{enough} is {metric} {cell.value:.3f}{ends} of {name}."]
+    return texts
+
+
+def _cure(unmet: Sequence[Check]) -> str:
+    """Return what to do about identities that a set says nothing about."""
+    results = [check.result for check in unmet]
+    lacking = [one for one in results if one.outcome == "insufficient" and one.group is not None]
+    hints = [one.hint for one in lacking if one.hint is not None]
+    if hints:
+        return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
+    if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
+        return ""
+    return "; if the set cannot measure them, say so in the policy (`not_measured`)"
+
+
+def _own_interval(report: Report, result: RuleResult) -> str:
+    """Return the interval of a number whose check looked at the value alone."""
+    if result.mode != "estimate" or result.slice is not None or result.kind in RIVALS:
+        return ""  # its sentence has one, or it is about other rows
+    subgroups = report.bias.subgroups
+    if result.group not in subgroups or result.metric not in SUBGROUP_METRICS:
+        return ""
+    cell = metric_cells(subgroups[result.group])[result.metric]
+    if cell.low is None:
+        return ""
+    return f" Its 95 % interval is {cell.low:.3f} to {cell.high:.3f}."
+
+
+def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
+    """Return the number of the worst failed check, else the lowest AUC of the worst identity."""
+    if worst is None:
+        lowest = _lowest_auc(report)
+        return None if lowest is None else Focus(*lowest, "", is_difference=False)
+    if worst.slice is not None or worst.metric not in SUBGROUP_METRICS:
+        return None
+    against, is_difference = f"; {worst.kind} {worst.limit:g}", worst.kind == "champion"
+    if is_difference:
+        against = f" minus the champion's; margin {worst.limit:g}"
+    elif worst.kind in RIVALS:
+        return None
+    return Focus(str(worst.group), worst.metric, against, is_difference)
+
+
+# ---- Lists of names
+
+
+def first_names(names: Sequence[str], most: int = _NAMED) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def _joined(names: Iterable[str], word: str) -> str:
+    """Return the first names as an enumeration, with a word before the last one."""
+    every = list(map(printable, names))
+    shown = every[:_NAMED]
+    shown += [f"{len(every) - _NAMED:,} more"] if len(every) > _NAMED else []
+    *first, last = shown
+    return f"{', '.join(first)} {word} {last}" if first else last

@@ -1,0 +1,126 @@
+"""Tables and numbers as people read them, on pages and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bias_metrics import MetricValue
+from bias_metrics.parts import Table as TextTable
+from bias_metrics.report import worst_first
+from biasgate.tasks.common.markdown import table_row
+from biasgate.tasks.remembering.rows import Lines
+
+NOTHING = "\N{EN DASH}"
+# Most identities in a table or a picture, and most panels: if there are more, the worst.
+ROWS, PANELS = 60, 30
+Kind = Literal["name", "number", "words"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts; the first column says what a row is about."""
+
+    caption: str
+    columns: Mapping[str, Kind]
+    """The titles, each with what stands below: names of others, numbers, or words."""
+    rows: Sequence[Sequence[str]]
+    faint: frozenset[int] = frozenset()
+    """Rows that say little."""
+
+    def text(self, title: str) -> str:
+        """Return aligned lines of text without control characters."""
+        return TextTable(list(self.columns), self.rows, title).text()
+
+    def markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
+        """Yield the lines of a Markdown table, with names and words escaped in this way."""
+        yield table_row(self.columns)
+        yield f"|{'|'.join('--:' if one == 'number' else '---' for one in self.columns.values())}|"
+        escape: dict[Kind, Callable[[str], str]] = {"name": name, "words": words, "number": str}
+        for row in self.rows:
+            cells = zip(self.columns.values(), row, strict=True)
+            yield table_row(escape[kind](text) for kind, text in cells)
+
+
+def numeric(*titles: str) -> dict[str, Kind]:
+    """Return columns of numbers."""
+    return dict.fromkeys(titles, "number")
+
+
+def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
+    """Return the numbers of a model on a set beside those of the nights before."""
+    titles = numeric("Earlier nights", "Lowest", "Highest", "Tonight", "95 % interval")
+    columns: dict[str, Kind] = {"Metric": "words", "Identity": "name", **titles}
+    rows = [
+        (
+            *(one.metric, one.group, " ".join(one.earlier)),
+            *(one.lowest, one.highest, one.tonight, one.interval),
+        )
+        for one in lines.rows
+        if metric in {None, one.metric}
+    ]
+    return Table("Numbers by night", columns, rows)
+
+
+def plus_minus(text: str) -> str:
+    """Return a number with a minus sign that is as wide as a plus."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def number(value: float, *, signed: bool = False) -> str:
+    """Return a number with three decimals."""
+    return plus_minus(f"{value:+.3f}" if signed else f"{value:.3f}")
+
+
+def short(value: float) -> str:
+    """Return a score with three digits."""
+    return plus_minus(f"{value:.3g}")
+
+
+def interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    """Return an interval; nothing if there is none."""
+    if low is None or high is None:
+        return ""
+    return f"[{number(low, signed=signed)}, {number(high, signed=signed)}]"
+
+
+def with_interval(cell: MetricValue, *, signed: bool = False) -> str:
+    """Return a number with its interval, if there is one."""
+    if cell.value is None:
+        return "undefined"
+    ends = interval(cell.low, cell.high, signed=signed)
+    return f"{number(cell.value, signed=signed)} {ends}".strip()
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent with one decimal."""
+    return NOTHING if share is None else f"{thousandths(share) / 10:.1f}%"
+
+
+def points(gap: float | None) -> str:
+    """Return a difference of shares in percentage points, signed."""
+    return NOTHING if gap is None else plus_minus(f"{thousandths(gap) / 10:+.1f}")
+
+
+def thousandths(share: float) -> int:
+    """Return a share as the page's data hold it."""
+    return round(1000 * share)
+
+
+def count(n: float) -> str:
+    """Return a number of rows, or their weight."""
+    return f"{n:,.0f}"
+
+
+def left_out(n_shown: int, n: int) -> str:
+    """Return a note if only the worst identities are shown."""
+    if n_shown == n:
+        return ""
+    return f"These are the worst {n_shown} of {n:,} identities; all are in bias_metrics.csv."
+
+
+def shown_rows(subgroups: Mapping[str, Any], most: int | None = None) -> tuple[list[str], str]:
+    """Return the identities of a table, the worst first, and a note if some are left out."""
+    shown = worst_first(subgroups)[: most or ROWS]
+    return shown, left_out(len(shown), len(subgroups))

@@ -1,0 +1,427 @@
+"""Results on the terminal: first the verdicts in a few lines, then the numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from bias_metrics import MetricValue
+from bias_metrics.gate import ALPHA, LEAST_ROWS, RIVALS
+from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.common.console import command, console, shown
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.measuring.cautions import unmeasured
+from biasgate.tasks.outcomes import Word, word_of
+from biasgate.tasks.records import (
+    AtThreshold,
+    BesideChance,
+    Report,
+    SetUse,
+    Verdict,
+    error_rates,
+    metric_cells,
+)
+from biasgate.tasks.records.numbers import final_score_name
+from biasgate.tasks.records.trend import Night
+from biasgate.tasks.remembering.rows import lines_of
+from biasgate.tasks.reporting.comparing import Compared
+from biasgate.tasks.reporting.page.grids import (
+    DIFFERS,
+    LIMITS,
+    MARKS,
+    GridCell,
+    GridRow,
+    difference,
+    metric_grid,
+)
+from biasgate.tasks.reporting.results import Published, Results
+from biasgate.tasks.reporting.story import Story, first_names, shown_worse
+from biasgate.tasks.reporting.tables import numbers_by_night
+
+COLOURS = {
+    "pass": "green",
+    "warn": "yellow",
+    "fail": "red",
+    "insufficient": "yellow",
+    "error": "red",
+    "reported": "cyan",
+}
+ROWS = 40  # most identities in a table: if there are more, the worst
+_NARROW = 76  # width of five numbers with intervals
+_LISTED = 56  # width of five numbers without
+_CHECKS = 8  # most checks that did not pass
+_NAMES = 5  # most names in a list
+_INDENT = 2
+
+
+def print_results(results: Results, store: Path | None = None) -> None:
+    """Print the verdicts, who is treated worst and where to look; then the numbers.
+
+    The outcomes are printed again at the end, since the last lines are what a terminal shows.
+    """
+    out = console()
+    _print_first(out, results)
+    _print_where_to_look(out, results, store)
+    for one in results.each:
+        out.print("")
+        print_details(out, one)
+    if results.summary is not None:
+        _print_uses(out, results.summary.sets)
+        outcomes = [f"{word_of(one).text}: {one.candidate}" for one in results.summary.decisions]
+        out.print(f"\n[bold]{shown('; '.join(outcomes))}[/]", soft_wrap=True)
+        again = shown(f"{command()} show {results.folder}")
+        out.print(f"Who is treated worst is said above, and again by: {again}")
+
+
+def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
+    """Print how often sets were used that have judged others, too."""
+    for use in sets:
+        if use.spent_by is not None:
+            out.print(f"[yellow]warning[/]: {shown(use.sentence)}", soft_wrap=True)
+        elif use.is_reused:
+            out.print(shown(use.sentence), soft_wrap=True)
+
+
+def _print_first(out: Console, results: Results) -> None:
+    if results.summary is None:
+        story = results.each[0].story
+        _print_outcome(out, story.word, story.about)
+        _print_lines(out, _first_lines(story))
+        return
+    for decision in results.summary.decisions:
+        _print_outcome(out, word_of(decision), decision.candidate)
+        stories = [one.story for one in results.each if one.names[1] == decision.candidate]
+        for story in stories:
+            indent = _INDENT
+            if len(stories) > 1:
+                word = story.word.text
+                line = f"{story.evaluation_set}: {word[:1].lower()}{word[1:]}"
+                _print_lines(out, [line])
+                indent *= 2
+            _print_lines(out, _first_lines(story), indent)
+        _print_lines(out, [decision.sentence])
+
+
+def _first_lines(story: Story) -> list[str]:
+    counted = f"{story.counted} (policy {story.policy}). {story.bounds}"
+    return [*story.exceptions, story.worst, counted]
+
+
+def _print_outcome(out: Console, word: Word, name: str) -> None:
+    colour = COLOURS[word.status]
+    out.print(f"[bold {colour}]{shown(word.text)}[/]: [bold]{shown(name)}[/]", soft_wrap=True)
+
+
+def _print_lines(
+    out: Console, lines: Sequence[str], indent: int = _INDENT, word: Text | None = None
+) -> None:
+    """Print lines with an indent, also where they are wrapped; each begins with the word."""
+    for line in lines:
+        text = (word or Text()) + Text(printable(line))
+        for part in text.wrap(out, max(out.width - indent, 1)):
+            part.rstrip()
+            out.print(Text(" " * indent) + part, soft_wrap=True)
+
+
+def _print_where_to_look(out: Console, results: Results, store: Path | None) -> None:
+    places = {"Look at": str(results.page), "Files": str(results.folder)}
+    server = os.environ.get("MLFLOW_TRACKING_URI")
+    if server:
+        places["MLflow"] = masked(server)
+    elif store is not None:
+        places["MLflow"] = f"{command()} ui --store {store}"
+    for what, place in places.items():
+        out.print(f"[bold]{what}[/]: {shown(place)}", soft_wrap=True)
+
+
+def print_details(out: Console, one: Published) -> None:
+    """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
+    print_table(out, one.report, one.verdict)
+    story = one.story
+    _print_lines(out, story.basis, 0)
+    _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
+    _print_lines(out, list(explained(one.report, story)), 0)
+    end = ":" if story.unmet else "."
+    _print_lines(out, [f"Policy {story.policy}, {story.counted}{end}"], 0)
+    for check in story.unmet[:_CHECKS]:
+        word = Text(printable(check.word), COLOURS.get(check.status, "")) + Text(": ")
+        _print_lines(out, [check.sentence], _INDENT, word)
+    if len(story.unmet) > _CHECKS:
+        out.print(f"  and {len(story.unmet) - _CHECKS} more in verdict.json.")
+
+
+# ---- What the numbers mean
+
+
+def explained(report: Report, story: Story) -> Iterator[str]:
+    """Yield which identity to look at first, errors at thresholds, and what analyses found."""
+    if story.look_first not in story.worst:
+        yield story.look_first
+    for kind, errors in report.thresholds.items():
+        flagged, missed = (f"{rate.value:.1%}" for rate in error_rates(errors.overall).values())
+        name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
+        yield (
+            f"At the {name} {errors.threshold:.4g}: {flagged} of harmless comments flagged, "
+            f"{missed} of toxic ones missed. {_beside_chance('FPED', errors.fped)}; "
+            f"{_beside_chance('FNED', errors.fned)}. {worst_cell(errors)}"
+        )
+    if report.calibration is not None:
+        yield report.calibration.sentence
+    yield from story.analyses
+
+
+def _beside_chance(name: str, found: BesideChance) -> str:
+    """Return a sum of absolute differences with its values by chance alone."""
+    if found.value is None:
+        return f"{name} undefined"
+    return (
+        f"{name} {found.value:.3f} (by chance {found.mean.value:.3f}, "
+        f"rarely above {found.quantiles['0.95'].value:.3f})"
+    )
+
+
+def worst_cell(errors: AtThreshold) -> str:
+    """Return the identity and label with the lowest accuracy, of those with enough comments."""
+    cells = []
+    for name in errors.groups:
+        of = errors.subgroups[name]
+        right = {"toxic": of.n_true_positive, "harmless": of.n_true_negative}
+        wrong = {"toxic": of.n_false_negative, "harmless": of.n_false_positive}
+        cells += [(kind, name, n, n + wrong[kind]) for kind, n in right.items()]
+    enough = [cell for cell in cells if cell[3] >= LEAST_ROWS]
+    if not enough:
+        return f"No identity has {LEAST_ROWS} toxic or {LEAST_ROWS} harmless comments."
+    kind, name, n_right, n = min(enough, key=lambda cell: cell[2] / cell[3])
+    n_few = len(cells) - len(enough)
+    few = (
+        f" {n_few:,} of {len(cells):,} pairs of identity and label have fewer than {LEAST_ROWS} "
+        "comments, and are left out."
+    )
+    return (
+        f"Worst: {kind} comments that mention {name}, of which "
+        f"{n_right / n:.1%} of {n:,} are classified correctly.{few if n_few else ''}"
+    )
+
+
+# ---- The table of metrics by identity
+
+
+def print_table(out: Console, report: Report, verdict: Verdict) -> None:
+    """Print the metrics of every identity, as a table or, if that does not fit, as a list."""
+    grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), ROWS)
+    means = report.bias.power_mean
+    cells = metric_cells(means)
+    mean = GridRow(
+        f"power mean (p = {means.power:g})",
+        tuple(GridCell(cells[metric]) for metric in SUBGROUP_METRICS if metric in cells),
+    )
+    intervals = _print_rows(out, title_of(report, verdict), grid.rows, mean)
+    left_out = len(report.bias.subgroups) - len(grid.rows)
+    if left_out:
+        out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
+    legend = [
+        "± is half the width of the 95 % interval; checks use one-sided bounds, which are narrower."
+    ]
+    if not intervals:
+        legend = ["Intervals are in bias_metrics.csv."]
+    final = report.bias.final_score
+    if final.value is None:
+        reason = (final.reason or "no reason given").removeprefix("undefined: ")
+        legend.append(f"The final score is undefined: {reason}.")
+    if verdict.nights is not None and verdict.nights.number > 1:
+        legend.append("Tonight's numbers alone are in bias_metrics.csv.")
+    used = {cell.status for row in grid.rows for cell in row.cells}
+    marks = [
+        f"{sign} {words}" for status, (sign, words) in MARKS.items() if sign and status in used
+    ]
+    legend += [f"{', '.join(marks)} (see below)."] if marks else []
+    out.print(f"[dim]{shown(' '.join(legend))}[/]")
+
+
+def title_of(report: Report, verdict: Verdict) -> str:
+    """Return the candidate, the set, the rows that count and the overall numbers."""
+    overall, final = report.bias.overall, report.bias.final_score
+    known = "undefined" if final.value is None else half_width(final)
+    names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
+    return (
+        f"{names}: {_rows_in_words(report, verdict)}, AUC {half_width(overall.auc)}, "
+        f"{final_score_name(report.bias)} {known}"
+    )
+
+
+def _rows_in_words(report: Report, verdict: Verdict) -> str:
+    """Return the number of measured rows, and why others are left out."""
+    choices, overall = report.evaluation_set.choices, report.bias.overall
+    n, positive = f"{overall.n:,} rows", f"{overall.n_positive:,} positive"
+    if overall.labelled is not None:
+        labelled = overall.labelled
+        return (
+            f"{n}, {positive}; identities are known of and counted on {sum(labelled.values()):,} "
+            f"rows, {labelled['positive']:,} positive"
+        )
+    if verdict.nights is not None and verdict.nights.number > 1:
+        return f"{n} of {verdict.nights.number} nights, {positive}"
+    return f"{unmeasured(choices) or n}, {positive}"
+
+
+def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
+    """Return a value with half the width of its interval; "-" if it is undefined."""
+    if cell.value is None:
+        return "-"
+    text = f"{cell.value:+.3f}" if signed else f"{cell.value:.3f}"
+    if cell.low is None or cell.high is None or not interval:
+        return text
+    return f"{text} ±{(cell.high - cell.low) / 2:.3f}".replace("±0", "±")
+
+
+def _print_rows(
+    out: Console, title: str, rows: Sequence[GridRow], last: GridRow | None = None
+) -> bool:
+    """Print rows in the form that fits the width; return whether with intervals."""
+    every = [*rows, *([] if last is None else [last])]
+    table = _table(title, every, last)
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
+        out.print(table)
+        return True
+    out.print(Text(title, "bold"), overflow="fold")
+    if out.width < _LISTED:
+        _print_listed(out, every)
+        return True
+    _print_folded(out, every, intervals=out.width >= _NARROW)
+    return out.width >= _NARROW
+
+
+def _table(title: str, rows: Sequence[GridRow], last: GridRow | None) -> Table:
+    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    table.add_column("identity", no_wrap=True)
+    counts = ("n", "positive") if any(row.n for row in rows) else ()
+    for heading in (*counts, *_headings()):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        if row is last:
+            table.add_section()
+        numbers = (row.n, row.n_positive) if counts else ()
+        table.add_row(Text(printable(row.name)), *numbers, *map(_text, row.cells))
+    return table
+
+
+def _print_folded(out: Console, rows: Sequence[GridRow], *, intervals: bool) -> None:
+    """Print each identity's full name, with its numbers on the line below."""
+    headings = [Text(heading, "bold") for heading in _headings()]
+    if not intervals:
+        headings = [Text(one.plain.replace("itive", ".").replace("ative", ".")) for one in headings]
+    lines = [headings, *([_text(cell, interval=intervals) for cell in row.cells] for row in rows)]
+    widths = [
+        max(text.cell_len for text in column) for column in zip_longest(*lines, fillvalue=Text())
+    ]
+    for at, line in enumerate(lines):
+        if at:
+            _print_name(out, rows[at - 1])
+        padded = (
+            Text(" " * (width - len(text))) + text
+            for text, width in zip(line, widths, strict=False)
+        )
+        out.print(Text(" ") + Text("  ").join(padded))
+
+
+def _print_listed(out: Console, rows: Sequence[GridRow]) -> None:
+    """Print each identity's full name, with each of its numbers on a line of its own."""
+    width = max(map(len, _headings()))
+    for row in rows:
+        _print_name(out, row)
+        for heading, cell in zip(_headings(), row.cells, strict=False):
+            out.print(Text(f"  {heading:{width}}  ") + _text(cell))
+
+
+def _print_name(out: Console, row: GridRow) -> None:
+    counts = f"  {row.n} rows, {row.n_positive} positive" if row.n else ""
+    out.print(Text.assemble(printable(row.name), (counts, "dim")), overflow="fold")
+
+
+def _headings() -> list[str]:
+    return [name.replace("_", " ") for name in SUBGROUP_METRICS]
+
+
+def _text(cell: GridCell, *, interval: bool = True) -> Text:
+    text = half_width(cell.number, signed=cell.signed, interval=interval)
+    if cell.mark:
+        return Text(f"{text} {cell.mark}", COLOURS.get(cell.status, ""))
+    return Text(f"{text} {DIFFERS[0]}", "bold") if cell.differs else Text(text)
+
+
+# ---- Two candidates, compared
+
+
+def print_compared(compared: Sequence[Compared]) -> None:
+    """Print what got worse, which identities differ, then all differences."""
+    out = console()
+    for at, one in enumerate(compared):
+        if at:
+            out.print("")
+        _print_compared(out, one)
+
+
+def _print_compared(out: Console, one: Compared) -> None:
+    out.print(f"[bold]{shown(one.first)} minus {shown(one.second)}[/]", soft_wrap=True)
+    lines = [shown_worse(one.worsened, one.second), _different(one)] if one.paired else []
+    if one.reason is not None:
+        lines = [f"No intervals, so nothing is shown to differ: {one.reason}."]
+    if one.left_out:
+        lines.append(f"Only one of the two has {first_names(one.left_out, _NAMES)}.")
+    _print_lines(out, lines)
+    overall = one.comparison["overall"]
+    auc, final = (
+        half_width(difference(cell, "plain", ALPHA).number, signed=True)
+        for cell in (overall["auc"], one.comparison["final_score"])
+    )
+    title = (
+        f"Differences on {printable(one.evaluation_set)}: {overall['n']:,} rows, "
+        f"AUC {auc}, final score {final}"
+    )
+    rows = one.rows
+    intervals = _print_rows(out, title, rows[:ROWS])
+    if len(rows) > ROWS:
+        out.print(f"... and {len(rows) - ROWS:,} more identities with --json")
+    legend = ["AUCs: above 0 the first is better. A difference of AEGs has no good side."]
+    if one.paired and not intervals:
+        legend.append("Intervals are shown with --json and from 76 columns on.")
+    if one.paired:
+        sign, words = DIFFERS
+        marks = f"{MARKS['fail'][0]} shown to be worse, {sign} {words}"
+        legend.append(f"{marks} (after Holm's adjustment for all).")
+    out.print(f"[dim]{' '.join(legend)}[/]")
+
+
+def _different(one: Compared) -> str:
+    n = len(one.comparison["subgroups"])
+    if not one.different:
+        return f"None of the {n:,} identities is shown to differ."
+    return (
+        f"{len(one.different):,} of {n:,} identities differ: {first_names(one.different, _NAMES)}."
+    )
+
+
+# ---- Nights
+
+
+def print_trend(nights: Sequence[Night], metric: str | None) -> None:
+    """Print what changed in each night, then tonight's numbers beside those before."""
+    out = console()
+    for night in nights:
+        first, *others = map(shown, night.news or ["nothing changed."])
+        out.print(f"night {night.number}, {night.at[:10]}: {first}", soft_wrap=True)
+        for sentence in others:
+            out.print(f"  {sentence}", soft_wrap=True)
+    for lines in lines_of(nights):
+        title = f"{lines.candidate} ({lines.model}) on {lines.evaluation_set}"
+        text = numbers_by_night(lines, metric).text(title)
+        out.print(f"\n{escape(text)}", soft_wrap=True)
