@@ -12,13 +12,12 @@ import numpy.typing as npt
 from bias_metrics import (
     BiasComparison,
     BiasReport,
-    calibration_report,
-    compare_calibration,
     compare_prediction_powered,
     compare_rate_gaps,
     prediction_powered_bias,
     rate_gaps,
 )
+from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import LEAST_COMPARED, LEAST_ROWS, Evidence, Losses, without_sampling_error
 from bias_metrics.metrics import (
     GIVEN,
@@ -296,18 +295,22 @@ class Measuring:
         confidence: float,
     ) -> None:
         """Add calibration to a report and to comparisons."""
-        rows, members = self.rows, self._masks(names)[0]
-        weighted = self._rows(rows, members, weights=rows.weights)
-        report["calibration"] = calibration_report(
-            weighted, rows.y_score, confidence=confidence
-        ).to_dict()
+        report["calibration"] = self._calibration().report(confidence, names).to_dict()
         for role, content in differences.items():
-            among, of_both = self._both(role, members)
-            weighted = self._rows(among, of_both, weights=among.weights)
-            scores = among.y_score, among.scores[role]
-            content["calibration"] = compare_calibration(
-                weighted, *scores, confidence=confidence
-            ).to_dict()
+            content["calibration"] = self._calibration(role).comparison(confidence, names).to_dict()
+
+    def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
+        """Return the candidate's calibration, or that of it and a rival, as measured."""
+        key = "calibration", rival
+        if key not in self.known or not set(self.categories) <= set(self.known[key].names):
+            members = self._masks([*self.rows.members, *self.categories])[0]
+            rows, members = (self.rows, members) if rival is None else self._both(rival, members)
+            checked = self._rows(rows, members, weights=rows.weights)
+            roles = [CANDIDATE] if rival is None else [CANDIDATE, rival]
+            scores = {role: rows.scores[role] for role in roles}
+            self.known[key] = MeasuredCalibration(checked, scores)
+        found: MeasuredCalibration = self.known[key]
+        return found
 
     def _add_errors(
         self,
