@@ -192,6 +192,8 @@ class EvidenceFile:
                 alone = self._level(whole)
                 one = with_categories(measuring, one, level, small, own, alone)
             found[slice_, confidence] = one
+        for slice_ in {slice_ for slice_, _ in found if slice_ is not None}:
+            del self._known[slice_]  # nobody asks for a slice again
         return found
 
     @property
@@ -297,6 +299,15 @@ class EvidenceFile:
         """Return the uncertainty of a threshold that is estimated from all rows."""
         if name != EQUAL_ERRORS:
             return None
+        if (role, confidence) not in self._spans:
+            self._spans[role, confidence] = self._equal_error_range(role, confidence)
+        return self._spans[role, confidence]
+
+    @cached_property
+    def _spans(self) -> dict[tuple[str, float], tuple[float, float]]:
+        return {}
+
+    def _equal_error_range(self, role: str, confidence: float) -> tuple[float, float]:
         labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
         known = ~np.isnan(scores)
         within = None if clusters is None else clusters[known]
