@@ -285,6 +285,7 @@ class Measuring:
         rows, members = self._both(rival, members)
         checked, options = self._rows(rows, members), asked.options
         scores = rows.y_score, rows.scores[rival]
+        assert rows.labelled is not None  # noqa: S101
         return compare_prediction_powered(checked, *scores, matched, rows.labelled, **options)
 
     def _add_calibration(
