@@ -19,7 +19,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist, median
 from typing import Any
@@ -206,10 +206,14 @@ def nights_to_pass(
         for night in range(1, NIGHTS + 1):
             n = night * n_rows
             measuring = _measuring(_first(rows, n), night)
+            if roll_up and policy.hierarchy is not None:
+                joined = policy.hierarchy.joined(list(measuring.rows.members))
+                measuring = replace(measuring, categories=joined)
             level = always_valid_confidence(key[1], n, planned_rows=planned_nights * n_rows)
             known = measuring.evidence(level)
             if roll_up and policy.hierarchy is not None:
-                known = with_categories(measuring, known, level, policy.hierarchy, rules)
+                small = policy.small_groups(TODAY)
+                known = with_categories(measuring, known, level, small, rules)
             if decide({key: known}, rules, today=TODAY).outcome == "pass":
                 first = night
                 break

@@ -58,14 +58,21 @@ from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
-from bias_metrics.report.comparison import BiasComparison, compare_bias
+from bias_metrics.report.comparison import compare_bias
 from bias_metrics.report.evaluation import (
     SliceReports,
     evaluate_bias,
     evaluate_slices,
 )
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
-from bias_metrics.report.report import Assistance, BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.report import (
+    Assistance,
+    BiasComparison,
+    BiasReport,
+    Overall,
+    PowerMeans,
+    SubgroupBias,
+)
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
 from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import unshrunk
 from bias_metrics._core.differences import (
+    Apart,
     Difference,
-    difference_of,
     undefined_difference,
 )
 from bias_metrics._core.intervals import effective_number, few_clusters, quantile
@@ -21,6 +22,60 @@ from bias_metrics._core.values import MetricValue, undefined
 _LEAST_ROWS = 2.0
 _ROUNDING = 1e-9
 _WHOLE = 1e-6  # a row, or cluster, with all but this share of the weight has no influence
+
+
+@dataclass(frozen=True)
+class Number:
+    """What is kept of an estimate: its interval at any confidence needs no rows."""
+
+    value: float | None
+    std_error: float
+    freedom: float
+    n_effective: float
+    bounds: tuple[float, float]
+    reason: str | None = None
+    """As in `Estimate`."""
+    row_std_error: float | None = None
+    """If rows come in clusters: the standard error if they were independent."""
+    n_clusters: int = 0
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the interval: symmetric around the value, within its bounds."""
+        assert self.value is not None  # noqa: S101
+        reach = quantile(confidence, self.freedom) * self.std_error
+        least, largest = self.bounds
+        return max(self.value - reach, least), min(self.value + reach, largest)
+
+    def at(self, confidence: float) -> MetricValue:
+        """Return the number with its interval, or the reason why it has none."""
+        if self.value is None:
+            return undefined(self.reason or "")
+        if self.n_effective < _LEAST_ROWS - _ROUNDING:
+            return MetricValue(self.value, "fewer than 2 rows in subgroup or background")
+        low, high = self.interval(confidence)
+        found = MetricValue(self.value, std_error=self.std_error, low=low, high=high)
+        if self.row_std_error is None:
+            return found
+        found = replace(found, row_std_error=self.row_std_error, n_clusters=self.n_clusters)
+        reason = few_clusters(self.n_clusters)
+        return replace(found, low=None, high=None, reason=reason) if reason else found
+
+
+@dataclass(frozen=True)
+class Change:
+    """Two models' numbers of the same rows, and how they vary together."""
+
+    first: Number
+    second: Number
+    apart: Apart | None
+    """None if one is undefined."""
+
+    def at(self, confidence: float, *, is_gap: bool = False) -> Difference:
+        """Return the first minus the second, with an interval."""
+        a, b = self.first.at(confidence), self.second.at(confidence)
+        if self.apart is None or a.std_error is None or b.std_error is None:
+            return undefined_difference(a, b)
+        return self.apart.difference(a, b, confidence, is_gap=is_gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,25 +175,25 @@ class Estimate:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the interval: symmetric around the value, within its bounds."""
-        assert self.value is not None  # noqa: S101
-        reach = quantile(confidence, self.freedom) * self.std_error
-        least, largest = self.bounds
-        return max(self.value - reach, least), min(self.value + reach, largest)
+        return self.number.interval(confidence)
+
+    @cached_property
+    def number(self) -> Number:
+        """What is kept if the influences are not."""
+        return Number(
+            self.value,
+            self.std_error,
+            self.freedom,
+            self.n_effective,
+            self.bounds,
+            self.reason,
+            None if self.by_cluster is None else _root(self.influence),
+            self.n_clusters,
+        )
 
     def measured(self, confidence: float) -> MetricValue:
         """Return the number with its interval, or the reason why it has none."""
-        if self.value is None:
-            return undefined(self.reason or "")
-        if self.n_effective < _LEAST_ROWS - _ROUNDING:
-            return MetricValue(self.value, "fewer than 2 rows in subgroup or background")
-        low, high = self.interval(confidence)
-        found = MetricValue(self.value, std_error=self.std_error, low=low, high=high)
-        if self.by_cluster is None:
-            return found
-        row_error = _root(self.influence)
-        found = replace(found, row_std_error=row_error, n_clusters=self.n_clusters)
-        reason = few_clusters(self.n_clusters)
-        return replace(found, low=None, high=None, reason=reason) if reason else found
+        return self.number.at(confidence)
 
     def minus(
         self, other: Estimate, bounds: tuple[float, float] = (-math.inf, math.inf)
@@ -172,12 +227,10 @@ class Estimate:
             by_cluster=None if self.by_cluster is None else -self.by_cluster,
         )
 
-    def compared(self, other: Estimate, confidence: float, *, is_gap: bool) -> Difference:
-        """Return this model's number minus another's, of the same rows."""
-        a, b = self.measured(confidence), other.measured(confidence)
-        if a.std_error is None or b.std_error is None:
-            return undefined_difference(a, b)
-        return difference_of(a, b, self, other, confidence, is_gap=is_gap)
+    def beside(self, other: Estimate) -> Change:
+        """Return this model's number beside another's, of the same rows."""
+        known = self.value is not None and other.value is not None
+        return Change(self.number, other.number, Apart.of(self, other) if known else None)
 
     @property
     def in_clusters(self) -> int | None:

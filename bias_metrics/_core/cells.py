@@ -16,7 +16,12 @@ from functools import cached_property
 
 import numpy as np
 
-from bias_metrics._core.intervals import auc_interval, effective_number, quantile
+from bias_metrics._core.intervals import (
+    auc_interval,
+    effective_number,
+    few_clusters,
+    quantile,
+)
 from bias_metrics._core.ranks import (
     Floats,
     Placed,
@@ -51,6 +56,68 @@ class Cells:
     bnsp_auc: MetricValue
     positive_aeg: MetricValue
     negative_aeg: MetricValue
+
+
+@dataclass(frozen=True)
+class ClusteredError:
+    """What the interval of an AUC needs if rows come in clusters."""
+
+    std_error: float  # The standard error that allows for correlation within clusters
+    freedom: float  # Its degrees of freedom
+    n_clusters: int  # Clusters with rows of a compared class, of the class with fewer
+    sizes: tuple[float, float]  # How many independent rows the two classes are worth
+    across: float  # The AUC of pairs from different clusters
+
+
+@dataclass(frozen=True)
+class Auc:
+    """An AUC or AEG as measured: its interval at any confidence needs no rows."""
+
+    value: float | None  # The share of pairs
+    reason: str | None = None  # Why there is no value, or no standard error
+    std_error: float | None = None  # The standard error for independent rows
+    freedom: float = math.inf  # Its degrees of freedom
+    sizes: tuple[float, float] = (0.0, 0.0)  # How many rows of equal weight the classes are worth
+    centre: float = 0.0  # What is subtracted: 1/2 for an AEG
+    clustered: ClusteredError | None = None  # If rows come in clusters
+
+    def at(self, confidence: float | None) -> MetricValue:
+        """Return the number with its interval; without one if there is no confidence."""
+        found = self.of_rows(confidence)
+        clustered = self.clustered
+        if clustered is None or confidence is None or self.value is None:
+            return found
+        reason = few_clusters(clustered.n_clusters)
+        low = high = None
+        if reason is None:
+            z = quantile(confidence, clustered.freedom)
+            own = clustered.across, clustered.std_error, *clustered.sizes
+            low, high = auc_interval(*own, z, clustered=True)
+            low, high = min(low, self.value) - self.centre, max(high, self.value) - self.centre
+        return replace(
+            found,
+            reason=reason,
+            std_error=clustered.std_error,
+            low=low,
+            high=high,
+            row_std_error=self.std_error,
+            n_clusters=clustered.n_clusters,
+        )
+
+    def of_rows(self, confidence: float | None) -> MetricValue:
+        """Return the same, with an interval for independent rows."""
+        if self.value is None:
+            return undefined(self.reason or "")
+        value = self.value - self.centre
+        if confidence is None:
+            return MetricValue(value)
+        if self.std_error is None:
+            return MetricValue(value, self.reason)
+        z = quantile(confidence)
+        low, high = auc_interval(self.value, self.std_error, *self.sizes, z, freedom=self.freedom)
+        return MetricValue(
+            value, std_error=self.std_error, low=low - self.centre, high=high - self.centre
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +174,23 @@ class Comparison:
         base = self.base if self.excluded is None else self.base.without(self.excluded)
         return WeightedPair(base, self.searched)
 
-    def measure(self, z: float | None) -> MetricValue:
-        """Return the AUC, with its interval where `z` is given."""
+    def measured(self, *, centre: float = 0.0, uncertain: bool = True) -> Auc:
+        """Return the AUC minus `centre`; with what an interval needs, if it is `uncertain`."""
         if lack := self.lack():
-            return undefined(lack)
+            return Auc(None, lack)
         if self.base.weight is not None:
-            return _of_weighted(self.weighted, z, flip=self.flip)
+            found = _of_weighted(self.weighted, flip=self.flip, uncertain=uncertain)
+            return replace(found, centre=centre)
         runs, placed = self.runs, self.placed
         pairs = placed.n * runs.n
         wins = placed.doubled_wins(runs)
         value = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
-        return MetricValue(value) if z is None else _with_interval(value, placed, runs, z)
+        if not uncertain:
+            return Auc(value, centre=centre)
+        if min(placed.n, runs.n) < _LEAST:
+            return Auc(value, "fewer than 2 rows in a class", centre=centre)
+        variance, freedom = delong_variance(placed, runs)
+        return Auc(value, None, math.sqrt(variance), freedom, (placed.n, runs.n), centre)
 
 
 def comparisons(
@@ -163,23 +236,28 @@ def overall_comparison(everyone: SortedClasses) -> Comparison:
     return Comparison(everyone.negative, None, everyone.positive, "negatives", "positives")
 
 
-def measure_cells(compared: Mapping[str, Comparison], confidence: float | None = None) -> Cells:
-    """Compute the five metrics of one subgroup; undefined cells carry their reason."""
-    z = None if confidence is None else quantile(confidence)
-    return Cells(
-        **{name: _centred(one.measure(z), METRICS[name].centre) for name, one in compared.items()}
-    )
+def measure_cells(compared: Mapping[str, Comparison], *, uncertain: bool = True) -> dict[str, Auc]:
+    """Measure the metrics of one subgroup; undefined cells carry their reason."""
+    return {
+        name: one.measured(centre=METRICS[name].centre, uncertain=uncertain)
+        for name, one in compared.items()
+    }
 
 
-def pair_auc(
-    negative: SortedScores, positive: SortedScores, confidence: float | None = None
-) -> MetricValue:
-    """Compute AUC(negative, positive) = P(positive > negative) + P(equal) / 2."""
-    z = None if confidence is None else quantile(confidence)
+def cells_at(measured: Mapping[str, Auc], confidence: float | None) -> Cells:
+    """Return the metrics of one subgroup with intervals."""
+    return Cells(**{name: one.at(confidence) for name, one in measured.items()})
+
+
+def pair_auc(negative: SortedScores, positive: SortedScores, *, uncertain: bool = True) -> Auc:
+    """Measure AUC(negative, positive) = P(positive > negative) + P(equal) / 2."""
     # Fewer searches: the smaller class is searched in the larger one.
     if positive.n <= negative.n:
-        return Comparison(negative, None, positive, "negatives", "positives").measure(z)
-    return Comparison(positive, None, negative, "positives", "negatives", flip=True).measure(z)
+        one = Comparison(negative, None, positive, "negatives", "positives")
+        return one.measured(uncertain=uncertain)
+    one = Comparison(positive, None, negative, "positives", "negatives", flip=True)
+    found = one.measured(uncertain=uncertain)
+    return replace(found, sizes=found.sizes[::-1])
 
 
 def lacks(**counts: int) -> str | None:
@@ -188,32 +266,13 @@ def lacks(**counts: int) -> str | None:
     return f"no {' and no '.join(empty)}" if empty else None
 
 
-def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> MetricValue:
-    if min(placed.n, runs.n) < 2:
-        return MetricValue(value, "fewer than 2 rows in a class")
-    variance, freedom = delong_variance(placed, runs)
-    std_error = math.sqrt(variance)
-    low, high = auc_interval(value, std_error, placed.n, runs.n, z, freedom=freedom)
-    return MetricValue(value, std_error=std_error, low=low, high=high)
-
-
-def _of_weighted(pair: WeightedPair, z: float | None, *, flip: bool) -> MetricValue:
+def _of_weighted(pair: WeightedPair, *, flip: bool, uncertain: bool) -> Auc:
     value = pair.value(flip=flip)
-    if z is None:
-        return MetricValue(value)
-    if lack := pair.lack():
-        return MetricValue(value, lack)
+    lack = pair.lack() if uncertain else None
+    if lack or not uncertain:
+        return Auc(value, lack)
     std_error, freedom = pair.error
-    low, high = auc_interval(value, std_error, *pair.sizes, z, freedom=freedom)
-    return MetricValue(value, std_error=std_error, low=low, high=high)
-
-
-def _centred(share: MetricValue, centre: float) -> MetricValue:
-    """Turn a probability and its interval into a gap around 0, if the metric is one."""
-    value, low, high = (
-        None if one is None else one - centre for one in (share.value, share.low, share.high)
-    )
-    return replace(share, value=value, low=low, high=high)
+    return Auc(value, std_error=std_error, freedom=freedom, sizes=pair.sizes)
 
 
 # ---- Weighted rows: one AUC, its standard error by linearisation, and what the rows are worth.
@@ -230,6 +289,7 @@ def _centred(share: MetricValue, centre: float) -> MetricValue:
 
 
 LEAST_EFFECTIVE = 2.0
+_LEAST = 2
 _ROUNDING = 1e-12
 
 

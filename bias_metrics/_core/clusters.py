@@ -29,7 +29,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import Comparison, overall_comparison, unshrunk
+from bias_metrics._core.cells import (
+    Auc,
+    ClusteredError,
+    Comparison,
+    overall_comparison,
+    unshrunk,
+)
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number
@@ -96,6 +102,19 @@ class ClusterSums:
         """The same as `n_clusters`; None if each row is alone."""
         return None if self.alone else self.n_clusters
 
+    def clustered(self, auc: Auc) -> Auc:
+        """Return an AUC as measured, which has a standard error, that allows for the clusters."""
+        if self.alone or auc.value is None or auc.std_error is None:
+            return auc
+        error = ClusteredError(
+            self.std_error,
+            self.freedom,
+            self.n_clusters,
+            self.worth(auc.sizes, auc.std_error),
+            self.across(auc.value),
+        )
+        return replace(auc, clustered=error)
+
     def worth(self, sizes: tuple[float, float], row_error: float) -> tuple[float, float]:
         """Return how many independent rows two classes of clustered rows are worth.
 
@@ -148,8 +167,20 @@ class Clustering:
 
         `members` is None for the overall AUC.
         """
+        found, rows = self._moves(metric, comparison, members)
+        same = self._same_pairs(metric, comparison, members, rows, found.std_error)
+        return replace(found, same=same)
+
+    def moves(self, metric: str, comparison: Comparison, members: Members | None) -> ClusterSums:
+        """Return the same, without looking at the pairs of one cluster."""
+        return self._moves(metric, comparison, members)[0]
+
+    def _moves(
+        self, metric: str, comparison: Comparison, members: Members | None
+    ) -> tuple[ClusterSums, Both]:
+        """Return the influences, and the rows, or weight, of y and x in each cluster."""
         if comparison.base.weight is not None:
-            return self._weighted_sums(metric, comparison, members)
+            return self._weighted_moves(metric, comparison, members)
         x_positive, y_positive = CLASSES[metric]
         found = Deviations.of(comparison)
         inside = members is not None and PAIRS[metric].inside
@@ -164,12 +195,11 @@ class Clustering:
             y_rows = y_rows - self._count(excluded)
         rows = y_rows, x_rows
         found_sums = _sums((y_sums, x_sums), rows, flip=comparison.flip)
-        same = self._same_pairs(metric, comparison, members, rows, found_sums.std_error)
-        return replace(found_sums, alone=self.alone, same=same)
+        return replace(found_sums, alone=self.alone), rows
 
-    def _weighted_sums(
+    def _weighted_moves(
         self, metric: str, comparison: Comparison, members: Members | None
-    ) -> ClusterSums:
+    ) -> tuple[ClusterSums, Both]:
         x_positive, y_positive = CLASSES[metric]
         pair = comparison.weighted
         inside = members is not None and PAIRS[metric].inside
@@ -183,8 +213,7 @@ class Clustering:
         rows = y_rows, x_rows
         found = _sums((y_sums, x_sums), rows, flip=comparison.flip)
         y_worth, x_worth = map(effective_number, rows)
-        same = self._same_pairs(metric, comparison, members, rows, found.std_error)
-        return replace(found, least=(y_worth, x_worth), alone=self.alone, same=same)
+        return replace(found, least=(y_worth, x_worth), alone=self.alone), rows
 
     def _same_pairs(
         self,

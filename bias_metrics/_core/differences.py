@@ -173,6 +173,47 @@ class Spread(Protocol):
         """Return the same of the difference of two numbers of the same rows."""
 
 
+@dataclass(frozen=True)
+class Apart:
+    """How two numbers of the same rows vary together: their difference needs no rows."""
+
+    together: Joint
+    """Their covariance, and third moments."""
+    freedom: float = math.inf
+    """Degrees of freedom of the difference's standard error."""
+    small: bool = True
+    """Whether the interval is that of the numbers' own ones."""
+    n_clusters: int | None = None
+    """Clusters behind the difference; None if rows come in no clusters."""
+    std_error: float = 0.0
+    """With clusters: its standard error."""
+
+    @classmethod
+    def of(cls, of_a: Spread, of_b: Spread) -> Apart:
+        """Compare the influences on two numbers."""
+        apart = of_a.minus(of_b)
+        together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
+        n_clusters = apart.in_clusters
+        error = 0.0 if n_clusters is None else apart.std_error
+        return cls(together, apart.freedom, n_clusters=n_clusters, std_error=error)
+
+    def difference(
+        self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool = False
+    ) -> Difference:
+        """Return the difference of the two numbers, whose intervals have this confidence."""
+        n_clusters = self.n_clusters
+        if n_clusters is not None and (reason := few_clusters(n_clusters)):
+            found = Difference(a.value, b.value, less(a, b), self.std_error, reason=reason)
+        else:
+            options: dict[str, Any] = {"freedom": self.freedom, "small": self.small}
+            found = paired(a, b, self.together, confidence, **options)
+            if is_gap:
+                negative = self.together.negated()
+                total = paired(a, negated(b), negative, confidence, **options)
+                found = sized(found, total, b, confidence)
+        return found if n_clusters is None else replace(found, n_clusters=n_clusters)
+
+
 def difference_of(
     a: MetricValue,
     b: MetricValue,
@@ -183,17 +224,7 @@ def difference_of(
     is_gap: bool = False,
 ) -> Difference:
     """Return the difference of two numbers of the same rows, given the influences on each."""
-    apart = of_a.minus(of_b)
-    n_clusters, freedom = apart.in_clusters, apart.freedom
-    if n_clusters is not None and (reason := few_clusters(n_clusters)):
-        found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-    else:
-        together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
-        found = paired(a, b, together, confidence, freedom, small=True)
-        if is_gap:
-            total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)
-            found = sized(found, total, b, confidence)
-    return found if n_clusters is None else replace(found, n_clusters=n_clusters)
+    return Apart.of(of_a, of_b).difference(a, b, confidence, is_gap=is_gap)
 
 
 def paired(

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy.typing as npt
 
-from bias_metrics._core.cells import Cells, comparisons, measure_cells, pair_auc
+from bias_metrics._core.cells import Cells, cells_at, comparisons, measure_cells, pair_auc
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
@@ -76,7 +76,8 @@ def of_a_subgroup(pick: Callable[[Cells], MetricValue]) -> SubgroupFunction:
         own_weights = None if weights is None else weights[mask]
         everyone = sort_classes(labels, scores, weights)
         own = sort_classes(labels[mask], scores[mask], own_weights)
-        return pick(measure_cells(comparisons(everyone, own), check_confidence(confidence)))
+        level = check_confidence(confidence)
+        return pick(cells_at(measure_cells(comparisons(everyone, own)), level))
 
     text = inspect.cleandoc(pick.__doc__ or "")
     text = text.replace("Returns\n", _PARAMETERS, 1).replace("References\n", _ERRORS, 1)
@@ -138,7 +139,7 @@ def roc_auc(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-    return pair_auc(classes.negative, classes.positive, check_confidence(confidence))
+    return pair_auc(classes.negative, classes.positive).at(check_confidence(confidence))
 
 
 @of_a_subgroup

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +21,7 @@ from bias_metrics.calibration.results import (
     CalibrationComparison,
     CalibrationReport,
 )
-from bias_metrics.estimate import Estimate
+from bias_metrics.estimate import Change, Estimate, Number
 from bias_metrics.metrics import METRICS, calibration_metrics
 from bias_metrics.rows import Rows
 
@@ -86,19 +88,7 @@ def calibration_report(
         msg = f"`n_bins` must be at least 2; got {n_bins}."
         raise ValueError(msg)
     level = check_confidence(confidence)
-    [model] = _Model.of(rows, {"y_score": y_score})
-    everyone = model.everyone()
-    overall = model.calibrated(everyone, model.numbers(everyone), n_bins, level)
-    own, others, gaps = {}, {}, {}
-    for name in model.rows.subgroups:
-        inside, outside = model.subgroup(name)
-        numbers, of_outside = model.numbers(inside), model.numbers(outside)
-        own[name] = model.calibrated(inside, numbers, n_bins, level)
-        others[name] = model.calibrated(outside, of_outside, n_bins, level, curve=False)
-        gaps[name] = {
-            metric: gap.measured(level) for metric, gap in _gaps(numbers, of_outside).items()
-        }
-    return CalibrationReport(overall, own, others, gaps, model.reason)
+    return MeasuredCalibration(rows, {"y_score": y_score}, n_bins=n_bins).report(level)
 
 
 @aligned
@@ -149,26 +139,125 @@ def compare_calibration(
     -0.040 [-0.093, +0.013]
     """
     level = check_confidence(confidence)
-    models = _Model.of(rows, {"y_score_a": y_score_a, "y_score_b": y_score_b})
-    everyone = models[0].everyone()
-    overall = _changes([model.numbers(everyone) for model in models], level)
-    found = {}
-    for name in models[0].rows.subgroups:
-        inside, outside = models[0].subgroup(name)
-        own = [model.numbers(inside) for model in models]
-        others = [model.numbers(outside) for model in models]
-        gaps = [_gaps(*both) for both in zip(own, others, strict=True)]
-        found[name] = _changes(own, level) | _changes(gaps, level, is_gap=True)
-    return CalibrationComparison(overall, found)
+    scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
+    return MeasuredCalibration(rows, scores).comparison(level)
 
 
-def _changes(
-    models: Sequence[Mapping[str, Estimate]], confidence: float, *, is_gap: bool = False
-) -> dict[str, Difference]:
+class _Side(NamedTuple):
+    """Some rows as measured: the first model's numbers, and both models' if there are two."""
+
+    n: int
+    n_positive: int
+    numbers: Mapping[str, Number]
+    bins: Bins | None
+    changes: Mapping[str, Change]
+
+
+class _Group(NamedTuple):
+    """A subgroup as measured."""
+
+    own: _Side
+    background: _Side
+    gaps: Mapping[str, Number]
+    changes: Mapping[str, Change]  # Of the gaps, if there are two models
+
+
+class MeasuredCalibration:
+    """One or two models' calibration, measured once; asked for at any confidence.
+
+    Parameters and errors are those of `calibration_report`; `scores` are by the name of their
+    argument, one or two of them.
+    """
+
+    def __init__(
+        self, rows: Rows, scores: Mapping[str, npt.ArrayLike], *, n_bins: int = N_BINS
+    ) -> None:
+        self._models = _Model.of(rows, scores)
+        self.names = list(self._models[0].rows.subgroups)
+        self._n_bins = n_bins
+        self._groups: dict[str, _Group] = {}
+
+    @cached_property
+    def _everyone(self) -> _Side:
+        sample = self._models[0].everyone()
+        return self._side(sample, [one.numbers(sample) for one in self._models])
+
+    def _group(self, name: str) -> _Group:
+        if name not in self._groups:
+            inside, outside = self._models[0].subgroup(name)
+            own = [model.numbers(inside) for model in self._models]
+            others = [model.numbers(outside) for model in self._models]
+            gaps = [_gaps(*both) for both in zip(own, others, strict=True)]
+            self._groups[name] = _Group(
+                self._side(inside, own),
+                self._side(outside, others),
+                {metric: gap.number for metric, gap in gaps[0].items()},
+                _changes(gaps),
+            )
+        return self._groups[name]
+
+    def _side(self, sample: Sample, numbers: Sequence[Mapping[str, Estimate]]) -> _Side:
+        return _Side(
+            int(sample.rows.size),
+            sample.n_positive,
+            {name: one.number for name, one in numbers[0].items()},
+            None if len(numbers) > 1 else self._models[0].bins(sample, self._n_bins),
+            _changes(numbers),
+        )
+
+    def report(self, confidence: float, names: Iterable[str] | None = None) -> CalibrationReport:
+        """Return the report of one model; `names` are the subgroups, default all."""
+        [model] = self._models
+        groups = {name: self._group(name) for name in (self.names if names is None else names)}
+
+        def calibrated(side: _Side, *, curve: bool = True) -> Calibrated:
+            measured = {name: one.at(confidence) for name, one in side.numbers.items()}
+            bins = side.bins
+            return Calibrated(
+                n=side.n,
+                n_positive=side.n_positive,
+                **measured,
+                calibration_error=undefined(model.reason or "no rows")
+                if bins is None
+                else bins.error(confidence),
+                reliability=bins.curve(confidence) if bins is not None and curve else (),
+            )
+
+        return CalibrationReport(
+            calibrated(self._everyone),
+            {name: calibrated(group.own) for name, group in groups.items()},
+            {name: calibrated(group.background, curve=False) for name, group in groups.items()},
+            {
+                name: {metric: gap.at(confidence) for metric, gap in group.gaps.items()}
+                for name, group in groups.items()
+            },
+            model.reason,
+        )
+
+    def comparison(
+        self, confidence: float, names: Iterable[str] | None = None
+    ) -> CalibrationComparison:
+        """Return the comparison of two models; `names` are the subgroups, default all."""
+
+        def at(changes: Mapping[str, Change], *, is_gap: bool = False) -> dict[str, Difference]:
+            return {name: one.at(confidence, is_gap=is_gap) for name, one in changes.items()}
+
+        groups = {name: self._group(name) for name in (self.names if names is None else names)}
+        return CalibrationComparison(
+            at(self._everyone.changes),
+            {
+                name: at(group.own.changes) | at(group.changes, is_gap=True)
+                for name, group in groups.items()
+            },
+        )
+
+
+def _changes(models: Sequence[Mapping[str, Estimate]]) -> dict[str, Change]:
+    """Return both models' numbers beside each other; nothing if there is one model."""
+    if len(models) == 1:
+        return {}
     first, second = models
-    return {
-        name: one.compared(second[name], confidence, is_gap=is_gap) for name, one in first.items()
-    }
+    return {name: one.beside(second[name]) for name, one in first.items()}
 
 
 def _gaps(own: Mapping[str, Estimate], background: Mapping[str, Estimate]) -> dict[str, Estimate]:
@@ -239,29 +328,11 @@ class _Model:
             reason=reason,
         )
 
-    def calibrated(
-        self,
-        sample: Sample,
-        numbers: Mapping[str, Estimate],
-        n_bins: int,
-        confidence: float,
-        *,
-        curve: bool = True,
-    ) -> Calibrated:
-        """Put the numbers of some rows together."""
-        measured = {name: one.measured(confidence) for name, one in numbers.items()}
-        bins = None
-        if self.reason is None and sample.rows.size:
-            bins = Bins.of(self.scores[sample.rows], sample, n_bins)
-        return Calibrated(
-            n=int(sample.rows.size),
-            n_positive=sample.n_positive,
-            **measured,
-            calibration_error=undefined(self.reason or "no rows")
-            if bins is None
-            else bins.error(confidence),
-            reliability=bins.curve(confidence) if bins is not None and curve else (),
-        )
+    def bins(self, sample: Sample, n_bins: int) -> Bins | None:
+        """Return some rows in bins; None if there are none, or scores are not probabilities."""
+        if self.reason is not None or not sample.rows.size:
+            return None
+        return Bins.of(self.scores[sample.rows], sample, n_bins)
 
 
 def _no_probabilities(scores: FloatArray) -> str | None:

@@ -107,7 +107,8 @@ def _without_slope(x: Floats, y: Floats) -> str | None:
 
 
 def _expit(x: Floats) -> Floats:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -x)))
+    small = np.exp(-np.abs(x))  # never overflows
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1 + small))
 
 
 ESTIMATES = {"bias": bias_of, "brier": brier_of, "slope": slope_of}

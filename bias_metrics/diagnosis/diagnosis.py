@@ -26,7 +26,7 @@ from bias_metrics.diagnosis.patterns import (
 from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
 from bias_metrics.report.report import SubgroupBias
-from bias_metrics.report.steps import measure_members, ranked_members
+from bias_metrics.report.steps import MeasuredSubgroup, ranked_members
 from bias_metrics.rows import Rows
 from bias_metrics.thresholds.curves import corners
 
@@ -171,7 +171,7 @@ def diagnose_bias(
     shared: MetricValue | None = None
     found = Diagnoses()
     for name, members in ranked_members(ranked, rows).items():
-        bias = measure_members(members, level)
+        bias = MeasuredSubgroup.of(members).at(level)
         sizes = _sizes(ranked, members)
         if reason := _too_few(sizes, min_rows):
             evidence = {metric: getattr(bias, metric) for metric in AUCS + AEGS}
@@ -204,8 +204,7 @@ def _background_auc(ranked: RankedRows, members: Members, level: float) -> Metri
     return pair_auc(
         kept(everyone.negative, excluded.negative),
         kept(everyone.positive, excluded.positive),
-        level,
-    )
+    ).at(level)
 
 
 def _too_few(sizes: tuple[_Size, _Size], min_rows: int) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Difference, difference_of, negated, paired, sized
+from bias_metrics._core.differences import Apart, Difference, difference_of
 from bias_metrics._core.intervals import auc_interval, few_errors, newcombe_interval, quantile
 from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue
@@ -198,11 +198,7 @@ def _difference(
     small = any(few_errors(float(one) + centre, *pair[0].sizes) for one in (a, b))
     together = _joint(of_a.each, of_b.each)
     freedom = max(min(squares_of([of_a.each - of_b.each])[1], min(pair[0].sizes) - 2), 1)
-    found = paired(a, b, together, confidence, freedom, small=small)
-    if not is_gap:
-        return found
-    total = paired(a, negated(b), together.negated(), confidence, freedom, small=small)
-    return sized(found, total, b, confidence)
+    return Apart(together, freedom, small).difference(a, b, confidence, is_gap=is_gap)
 
 
 def _joint(a: Floats, b: Floats) -> Joint:

@@ -17,9 +17,9 @@ from bias_metrics.prediction_powered.cells import Cell, estimate_difference
 from bias_metrics.prediction_powered.evaluation import Combined
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.report.comparison import BiasComparison, compared
+from bias_metrics.report.comparison import compared
 from bias_metrics.report.jointly import adjust_differences
-from bias_metrics.report.report import Assistance, BiasReport, Overall
+from bias_metrics.report.report import Assistance, BiasComparison, BiasReport, Overall
 from bias_metrics.report.uncertainty import aggregate_of
 from bias_metrics.rows import Rows
 

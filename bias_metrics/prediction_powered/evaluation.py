@@ -15,7 +15,7 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.prediction_powered.cells import Cell, estimate
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.report.clustered import ClusteredReport
+from bias_metrics.report.clustered import Moves
 from bias_metrics.report.evaluation import report_of as ordinary_report
 from bias_metrics.report.report import Assistance, BiasReport, SubgroupBias
 from bias_metrics.report.uncertainty import (
@@ -159,12 +159,18 @@ class Combined:
             for name, of_group in cells.items()
         }
         report = model.summarise(subgroups)
-        clustered = ClusteredReport(report, model.clustering, model.rows.confidence)
+        moves, auc = Moves(report), model.overall
         for name, of_group in cells.items():
             for metric, ((cell, sums), _) in of_group.items():
-                clustered.take(name, metric, cell, sums)
-        self._report = clustered.report()
-        self._reaches, self.totals = clustered.reaches(), clustered.totals
+                if sums is not None:
+                    moves.add(name, metric, cell, sums)
+        if auc.std_error is not None:
+            sums = model.clustering.sums("auc", model.clustering.overall, None)
+            auc = sums.clustered(auc)
+            moves.add(None, "auc", auc.at(model.rows.confidence), sums)
+        overall = replace(report.overall, auc=auc.at(model.rows.confidence))
+        self._report = replace(report, overall=overall)
+        self._reaches, self.totals = moves.complete(), moves.totals
 
     def report(self) -> BiasReport:
         """Return the report with intervals of the aggregates."""

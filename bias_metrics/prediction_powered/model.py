@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bias_metrics._core.cells import Comparison
+from bias_metrics._core.cells import Auc, Comparison, pair_auc
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering, ClusterSums
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
@@ -15,9 +15,8 @@ from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.report.clustered import ClusteredReport
 from bias_metrics.report.report import BiasReport, SubgroupBias
-from bias_metrics.report.steps import measure_members, ranked_members, summarise_bias
+from bias_metrics.report.steps import MeasuredSubgroup, ranked_members, summarise_bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +53,15 @@ class PoweredModel:
         self._human = ranked_members(ranked, human)
         self._matched_part = ranked_members(ranked, matched)
         self._matched = ranked_members(self.everyone, rows.matched)
-        self.labelled = self._summarised(ranked, self._measured())
-        self._cells = ClusteredReport(self.labelled, self._part_clustering, rows.confidence)
+        self._cells = {name: MeasuredSubgroup.of(one) for name, one in self._human.items()}
+        confidence = rows.confidence
+        cells = {name: one.at(confidence) for name, one in self._cells.items()}
+        self.labelled = self._summarised(ranked, cells)
 
-    def _measured(self) -> dict[str, SubgroupBias]:
-        confidence = self.rows.confidence
-        return {name: measure_members(one, confidence) for name, one in self._human.items()}
+    @property
+    def overall(self) -> Auc:
+        """The overall AUC of all rows."""
+        return pair_auc(self.everyone.everyone.negative, self.everyone.everyone.positive)
 
     def _summarised(self, ranked: RankedRows, subgroups: Mapping[str, SubgroupBias]) -> BiasReport:
         return summarise_bias(
@@ -87,13 +89,14 @@ class PoweredModel:
     def _piece(
         self, name: str, metric: str, human: Members, part: Members, whole: Members
     ) -> Pieces:
-        cell, sums = self._cells.measure(name, metric, human)
-        centre, comparison = METRICS[metric].centre, human.compared[metric]
-        if sums is None:
+        auc, centre = self._cells[name].cells[metric], METRICS[metric].centre
+        if auc.std_error is None:
+            cell = auc.at(self.rows.confidence)
             return Pieces(cell, None, (0, 0), centre, reason=cell.reason)
-        sizes = comparison.sizes
-        if cell.row_std_error is not None:
-            sizes = sums.worth(sizes, cell.row_std_error)
+        sums = self._part_clustering.sums(metric, human.compared[metric], human)
+        auc = sums.clustered(auc)
+        cell = auc.at(self.rows.confidence)
+        sizes = auc.sizes if auc.clustered is None else auc.clustered.sizes
         found = Pieces(cell, replace(sums, alone=not self.rows.clustered), sizes, centre)
         if cell.reason is not None or sums.std_error == 0:
             return replace(found, reason=cell.reason or "the labelled rows have no errors there")
@@ -111,4 +114,4 @@ _FEWEST = 2
 
 
 def _value(comparison: Comparison) -> float:
-    return float(comparison.measure(None))
+    return float(comparison.measured(uncertain=False).at(None))

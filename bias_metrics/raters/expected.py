@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import LEAST_EFFECTIVE, unshrunk
+from bias_metrics._core.cells import LEAST_EFFECTIVE, Auc, unshrunk
 from bias_metrics._core.checks import BoolArray, FloatArray
 from bias_metrics._core.clusters import ClusterSums, Codes
-from bias_metrics._core.intervals import auc_interval, effective_number, quantile
-from bias_metrics._core.lazily import Lazily
+from bias_metrics._core.intervals import effective_number
 from bias_metrics._core.ranks import Floats, inner
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS, Class
-from bias_metrics.report.clustered import ClusteredReport
+from bias_metrics.report.clustered import Moves
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.report.steps import Options
 from bias_metrics.report.uncertainty import (
@@ -105,22 +104,31 @@ def expected_report(pairs: SoftPairs, rows: Rows, options: Options) -> BiasRepor
     """
     confidence = options.confidence
     assert confidence is not None  # noqa: S101
-    report = _report_of(pairs, rows, options, confidence)
-    members = {name: _Members(pairs, name) for name in rows.subgroups}
-    by_rows = ClusteredReport(report, _Evidence(pairs, None), confidence)
-    by_rows.measure_all(members)
-    report, clustered, totals = by_rows.report(), by_rows, {}
-    if rows.clusters is not None:
-        evidence = _Evidence(pairs, rows.clusters[pairs.rows.order])
-        clustered = ClusteredReport(report, evidence, confidence)
-        clustered.measure_all(members)
-        report, totals = clustered.report(), clustered.totals
-    reaches = clustered.reaches()
+    aucs = {key: _auc(key, pair) for key, pair in pairs}
+    codes = rows.clusters
+    if codes is not None:
+        codes = codes[pairs.rows.order]
+        aucs = {
+            key: aucs[key] if aucs[key].std_error is None else pair.sums(codes).clustered(aucs[key])
+            for key, pair in pairs
+        }
+    report = _report_of(aucs, rows, options)
+    by_rows = moves = Moves(report)
+    if codes is not None:
+        moves = Moves(report)
+    for key, pair in pairs:
+        auc = aucs[key]
+        if auc.std_error is not None:
+            by_rows.add(*key, auc.of_rows(confidence), pair.sums(None))
+            if codes is not None:
+                moves.add(*key, auc.at(confidence), pair.sums(codes))
+    by_rows.complete()
+    reaches = moves.complete()
     described = {
         name: describe(
             aggregate_of(report, name),
             influence,
-            totals.get(name),
+            None if codes is None else moves.totals.get(name),
             reaches.get(name),
             confidence=confidence,
         )
@@ -129,9 +137,9 @@ def expected_report(pairs: SoftPairs, rows: Rows, options: Options) -> BiasRepor
     return replace_aggregates(report, described)
 
 
-def _report_of(pairs: SoftPairs, rows: Rows, options: Options, confidence: float) -> BiasReport:
-    """Return a report whose AUCs and AEGs have intervals for independent comments."""
-    cells = {key: _measured(key, pair, confidence) for key, pair in pairs}
+def _report_of(aucs: Mapping[Key, Auc], rows: Rows, options: Options) -> BiasReport:
+    """Return a report whose AUCs and AEGs have intervals."""
+    cells = {key: auc.at(options.confidence) for key, auc in aucs.items()}
     labels, subgroups = rows.y_true, {}
     for name, mask in rows.subgroups.items():
         own: dict[str, Any] = {metric: cells[name, metric] for metric in SUBGROUP_METRICS}
@@ -150,45 +158,15 @@ def _report_of(pairs: SoftPairs, rows: Rows, options: Options, confidence: float
     )
 
 
-def _measured(key: Key, pair: SoftPair, confidence: float) -> MetricValue:
+def _auc(key: Key, pair: SoftPair) -> Auc:
+    """Measure one AUC or AEG of independent comments."""
     if lack := pair.lack:
-        return undefined(lack)
+        return Auc(None, lack)
     centre = METRICS[key[1]].centre
     if min(pair.sizes) < LEAST_EFFECTIVE:
-        return MetricValue(pair.value - centre, "fewer than 2 effective rows in a class")
+        return Auc(pair.value, "fewer than 2 effective rows in a class", centre=centre)
     std_error, freedom = pair.sums(None).error()
-    z = quantile(confidence)
-    low, high = auc_interval(pair.value, std_error, *pair.sizes, z, freedom=freedom)
-    found = MetricValue(pair.value - centre, std_error=std_error)
-    return replace(found, low=low - centre, high=high - centre)
-
-
-@dataclass(frozen=True)
-class _Members:
-    """What the metrics of one subgroup compare."""
-
-    pairs: SoftPairs
-    name: str
-
-    @property
-    def compared(self) -> Lazily[SoftPair]:
-        return Lazily(SUBGROUP_METRICS, lambda metric: self.pairs.of(self.name, metric))
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """The influences of comments, or of the clusters with these codes, in score order."""
-
-    pairs: SoftPairs
-    codes: Codes | None
-
-    @property
-    def overall(self) -> SoftPair:
-        return self.pairs.overall()
-
-    def sums(self, metric: str, comparison: SoftPair, members: object) -> ClusterSums:
-        del metric, members
-        return comparison.sums(self.codes)
+    return Auc(pair.value, None, std_error, freedom, pair.sizes, centre)
 
 
 # ---- AUCs of comments that are positive with a probability: exact values, and what moves them.

@@ -12,14 +12,10 @@ from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups, by_name
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics.groups.counts import as_dicts
-from bias_metrics.report.comparison import (
-    BiasComparison,
-    checked_scores,
-    comparison_of,
-    models_of,
-)
+from bias_metrics.report.comparison import checked_scores
 from bias_metrics.report.jointly import adjust_differences
-from bias_metrics.report.pairing import Pairing
+from bias_metrics.report.measurement import Measurement, Pairing
+from bias_metrics.report.report import BiasComparison
 from bias_metrics.report.steps import Options
 from bias_metrics.rows import Background, Rows, WeightKind
 
@@ -121,22 +117,19 @@ def compare_candidates(
     )
     y_scores = {f"candidates[{name!r}]": scores for name, scores in given.items()}
     scores = checked_scores(rows, y_scores | {"y_score_champion": y_score_champion})
-    (*firsts, second), codes, each = models_of(rows, list(scores), options)
-    pairings = {
-        name: Pairing([first, second], codes, each)
-        for name, first in zip(given, firsts, strict=True)
-    }
+    *firsts, second = (Measurement(rows, of_model) for of_model in scores)
+    pairings = {name: Pairing(first, second) for name, first in zip(given, firsts, strict=True)}
     adjusted = adjust_differences(
         {
             (name, group): cells
             for name, pairing in pairings.items()
-            for group, cells in pairing.differences.items()
+            for group, cells in pairing.differences(options).items()
         }
     )
     return CandidateComparisons(
         {
-            name: comparison_of(
-                pairing, {one: adjusted[name, one] for one in second.members}, level
+            name: pairing.comparison_of(
+                options, {one: adjusted[name, one] for one in second.members}, level
             )
             for name, pairing in pairings.items()
         }

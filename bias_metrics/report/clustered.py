@@ -5,44 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any, Protocol
+from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 
 from bias_metrics._core.clusters import ClusterSums
-from bias_metrics._core.intervals import auc_interval, few_clusters, logit_interval, quantile
+from bias_metrics._core.intervals import few_clusters, logit_interval, quantile
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.report import BiasReport
-
-
-class Compared(Protocol):
-    """The rows that an AUC compares."""
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """How many rows of equal weight the two classes are worth."""
-
-
-class OfSubgroup(Protocol):
-    """What the metrics of one subgroup compare."""
-
-    @property
-    def compared(self) -> Mapping[str, Compared]:
-        """By metric."""
-
-
-class Evidence(Protocol):
-    """How far clusters, or weighted rows, move each AUC."""
-
-    @property
-    def overall(self) -> Compared:
-        """What the overall AUC compares."""
-
-    def sums(self, metric: str, comparison: Any, members: Any) -> ClusterSums:
-        """Return the influences on one AUC; `members` is None for the overall AUC."""
 
 
 @dataclass
@@ -71,58 +44,31 @@ class _Moved:
         return math.sqrt(float(np.sum(np.square(self.each))) + self.alone)
 
 
-class ClusteredReport:
-    """Turns a report for independent rows into one that allows for clusters, or for weights.
+class Moves:
+    """How far clusters, or weighted rows, move the aggregates of a report.
 
-    Weighted rows without clusters are clusters of one row each. Their cells are complete
-    already; this adds what their aggregates and differences need.
+    Weighted rows without clusters are clusters of one row each.
 
     `totals`: the clusters' influences on the overall AUC (`overall`), the power means and the final
     score, as far as they have any.
     """
 
-    def __init__(self, report: BiasReport, clustering: Evidence, confidence: float) -> None:
+    def __init__(self, report: BiasReport) -> None:
         self.totals: dict[str, ClusterSums] = {}
-        self._report = report
-        self._clustering = clustering
-        self._confidence = confidence
         self._means = {metric: power_mean_of_cells(report, metric) for metric in FINAL_SCORE_PARTS}
         self._moved: dict[str, tuple[_Moved, _Moved]] = {}
-        self._cells: dict[str, dict[str, Any]] = {name: {} for name in report.subgroups}
 
-    def measure_all(self, members: Mapping[str, OfSubgroup]) -> None:
-        """Measure every cell."""
-        for name in self._report.subgroups:
-            of_group = members[name]
-            for metric in SUBGROUP_METRICS:
-                self.measure(name, metric, of_group)
-
-    def measure(
-        self, name: str, metric: str, members: OfSubgroup
-    ) -> tuple[MetricValue, ClusterSums | None]:
-        """Measure one cell; return it with the clusters' influences, if it has an error."""
-        cell: MetricValue = getattr(self._report.subgroups[name], metric)
-        sums = None
-        if cell.std_error is not None:
-            comparison = members.compared[metric]
-            sums = self._clustering.sums(metric, comparison, members)
-            if not sums.alone:
-                cell = self._described(cell, METRICS[metric].centre, comparison, sums)
-        self.take(name, metric, cell, sums)
-        return cell, sums
-
-    def take(self, name: str, metric: str, cell: MetricValue, sums: ClusterSums | None) -> None:
-        """Take a cell as measured, with the clusters' influences if it has an error."""
-        self._cells[name][metric] = cell
-        if sums is not None:
-            self._add(name, metric, cell, sums)
-
-    def _add(self, name: str, metric: str, cell: MetricValue, sums: ClusterSums) -> None:
-        """Add a cell to its power mean."""
+    def add(self, name: str | None, metric: str, cell: MetricValue, sums: ClusterSums) -> None:
+        """Add a cell, or the overall AUC if `name` is None, with the influences on it."""
+        if name is None:
+            self.totals["overall"] = sums
+            if cell.low is not None:
+                self._move("overall", cell, sums, own_reaches(cell))
+            return
         mean = self._means.get(metric)
         if not isinstance(mean, PowerMean) or name not in mean.cells:
             return
-        weighted = sums.times(mean.derivatives()[name])
+        weighted = sums.times(mean.derivatives[name])
         known = self.totals.get(metric)
         self.totals[metric] = weighted if known is None else known.plus(weighted)
         if cell.low is not None:
@@ -133,17 +79,11 @@ class ClusteredReport:
         for side, reach in zip(both, reaches, strict=True):
             side.add(sums.each, cell.std_error, reach)
 
-    def report(self) -> BiasReport:
-        """Return the report, whose cells must all have been measured."""
-        overall = self._report.overall
-        auc = overall.auc
-        if auc.std_error is not None:
-            comparison = self._clustering.overall
-            sums = self.totals["overall"] = self._clustering.sums("auc", comparison, None)
-            if not sums.alone:
-                auc = self._described(auc, 0.0, comparison, sums)
-            if auc.low is not None:
-                self._move("overall", auc, sums, own_reaches(auc))
+    def complete(self) -> dict[str, Ends]:
+        """Add the final score; return how far intervals of aggregates reach down and up at least.
+
+        Call it when every cell has been added.
+        """
         parts = ("overall", *FINAL_SCORE_PARTS)
         if all(name in self.totals for name in parts):
             quarters = [self.totals[name].times(0.25) for name in parts]
@@ -151,29 +91,7 @@ class ClusteredReport:
         if all(name in self._moved for name in parts):
             downs, ups = zip(*(self._moved[name] for name in parts), strict=True)
             self._moved["final_score"] = _Moved.mean(downs), _Moved.mean(ups)
-        subgroups = {
-            name: replace(bias, **self._cells[name])
-            for name, bias in self._report.subgroups.items()
-        }
-        return replace(self._report, overall=replace(overall, auc=auc), subgroups=subgroups)
-
-    def reaches(self) -> dict[str, Ends]:
-        """Return how far the intervals of the aggregates reach down and up at least."""
         return {name: (down.reach, up.reach) for name, (down, up) in self._moved.items()}
-
-    def _described(
-        self, cell: MetricValue, centre: float, comparison: Compared, sums: ClusterSums
-    ) -> MetricValue:
-        assert cell.value is not None  # noqa: S101
-        assert cell.std_error is not None  # noqa: S101
-        found = with_clustered_error(cell, sums)
-        if found.reason is not None:
-            return found
-        sizes = sums.worth(comparison.sizes, cell.std_error)
-        z = quantile(self._confidence, sums.freedom)
-        auc = cell.value + centre
-        low, high = auc_interval(sums.across(auc), sums.std_error, *sizes, z, clustered=True)
-        return replace(found, low=min(low, auc) - centre, high=max(high, auc) - centre)
 
 
 def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
@@ -213,8 +131,9 @@ class PowerMean:
     mean: float  # mean, power: its value and its exponent
     power: float
 
+    @cached_property
     def derivatives(self) -> dict[str, float]:
-        """Return the derivative by each AUC."""
+        """The derivative by each AUC."""
         n = len(self.cells)
         return {
             name: (float(cell) / self.mean) ** (self.power - 1) / n

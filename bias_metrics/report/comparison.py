@@ -3,104 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned
-from bias_metrics._core.clusters import Codes
-from bias_metrics._core.differences import Difference
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import Row, Table, Tabular, labelled
-from bias_metrics._core.values import Named
-from bias_metrics.report.jointly import adjust_differences
-from bias_metrics.report.pairing import Model, Pairing
-from bias_metrics.report.report import BiasReport, Overall, labelled_record
+from bias_metrics.report.measurement import Measurement, Pairing
+from bias_metrics.report.report import BiasComparison
 from bias_metrics.report.steps import Options
 from bias_metrics.rows import Background, Rows, WeightKind
-
-
-@dataclass(frozen=True)
-class BiasComparison(Tabular):
-    """Every difference of one comparison."""
-
-    first: BiasReport
-    second: BiasReport
-    """The two models' reports on the same rows."""
-    overall: Overall[Difference]
-    """The ROC AUC over all rows."""
-    subgroups: dict[str, Named[Difference]]
-    """By subgroup and metric: `comparison.subgroups["gay"].bpsn_auc`."""
-    power_mean: Named[Difference]
-    """By metric."""
-    final_score: Difference
-    """The Jigsaw final score."""
-    confidence: float
-    """Confidence of each interval."""
-    joint_confidence: float | None = None
-    """Confidence of the intervals of one number for all candidates together, if there are several:
-    see `compare_candidates`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values in the shape of `BiasReport.to_dict()`."""
-        joint = {} if self.joint_confidence is None else {"joint_confidence": self.joint_confidence}
-        return {
-            "confidence": self.confidence,
-            **joint,
-            "overall": {
-                "n": self.overall.n,
-                "n_positive": self.overall.n_positive,
-                "auc": self.overall.auc.to_dict(),
-            }
-            | labelled_record(self.overall.labelled),
-            "subgroups": {
-                name: {metric: one.to_dict() for metric, one in cells.items()}
-                for name, cells in self.subgroups.items()
-            },
-            "power_mean": {name: one.to_dict() for name, one in self.power_mean.items()},
-            "final_score": self.final_score.to_dict(),
-        }
-
-    def rows(self) -> list[Row]:
-        """Return one record per difference: five a subgroup, then those of all rows.
-
-        Returns
-        -------
-        list of dict
-            `subgroup` (None for all rows), `metric`, and all attributes of the Difference.
-        """
-        others = {"auc": self.overall.auc}
-        others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
-        others |= {"final_score": self.final_score}
-        cells: dict[Any, Mapping[str, Difference]] = {**self.subgroups, None: others}
-        return labelled(
-            "subgroup",
-            {
-                name: [{"metric": metric} | vars(one) for metric, one in of_group.items()]
-                for name, of_group in cells.items()
-            },
-        )
-
-    def _table(self) -> Table:
-        metrics = list(next(iter(self.subgroups.values()), ()))
-        body = [
-            [name, *(self._marked(one) for one in cells.values())]
-            for name, cells in self.subgroups.items()
-        ]
-        return Table(
-            ["subgroup", *metrics],
-            body,
-            f"first minus second: AUC {self.overall.auc}, final score {self.final_score}",
-            [f"* shown at {self._level:.0%} confidence after Holm's adjustment"],
-        )
-
-    def _marked(self, one: Difference) -> str:
-        return f"{one} *" if one.shown(self._level) else str(one)
-
-    @property
-    def _level(self) -> float:
-        return self.joint_confidence or self.confidence
 
 
 @aligned
@@ -198,43 +109,10 @@ def compare_bias(
 
 def compared(rows: Rows, scores: Sequence[FloatArray], options: Options) -> BiasComparison:
     """Compare two models' checked scores of the rows."""
-    pairing = Pairing(*models_of(rows, scores, options))
-    return comparison_of(pairing, adjust_differences(pairing.differences))
+    return Pairing(*(Measurement(rows, of_model) for of_model in scores)).comparison(options)
 
 
 def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:
     """Yield checked scores, given by the name that errors give them."""
     for name, scores in given.items():
         yield rows.scores(name, scores)
-
-
-def models_of(
-    rows: Rows, scores: Sequence[FloatArray], options: Options
-) -> tuple[list[Model], Codes | None, float]:
-    """Rank the rows that count by each of several scores; with their clusters, for a Pairing."""
-    assert options.confidence is not None  # noqa: S101
-    rows, kept = rows.counted(*scores)
-    return (
-        [Model.of(rows, of_model, options) for of_model in kept],
-        rows.clusters,
-        options.confidence,
-    )
-
-
-def comparison_of(
-    pairing: Pairing,
-    cells: Mapping[str, Mapping[str, Difference]],
-    joint_confidence: float | None = None,
-) -> BiasComparison:
-    """Put the differences of two models together, given those of the cells with adjusted p."""
-    first, second, aggregates = pairing.aggregates()
-    return BiasComparison(
-        first=first,
-        second=second,
-        overall=Overall(first.overall.n, first.overall.n_positive, aggregates.pop("overall")),
-        final_score=aggregates.pop("final_score"),
-        power_mean=Named(aggregates),
-        subgroups={name: Named(of_group) for name, of_group in cells.items()},
-        confidence=pairing.confidence,
-        joint_confidence=joint_confidence,
-    )

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned, check_subgroups
-from bias_metrics._core.influence import Members, RankedRows, rank_rows
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics.groups.counts import as_dicts
+from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.report import BiasReport, SubgroupBias
-from bias_metrics.report.steps import (
-    Intervals,
-    Options,
-    measure_members,
-    measure_subgroup,
-    members_of,
-    ranked_members,
-    summarise_bias,
-)
-from bias_metrics.report.uncertainty import with_intervals
+from bias_metrics.report.steps import Intervals, Options, measure_subgroup, summarise_bias
 from bias_metrics.rows import Background, Rows, WeightKind
-
-__all__ = [
-    "Members",
-    "RankedRows",
-    "evaluate_bias",
-    "evaluate_slices",
-    "measure_members",
-    "members_of",
-    "rank_rows",
-    "report_of",
-    "summarise_bias",
-    "with_intervals",
-]
 
 
 @aligned
@@ -155,29 +132,17 @@ def evaluate_bias(
 
 def report_of(rows: Rows, scores: FloatArray, options: Options) -> BiasReport:
     """Measure the rows that count."""
+    if options.confidence is not None and (options.aggregates or rows.clusters is not None):
+        return Measurement(rows, scores).report(options)
     rows, (scores,) = rows.counted(scores)
-    summarise = partial(
-        summarise_bias,
+    everyone = sort_classes(rows.y_true, scores, rows.sample_weight)
+    return summarise_bias(
+        everyone,
+        _sorted_cells(rows, scores, everyone, options.confidence),
         power=options.power,
         power_mean_groups=options.groups,
         confidence=options.confidence,
         background=rows.background,
-    )
-    if options.confidence is None or not (options.aggregates or rows.clusters is not None):
-        everyone = sort_classes(rows.y_true, scores, rows.sample_weight)
-        return summarise(everyone, _sorted_cells(rows, scores, everyone, options.confidence))
-    ranked = rank_rows(rows.y_true, scores, rows.sample_weight)
-    members = ranked_members(ranked, rows)
-    measured = {
-        name: measure_members(of_group, options.confidence) for name, of_group in members.items()
-    }
-    return with_intervals(
-        summarise(ranked.everyone, measured),
-        ranked,
-        members,
-        confidence=options.confidence,
-        clusters=rows.clusters,
-        aggregates=options.aggregates,
     )
 
 

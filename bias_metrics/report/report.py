@@ -1,4 +1,4 @@
-"""What `evaluate_bias` returns: every number of one evaluation, also as plain values."""
+"""What `evaluate_bias` and `compare_bias` return: every number, also as plain values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic
 
 from bias_metrics._core.cells import Cells
+from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
-from bias_metrics._core.values import MetricValue, V
+from bias_metrics._core.values import MetricValue, Named, V
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
@@ -216,6 +217,88 @@ class BiasReport(Tabular):
             f"{self.overall.n:,} rows, {self.overall.n_positive:,} positive; "
             f"AUC {self.overall.auc}, final score {self.final_score}",
         )
+
+
+@dataclass(frozen=True)
+class BiasComparison(Tabular):
+    """Every difference of one comparison."""
+
+    first: BiasReport
+    second: BiasReport
+    """The two models' reports on the same rows."""
+    overall: Overall[Difference]
+    """The ROC AUC over all rows."""
+    subgroups: dict[str, Named[Difference]]
+    """By subgroup and metric: `comparison.subgroups["gay"].bpsn_auc`."""
+    power_mean: Named[Difference]
+    """By metric."""
+    final_score: Difference
+    """The Jigsaw final score."""
+    confidence: float
+    """Confidence of each interval."""
+    joint_confidence: float | None = None
+    """Confidence of the intervals of one number for all candidates together, if there are several:
+    see `compare_candidates`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready values in the shape of `BiasReport.to_dict()`."""
+        joint = {} if self.joint_confidence is None else {"joint_confidence": self.joint_confidence}
+        return {
+            "confidence": self.confidence,
+            **joint,
+            "overall": {
+                "n": self.overall.n,
+                "n_positive": self.overall.n_positive,
+                "auc": self.overall.auc.to_dict(),
+            }
+            | labelled_record(self.overall.labelled),
+            "subgroups": {
+                name: {metric: one.to_dict() for metric, one in cells.items()}
+                for name, cells in self.subgroups.items()
+            },
+            "power_mean": {name: one.to_dict() for name, one in self.power_mean.items()},
+            "final_score": self.final_score.to_dict(),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record per difference: five a subgroup, then those of all rows.
+
+        Returns
+        -------
+        list of dict
+            `subgroup` (None for all rows), `metric`, and all attributes of the Difference.
+        """
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
+        others |= {"final_score": self.final_score}
+        cells: dict[Any, Mapping[str, Difference]] = {**self.subgroups, None: others}
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | vars(one) for metric, one in of_group.items()]
+                for name, of_group in cells.items()
+            },
+        )
+
+    def _table(self) -> Table:
+        metrics = list(next(iter(self.subgroups.values()), ()))
+        body = [
+            [name, *(self._marked(one) for one in cells.values())]
+            for name, cells in self.subgroups.items()
+        ]
+        return Table(
+            ["subgroup", *metrics],
+            body,
+            f"first minus second: AUC {self.overall.auc}, final score {self.final_score}",
+            [f"* shown at {self._level:.0%} confidence after Holm's adjustment"],
+        )
+
+    def _marked(self, one: Difference) -> str:
+        return f"{one} *" if one.shown(self._level) else str(one)
+
+    @property
+    def _level(self) -> float:
+        return self.joint_confidence or self.confidence
 
 
 # ---- What term matching added to the human labels of one cell

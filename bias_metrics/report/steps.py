@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import (
+    Auc,
+    cells_at,
     comparisons,
     effective_rows,
     measure_cells,
@@ -32,6 +34,7 @@ from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.lazily import Lazily
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
+from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import check_power, final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
@@ -126,14 +129,30 @@ def measure_subgroup(
     if excluded is not None:
         check_ranked(everyone, excluded)
     compared = comparisons(everyone, own, excluded)
-    cells = measure_cells(compared, confidence)
-    return SubgroupBias.of(own.positive.n, own.negative.n, cells, effective_rows(compared))
+    cells = measure_cells(compared, uncertain=confidence is not None)
+    found = MeasuredSubgroup(own.positive.n, own.negative.n, cells, effective_rows(compared))
+    return found.at(confidence)
 
 
-def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
-    """Measure one subgroup, given its ranked rows."""
-    cells, worth = measure_cells(members.compared, confidence), effective_rows(members.compared)
-    return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells, worth)
+@dataclass(frozen=True)
+class MeasuredSubgroup:
+    """Counts and the metrics of one subgroup as measured, for any confidence."""
+
+    n_positive: int
+    n_negative: int
+    cells: Mapping[str, Auc]  # By metric
+    effective: Mapping[str, float] | None  # As in SubgroupBias
+
+    @classmethod
+    def of(cls, members: Members) -> MeasuredSubgroup:
+        """Measure one subgroup, given its ranked rows."""
+        cells, worth = measure_cells(members.compared), effective_rows(members.compared)
+        return cls(members.positive.scores.n, members.negative.scores.n, cells, worth)
+
+    def at(self, confidence: float | None) -> SubgroupBias:
+        """Return the metrics with intervals."""
+        cells = cells_at(self.cells, confidence)
+        return SubgroupBias.of(self.n_positive, self.n_negative, cells, self.effective)
 
 
 def ranked_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:
@@ -161,12 +180,18 @@ def summarise_bias(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float | None = None,
     background: Background = "outside_subgroup",
+    overall: MetricValue | None = None,
 ) -> BiasReport:
-    """Compute overall and aggregate numbers: the last step of `evaluate_bias`."""
+    """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
+
+    `overall` is the overall AUC, if it is known.
+    """
     check_choice("background", background, BACKGROUNDS)
     power = check_power(power)
     groups = check_power_mean_groups(power_mean_groups, subgroups)
-    overall = pair_auc(everyone.negative, everyone.positive, confidence)
+    if overall is None:
+        uncertain = confidence is not None
+        overall = pair_auc(everyone.negative, everyone.positive, uncertain=uncertain).at(confidence)
     means = {
         metric: power_mean_of({name: getattr(subgroups[name], metric) for name in groups}, power)
         for metric in FINAL_SCORE_PARTS

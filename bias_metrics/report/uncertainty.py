@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from bias_metrics._core.cells import Comparison, overall_comparison
-from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
+from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.influence import Influence, Members, RankedRows
 from bias_metrics._core.intervals import logit_interval, quantile
 from bias_metrics._core.ranks import squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.clustered import (
-    ClusteredReport,
     Ends,
     parts_of,
     power_mean_of_cells,
@@ -24,54 +23,6 @@ from bias_metrics.report.clustered import (
     with_clustered_error,
 )
 from bias_metrics.report.report import BiasReport
-
-
-def with_intervals(
-    report: BiasReport,
-    ranked: RankedRows,
-    members: Mapping[str, Members],
-    *,
-    confidence: float,
-    clusters: Codes | None = None,
-    aggregates: bool = True,
-) -> BiasReport:
-    """Return a report with intervals of its aggregates; given clusters, all intervals use them.
-
-    The cells of `report` have intervals for independent rows.
-    """
-    spread = Spread(ranked, confidence)
-    by_rows = None
-    if ranked.is_weighted and aggregates:
-        by_rows = ClusteredReport(report, Clustering.of(ranked, None), confidence)
-        by_rows.measure_all(members)
-        report = by_rows.report()
-    clustered = by_rows
-    if clusters is not None:
-        clustered = ClusteredReport(report, Clustering.of(ranked, clusters), confidence)
-        clustered.measure_all(members)
-        report = clustered.report()
-    if not aggregates:
-        return report
-    if clustered is None:
-        totals, reaches = {}, aggregate_reaches(report, members, spread)
-    else:
-        totals, reaches = clustered.totals, clustered.reaches()
-    influences: Iterator[tuple[str, Influence | ClusterSums | str]]
-    if by_rows is None:
-        influences = aggregate_influences(report, members, spread)
-    else:
-        influences = weighted_influences(report, by_rows.totals)
-    described = {
-        name: describe(
-            aggregate_of(report, name),
-            influence,
-            totals.get(name),
-            reaches.get(name),
-            confidence=confidence,
-        )
-        for name, influence in influences
-    }
-    return replace_aggregates(report, described)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +49,16 @@ class Spread:
         influence.add_auc("auc", overall_comparison(self.ranked.everyone), None, weight)
 
 
+class HasError(Protocol):
+    """Influences on a number, or what is kept of them."""
+
+    def error(self) -> tuple[float, float]:
+        """Return the standard error and its degrees of freedom."""
+
+
 def describe(
     value: MetricValue,
-    influence: Influence | ClusterSums | str,
+    influence: HasError | str,
     sums: ClusterSums | None = None,
     reach: Ends | None = None,
     *,
@@ -151,7 +109,7 @@ def aggregate_influences(
             if lack is None:
                 spread.add_overall(scratch)
         elif not isinstance(mean, str):
-            for group, weight in mean.derivatives().items():
+            for group, weight in mean.derivatives.items():
                 of_group = members[group]
                 scratch.add_auc(name, of_group.compared[name], of_group, weight)
         lacking = lacking or lack

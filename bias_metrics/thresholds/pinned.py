@@ -163,7 +163,7 @@ def _pinned(
     whole = check_choice("sample_from", sample_from, ("all", "background")) == "all"
     everyone = sort_classes(labels, scores)
     groups = {name: sort_subgroup(labels, scores, mask) for name, mask in masks.items()}
-    overall = pair_auc(everyone.negative, everyone.positive)
+    overall = pair_auc(everyone.negative, everyone.positive, uncertain=False).at(None)
     if sampled:
         generator = check_rng(rng)
         rest = {} if whole else {n: sort_subgroup(labels, scores, ~m) for n, m in masks.items()}
@@ -188,7 +188,7 @@ def _sampled(own: SortedClasses, others: SortedClasses, rng: np.random.Generator
         (own.negative.scores, others.negative.scores[drawn[~positive] - others.positive.n]),
     )
     mixture = SortedClasses(*(sort_scores(np.concatenate(half)) for half in halves))
-    return pair_auc(mixture.negative, mixture.positive)
+    return pair_auc(mixture.negative, mixture.positive, uncertain=False).at(None)
 
 
 def _exact(

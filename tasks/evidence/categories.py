@@ -49,18 +49,18 @@ def with_categories(
     Evidence
         `found` itself if no group is too small for a rule.
     """
-    identities = list(measuring.rows.members)
-    categories = {} if small.hierarchy is None else small.hierarchy.joined(identities)
+    identities, categories = list(measuring.rows.members), measuring.categories
     if not (categories or small.not_measured) or not any(_lacks(one, found) for one in rules):
         return found
-    found = replace(measuring.evidence(confidence, categories), small=small)
+    joined = bool(categories)
+    found = replace(measuring.evidence(confidence, joined=joined), small=small)
     names = small_groups(rules, found)
     alone, rolled = None, {}
     if names:
         roles = _compared_with(rules, measuring.rivals)
         of_alone = confidence if confidence_alone is None else confidence_alone
         level = measuring.joint_level(roles, names, (1 - of_alone) / 2)
-        alone = measuring.only(names).evidence(level)
+        alone = measuring.alone(names, level)
     over: dict[tuple[str, ...], Evidence] = {}
     for rule in rules:
         if rule.scope == AGGREGATE:
@@ -68,7 +68,7 @@ def with_categories(
             if not groups:
                 continue
             if groups not in over:
-                over[groups] = measuring.evidence(confidence, categories, groups)
+                over[groups] = measuring.evidence(confidence, joined=joined, groups=groups)
             rolled[rule.name] = Rolled(groups, over[groups])
     return replace(found, alone=alone, rolled=rolled)
 

@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
-from bias_metrics.parts import PackedMasks, RankedRows, rank_rows
+from bias_metrics.parts import PackedMasks
+from bias_metrics.report import Measurement
 from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
@@ -173,9 +174,13 @@ class EvidenceFile:
         that the confidences have; small groups, which block if they are shown to be worse, keep
         all of it.
         """
-        found = {}
+        found: dict[EvidenceKey, Evidence] = {}
+        categories: Mapping[str, Sequence[str]] = {}
         for slice_, confidence in keys:
-            measuring = self._measuring(slice_, thresholds, calibrated=needs_calibration(rules))
+            if small is not None and small.hierarchy is not None and self.is_sample:
+                categories = small.hierarchy.joined(self.identities)
+            calibrated = needs_calibration(rules)
+            measuring = self._measuring(slice_, thresholds, calibrated, categories)
             level = self._level(confidence)
             one = measuring.evidence(level)
             if small is not None and not self.is_sample:
@@ -187,6 +192,8 @@ class EvidenceFile:
                 alone = self._level(whole)
                 one = with_categories(measuring, one, level, small, own, alone)
             found[slice_, confidence] = one
+        for slice_ in {slice_ for slice_, _ in found if slice_ is not None}:
+            del self._known[slice_]  # nobody asks for a slice again
         return found
 
     @property
@@ -201,6 +208,8 @@ class EvidenceFile:
 
     def measure_set(self, confidence: float) -> Evidence:
         """Measure the rows of the evaluated set alone, without those of earlier nights."""
+        if not self.n_nights:
+            return self._measuring(None, {}).evidence(confidence)
         return self._measuring_rows(self.rows(), {}).evidence(confidence)
 
     def rows(self) -> Rows:
@@ -230,15 +239,15 @@ class EvidenceFile:
         return self.rows().of_people()
 
     @property
-    def ranked(self) -> RankedRows:
-        """The measured rows, sorted by the candidate's score; ranked once."""
+    def measurement(self) -> Measurement:
+        """The candidate on these rows, ranked once."""
         with _READING:
-            return self._ranked
+            return self._measurement
 
     @cached_property
-    def _ranked(self) -> RankedRows:
+    def _measurement(self) -> Measurement:
         rows = self._measured
-        return rank_rows(rows.labels, rows.y_score, rows.weights)
+        return Measurement(rows.checked(self.background), rows.y_score)
 
     def without(self, identities: Collection[str], confidence: float) -> Evidence | None:
         """Measure all rows with power means that leave identities out; None if nothing changes."""
@@ -250,24 +259,31 @@ class EvidenceFile:
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, and identities joined into categories as well."""
-        return self._measuring(None, {}).evidence(confidence, categories)
+        return self._measuring(None, {}, categories=categories).evidence(confidence, joined=True)
 
     def _measuring(
         self,
         slice_: str | None,
         thresholds: Mapping[str, Mapping[str, float]],
-        *,
-        calibrated: bool = False,
+        calibrated: bool = False,  # noqa: FBT001, FBT002
+        categories: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> Measuring:
-        rows = self._chosen(self._rows_of(slice_))
-        return self._measuring_rows(rows, thresholds, calibrated=calibrated)
+        """Return some rows, which keep what is measured of them."""
+        with _READING:
+            if slice_ not in self._known:
+                self._known[slice_] = self._measuring_rows(self._chosen(self._rows_of(slice_)), {})
+            known = self._known[slice_]
+        asked: dict[str, Any] = {"thresholds": thresholds, "calibrated": calibrated}
+        return replace(known, **asked, categories=categories)
+
+    @cached_property
+    def _known(self) -> dict[str | None, Measuring]:
+        return {}
 
     def _measuring_rows(
         self,
         rows: Rows,
         thresholds: Mapping[str, Mapping[str, float]],
-        *,
-        calibrated: bool = False,
     ) -> Measuring:
         return Measuring(
             rows=rows,
@@ -276,7 +292,6 @@ class EvidenceFile:
             is_sample=self.is_sample,
             thresholds=thresholds,
             span=self._span,
-            calibrated=calibrated,
             nights=self.n_nights,
         )
 
@@ -284,6 +299,15 @@ class EvidenceFile:
         """Return the uncertainty of a threshold that is estimated from all rows."""
         if name != EQUAL_ERRORS:
             return None
+        if (role, confidence) not in self._spans:
+            self._spans[role, confidence] = self._equal_error_range(role, confidence)
+        return self._spans[role, confidence]
+
+    @cached_property
+    def _spans(self) -> dict[tuple[str, float], tuple[float, float]]:
+        return {}
+
+    def _equal_error_range(self, role: str, confidence: float) -> tuple[float, float]:
         labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
         known = ~np.isnan(scores)
         within = None if clusters is None else clusters[known]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,12 @@ import numpy.typing as npt
 from bias_metrics import (
     BiasComparison,
     BiasReport,
-    calibration_report,
-    compare_bias,
-    compare_calibration,
     compare_prediction_powered,
     compare_rate_gaps,
-    evaluate_bias,
     prediction_powered_bias,
     rate_gaps,
 )
+from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import LEAST_COMPARED, LEAST_ROWS, Evidence, Losses, without_sampling_error
 from bias_metrics.metrics import (
     GIVEN,
@@ -30,12 +27,32 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.parts import PackedMasks
-from bias_metrics.report import bonferroni_level, joint_level
+from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
 Span = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of models that are measured."""
+
+    confidence: float
+    names: list[str]
+    """Identities and categories."""
+    groups: list[str]
+    """What the power means cover."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As keywords of the library."""
+        return {"confidence": self.confidence, "power_mean_groups": self.groups}
+
+    def of(self, model: Measurement) -> Options:
+        """Return the options of a report."""
+        return Options.of(model.rows, **self.options)
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,10 @@ class Measuring:
     calibrated: bool = False
     nights: int = 0
     """How many nights' rows are pooled; 0 if the set is judged alone."""
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Identities that are measured together, too, by the name of their category."""
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What has been measured of these rows."""
 
     @property
     def rivals(self) -> list[str]:
@@ -64,59 +85,46 @@ class Measuring:
     def evidence(
         self,
         confidence: float,
-        categories: Mapping[str, Sequence[str]] | None = None,
+        *,
+        joined: bool = False,
         groups: Sequence[str] | None = None,
+        among: Sequence[str] | None = None,
     ) -> Evidence:
-        """Measure everything with two-sided intervals of a confidence.
+        """Return everything with two-sided intervals of a confidence; it is measured once.
 
-        `categories` are identities that are measured together as well, `groups` what the power
-        means cover in place of `power_mean_groups`.
+        `joined` says whether categories are there too, `groups` what the power means cover in place
+        of `power_mean_groups`, and `among` which identities there are; default all.
         """
-        members, matched = self._with(categories or {})
-        covered = groups or self.power_mean_groups or list(self.rows.members)
-        rows, options = self.rows, {"confidence": confidence, "power_mean_groups": covered}
-        both = members, matched
-        compared = {name: self._compare(name, *both, options) for name in self.rivals}
-        whole = [one for name, one in compared.items() if self._scored_by(name) is None]
-        first = next((one.first for one in whole), None)
-        if first is None or matched is not None:
-            first = self._evaluate(*both, options)
-        report = first.to_dict()
-        differences = {name: one.to_dict() for name, one in compared.items()}
+        identities = list(self.rows.members) if among is None else list(among)
+        names = [*identities, *(self.categories if joined else ())]
+        covered = groups or (None if among is not None else self.power_mean_groups) or identities
+        asked = _Asked(confidence, names, list(covered))
+        report = self._evaluate(asked).to_dict()
+        differences = {name: self._compare(name, asked).to_dict() for name in self.rivals}
         for name in self.thresholds:
-            self._add_errors(name, members, report, differences, confidence)
+            self._add_errors(name, names, report, differences, confidence)
         if self.calibrated:
-            weighted = self._rows(rows, members, weights=rows.weights)
-            report["calibration"] = calibration_report(
-                weighted, rows.y_score, confidence=confidence
-            ).to_dict()
-            for role, content in differences.items():
-                among, of_both = self._both(role, members)
-                weighted = self._rows(among, of_both, weights=among.weights)
-                scores = among.y_score, among.scores[role]
-                content["calibration"] = compare_calibration(
-                    weighted, *scores, confidence=confidence
-                ).to_dict()
+            self._add_calibration(names, report, differences, confidence)
         if not self.is_sample:
             report = without_sampling_error(report)
             differences = without_sampling_error(differences)
-        if categories:
+        if joined:
             for content in (report, *differences.values()):
-                _set_apart(content, set(categories))
+                _set_apart(content, set(self.categories))
         return Evidence(
             report,
-            background=_shared_background(rows, self.background),
+            background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
             nights=self.nights,
             champion=differences.get("champion"),
             reference=differences.get("reference"),
         )
 
-    def only(self, identities: Sequence[str]) -> Measuring:
-        """Return the same for some identities, unless their background depends on all of them."""
+    def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
+        """Return the same of some identities, unless their background depends on all of them."""
         if self.background != "outside_subgroup":
-            return self
-        return replace(self, rows=self.rows.among(identities), power_mean_groups=None)
+            return self.evidence(confidence)
+        return self.evidence(confidence, among=identities)
 
     def losses(self, rival: str, alpha: float) -> Losses:
         """Return what is shown to be worse than a rival's, with bounds that hold together.
@@ -137,7 +145,8 @@ class Measuring:
         measuring = replace(self, rows=rows, thresholds=thresholds, calibrated=False)
 
         def again(causes: Sequence[str]) -> Losses | None:
-            others = replace(measuring, rows=rows.without(causes), power_mean_groups=None)
+            left = rows.without(causes)
+            others = replace(measuring, rows=left, power_mean_groups=None, categories={}, known={})
             return others.shown_losses(rival, alpha)
 
         found = measuring.shown_losses(rival, alpha)
@@ -151,14 +160,11 @@ class Measuring:
             return None
         looked_at = self._looked_at(rows)
         level = self.joint_level((rival,), list(members), alpha, looked_at)
-        comparison = self._compare(
-            rival,
-            self.rows.members,
-            self.rows.matched,
-            {"confidence": level, "power_mean_groups": self.power_mean_groups},
-        ).to_dict()
+        names = list(self.rows.members)
+        asked = _Asked(level, names, list(self.power_mean_groups or names))
+        comparison = self._compare(rival, asked).to_dict()
         for name in self.thresholds:
-            self._add_errors(name, self.rows.members, {}, {rival: comparison}, level)
+            self._add_errors(name, names, {}, {rival: comparison}, level)
         if not self.is_sample:
             comparison = without_sampling_error(comparison)
         return Losses.of(comparison, looked_at, level)
@@ -203,14 +209,12 @@ class Measuring:
             joint_level(rows, family, of, alpha=alpha, metrics=looked_at) for family in families
         )
 
-    def _with(
-        self, categories: Mapping[str, Sequence[str]]
-    ) -> tuple[PackedMasks, PackedMasks | None]:
+    def _masks(self, names: Sequence[str]) -> tuple[PackedMasks, PackedMasks | None]:
         """Return the members of identities and categories, and those matched by terms."""
         members, matched = self.rows.members, self.rows.matched
         return (
-            _joined(members, categories),
-            None if matched is None else _joined(matched, categories),
+            _joined(members, self.categories, names),
+            None if matched is None else _joined(matched, self.categories, names),
         )
 
     def _rows(
@@ -229,22 +233,36 @@ class Measuring:
             background=self.background,
         )
 
-    def _evaluate(
-        self, members: PackedMasks, matched: PackedMasks | None, options: Mapping[str, Any]
-    ) -> BiasReport:
+    def _evaluate(self, asked: _Asked) -> BiasReport:
         rows = self.rows
-        if matched is None or rows.labelled is None:
-            known = {**self._known(rows), **options}
-            return evaluate_bias(rows.labels, rows.y_score, members, **known)
-        checked = self._rows(rows, members)
+        if rows.matched is None or rows.labelled is None:
+            model = self._model(CANDIDATE)
+            return model.report(asked.of(model), asked.names)
+        members, matched = self._masks(asked.names)
+        assert matched is not None  # noqa: S101
+        checked, options = self._rows(rows, members), asked.options
         return prediction_powered_bias(checked, rows.y_score, matched, rows.labelled, **options)
 
-    def _known(self, rows: Rows) -> dict[str, Any]:
-        return {
-            "sample_weight": rows.weights,
-            "clusters": rows.clusters,
-            "background": self.background,
-        }
+    def _model(self, role: str, beside: str | None = None) -> Measurement:
+        """Return a model's scores as measured, on the rows that another has a score for too."""
+        kept = None if beside is None else self._scored_by(beside)
+        key = role, None if kept is None else beside
+        if key not in self.known or not set(self.categories) <= set(self.known[key].members):
+            rows, members = self.rows, self._masks([*self.rows.members, *self.categories])[0]
+            if kept is not None:
+                rows, members = rows.within(kept), members.within(kept)
+            checked = self._rows(rows, members, weights=rows.weights)
+            self.known[key] = Measurement(checked, rows.scores[role])
+        found: Measurement = self.known[key]
+        return found
+
+    def _pairing(self, rival: str) -> Pairing:
+        """Return the candidate beside a rival, as measured."""
+        models = self._model(CANDIDATE, rival), self._model(rival, rival)
+        known: Pairing | None = self.known.get(rival)
+        if known is None or known.models != models:
+            known = self.known[rival] = Pairing(*models)
+        return known
 
     def _scored_by(self, rival: str) -> npt.NDArray[np.bool_] | None:
         """Return which rows a rival has a score for; None if it has one for all."""
@@ -258,31 +276,53 @@ class Measuring:
             return self.rows, members
         return self.rows.within(kept), members.within(kept)
 
-    def _compare(
-        self,
-        rival: str,
-        members: PackedMasks,
-        matched: PackedMasks | None,
-        options: Mapping[str, Any],
-    ) -> BiasComparison:
+    def _compare(self, rival: str, asked: _Asked) -> BiasComparison:
+        if self.rows.matched is None or self.rows.labelled is None:
+            pairing = self._pairing(rival)
+            return pairing.comparison(asked.of(pairing.models[0]), asked.names)
+        members, matched = self._masks(asked.names)
+        assert matched is not None  # noqa: S101
         rows, members = self._both(rival, members)
-        first, second = rows.y_score, rows.scores[rival]
-        if matched is None or rows.labelled is None:
-            known = {**self._known(rows), **options}
-            return compare_bias(rows.labels, first, second, members, **known)
-        checked = self._rows(rows, members)
-        return compare_prediction_powered(checked, first, second, matched, rows.labelled, **options)
+        checked, options = self._rows(rows, members), asked.options
+        scores = rows.y_score, rows.scores[rival]
+        assert rows.labelled is not None  # noqa: S101
+        return compare_prediction_powered(checked, *scores, matched, rows.labelled, **options)
+
+    def _add_calibration(
+        self,
+        names: Sequence[str],
+        report: dict[str, Any],
+        differences: dict[str, dict[str, Any]],
+        confidence: float,
+    ) -> None:
+        """Add calibration to a report and to comparisons."""
+        report["calibration"] = self._calibration().report(confidence, names).to_dict()
+        for role, content in differences.items():
+            content["calibration"] = self._calibration(role).comparison(confidence, names).to_dict()
+
+    def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
+        """Return the candidate's calibration, or that of it and a rival, as measured."""
+        key = "calibration", rival
+        if key not in self.known or not set(self.categories) <= set(self.known[key].names):
+            members = self._masks([*self.rows.members, *self.categories])[0]
+            rows, members = (self.rows, members) if rival is None else self._both(rival, members)
+            checked = self._rows(rows, members, weights=rows.weights)
+            roles = [CANDIDATE] if rival is None else [CANDIDATE, rival]
+            scores = {role: rows.scores[role] for role in roles}
+            self.known[key] = MeasuredCalibration(checked, scores)
+        found: MeasuredCalibration = self.known[key]
+        return found
 
     def _add_errors(
         self,
         name: str,
-        members: PackedMasks,
+        names: Sequence[str],
         report: dict[str, Any],
         differences: dict[str, dict[str, Any]],
         confidence: float,
     ) -> None:
         """Add the gaps in error rates at a threshold to a report and to comparisons."""
-        rows, of_role = self.rows, self.thresholds[name]
+        rows, of_role, members = self.rows, self.thresholds[name], self._masks(names)[0]
         at = of_role[CANDIDATE]
         spans = {role: self.span(name, role, confidence) for role in of_role}
         gaps = rate_gaps(
@@ -316,15 +356,18 @@ def _set_apart(content: dict[str, Any], categories: set[str]) -> None:
         place["categories"] = {name: subgroups.pop(name) for name in categories & set(subgroups)}
 
 
-def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> PackedMasks:
-    """Return masks with those of categories of them."""
-    if not categories:
+def _joined(
+    masks: PackedMasks, categories: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> PackedMasks:
+    """Return the masks of some names, of which categories are joined from their identities."""
+    if list(masks) == list(names):
         return masks
-    joined = {
-        category: np.logical_or.reduce([masks[name] for name in names])
-        for category, names in categories.items()
-    }
-    return PackedMasks.of([*masks.items(), *joined.items()], masks.n_rows)
+
+    def of(name: str) -> npt.NDArray[np.bool_]:
+        parts = categories.get(name)
+        return masks[name] if parts is None else np.logical_or.reduce([masks[x] for x in parts])
+
+    return PackedMasks.of(((name, of(name)) for name in names), masks.n_rows)
 
 
 def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:

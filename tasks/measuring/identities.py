@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bias_metrics import BiasReport, SubgroupBias
-from bias_metrics.report import measure_members, ranked_members, summarise_bias, with_intervals
+from bias_metrics import BiasReport
+from bias_metrics.report import MeasuredSubgroup, Options
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.powered import measure_powered
@@ -19,10 +19,9 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 MAX_TASKS = 32
 
 
-def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, SubgroupBias]:
+def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, MeasuredSubgroup]:
     """Measure several identities, one after the other."""
-    members = ranked_members(evidence.ranked, evidence.measured.checked(evidence.background))
-    return {name: measure_members(members[name], CONFIDENCE) for name in identities}
+    return {name: evidence.measurement.subgroup(name) for name in identities}
 
 
 def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
@@ -41,7 +40,7 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def summarise(evidence: EvidenceFile, measured: Mapping[str, SubgroupBias]) -> BiasReport:
+def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasReport:
     """Compute overall numbers and aggregates; let all intervals account for clusters.
 
     A prediction-powered set is measured here as a whole.
@@ -50,16 +49,9 @@ def summarise(evidence: EvidenceFile, measured: Mapping[str, SubgroupBias]) -> B
     if evidence.is_powered:
         rows = evidence.rows()
         return measure_powered(rows, evidence.folder.parent.name, groups, CONFIDENCE, background)
-    ranked, checked = evidence.ranked, evidence.measured.checked(background)
-    report = summarise_bias(
-        ranked.everyone,
-        {name: measured[name] for name in evidence.identities},
-        power_mean_groups=groups,
-        confidence=CONFIDENCE,
-        background=background,
-    )
-    members = ranked_members(ranked, checked)
-    return with_intervals(report, ranked, members, confidence=CONFIDENCE, clusters=checked.clusters)
+    model = evidence.measurement
+    model.take(measured)
+    return model.report(Options.of(model.rows, power_mean_groups=groups, confidence=CONFIDENCE))
 
 
 def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
@@ -70,7 +62,7 @@ def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
 @task(name="measure identity", task_run_name="measure {identity} of {evidence.folder!m}")
 def measure_identity(
     identity: str, identities: list[str], evidence: EvidenceFile
-) -> dict[str, SubgroupBias]:
+) -> dict[str, MeasuredSubgroup]:
     """Measure one identity, or a part of many.
 
     Writes nothing, safe to retry.
@@ -81,7 +73,7 @@ def measure_identity(
 
 @task(name="summarise bias", task_run_name="summarise {evidence.folder!m}")
 def summarise_identities(
-    measured: list[dict[str, SubgroupBias]], evidence: EvidenceFile
+    measured: list[dict[str, MeasuredSubgroup]], evidence: EvidenceFile
 ) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
     found = summarise(evidence, {name: bias for part in measured for name, bias in part.items()})

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from bias_metrics import SubgroupBias, plot
@@ -71,10 +72,16 @@ def draw_figures(report: Report, evidence: EvidenceFile) -> None:
     say(f"drawing {_title(report)}", aside=True)
     folder = evidence.folder
     with quiet_about_glyphs():
-        metric_heatmap(report).savefig(folder / "heatmap.png", dpi=120)
-        score_distributions(report, evidence).savefig(folder / "distributions.png", dpi=110)
+        _write(metric_heatmap(report), folder / "heatmap.png", dpi=120)
+        _write(score_distributions(report, evidence), folder / "distributions.png", dpi=110)
         if figure := reliability_panels(report):
-            figure.savefig(folder / "reliability.png", dpi=110)
+            _write(figure, folder / "reliability.png", dpi=110)
+
+
+def _write(figure: Figure, path: Path, *, dpi: int) -> None:
+    """Write a picture, drawn once: `savefig` draws it twice."""
+    figure.set_dpi(dpi)
+    FigureCanvasAgg(figure).print_png(path)
 
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
@@ -117,12 +124,12 @@ def draw_judged(
 ) -> None:
     """Write `intervals.png` and, if there was a champion, `difference.png`."""
     with quiet_about_glyphs():
-        interval_panels(report, verdict).savefig(folder / "intervals.png", dpi=100)
+        _write(interval_panels(report, verdict), folder / "intervals.png", dpi=100)
         champion = verdict.champion
         if compared is not None and champion is not None:
             name = (champion.model or champion.name).removeprefix("models:/")
             figure = difference_heatmap(report, compared, f"champion {name}")
-            figure.savefig(folder / "difference.png", dpi=110)
+            _write(figure, folder / "difference.png", dpi=110)
 
 
 @contextmanager

@@ -66,5 +66,5 @@ def test_without_a_number_the_difference_says_of_which_side():
 
 
 def test_two_models_with_the_same_scores_differ_by_nothing():
-    found = mean_of(X).compared(mean_of(X), 0.95, is_gap=False)
+    found = mean_of(X).beside(mean_of(X)).at(0.95)
     assert (found.value, found.low, found.high) == (0, 0, 0)

@@ -90,11 +90,12 @@ def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measu
 
 def test_rows_are_read_and_ranked_once_in_a_process_and_again_in_another(frame, measure):
     evidence = measure(frame)[2]
-    assert evidence.ranked is evidence.ranked
+    assert evidence.measurement is evidence.measurement
     elsewhere = pickle.loads(pickle.dumps(evidence))  # noqa: S301 - made here
     assert elsewhere == evidence
     assert len(pickle.dumps(evidence)) < 1000
-    assert elsewhere.ranked.position.tolist() == evidence.ranked.position.tolist()
+    first, second = (one.measurement.ranked.position for one in (evidence, elsewhere))
+    assert first.tolist() == second.tolist()
 
 
 def test_identities_stand_in_the_order_of_the_set_whichever_task_measured_them(frame, measure):

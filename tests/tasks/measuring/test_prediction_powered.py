@@ -201,9 +201,8 @@ def test_all_numbers_are_compared_together(home):
 
 def test_few_identities_are_measured_with_their_matches(home):
     _, evidence = home.written()
-    few = evidence._measuring(None, {}).only(["old"])
-    assert list(few.rows.members) == list(few.rows.matched) == ["old"]
-    assert few.evidence(0.9).report["subgroups"].keys() == {"old"}
+    few = evidence._measuring(None, {}).alone(["old"], 0.9)
+    assert few.report["subgroups"].keys() == {"old"}
 
 
 @pytest.mark.parametrize(

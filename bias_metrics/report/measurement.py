@@ -1,0 +1,401 @@
+"""One model, or two, measured once: reports and comparisons at any confidence.
+
+A cell is measured when it is first asked for. What is kept of it are a few numbers (`Auc`, `Apart`)
+from which its interval follows. Of a power mean, its standard error is kept; where it rests on few
+errors, or rows are clustered or weighted, its interval takes a pass over the rows per confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+from bias_metrics._core.cells import Auc, pair_auc
+from bias_metrics._core.checks import FloatArray
+from bias_metrics._core.clusters import Clustering, ClusterSums
+from bias_metrics._core.covariance import Joint, TwoRankings, joint
+from bias_metrics._core.differences import (
+    Apart,
+    Difference,
+    paired,
+    symmetric,
+    undefined_difference,
+)
+from bias_metrics._core.influence import Influence, rank_rows
+from bias_metrics._core.intervals import few_errors
+from bias_metrics._core.values import MetricValue, Named
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.report.clustered import Ends, Moves
+from bias_metrics.report.jointly import adjust_differences
+from bias_metrics.report.report import BiasComparison, BiasReport, Overall
+from bias_metrics.report.steps import (
+    MeasuredSubgroup,
+    Options,
+    ranked_members,
+    summarise_bias,
+)
+from bias_metrics.report.uncertainty import (
+    Spread,
+    aggregate_influences,
+    aggregate_of,
+    aggregate_reaches,
+    describe,
+    replace_aggregates,
+    weighted_influences,
+)
+from bias_metrics.rows import Rows
+
+Covered = tuple[float, tuple[str, ...]]  # The exponent of power means, and the subgroups in them
+Sums = dict[str, ClusterSums]
+
+
+class Error(NamedTuple):
+    """A standard error, and its degrees of freedom."""
+
+    std_error: float
+    freedom: float
+
+    def error(self) -> tuple[float, float]:
+        """Return both."""
+        return self.std_error, self.freedom
+
+
+class _Aggregates(NamedTuple):
+    """What the intervals of the aggregates need."""
+
+    errors: Mapping[str, Error | str]  # For independent rows, by name; or why there is none
+    totals: Mapping[str, ClusterSums]  # If rows come in clusters: the influences of these
+    reaches: Mapping[str, Ends]  # How far the intervals reach at least
+
+
+class Measurement:
+    """One model's scores, ranked; cells are measured once.
+
+    Examples
+    --------
+    >>> rows = Rows([0, 1] * 40, {"gay": [0, 0, 1, 1] * 20})
+    >>> y_score = rows.scores("y_score", [0.1, 0.9, 0.4, 0.5, 0.6, 0.3, 0.2, 0.8] * 10)
+    >>> measured = Measurement(rows, y_score)
+    >>> for confidence in (0.9, 0.99):
+    ...     print(measured.report(Options.of(rows, confidence=confidence)).overall.auc)
+    0.750 [0.655, 0.826]
+    0.750 [0.594, 0.860]
+    """
+
+    def __init__(self, rows: Rows, scores: FloatArray) -> None:
+        self.rows, (of_rows,) = rows.counted(scores)
+        self.ranked = rank_rows(self.rows.y_true, of_rows, self.rows.sample_weight)
+        self.members = ranked_members(self.ranked, self.rows)
+        self._found: dict[str, MeasuredSubgroup] = {}
+        self._errors: dict[Covered, Mapping[str, Error | str]] = {}
+        self._totals: dict[tuple[Covered, bool], Mapping[str, ClusterSums]] = {}
+        self._reaches: dict[tuple[Covered, float], Mapping[str, Ends]] = {}
+
+    @cached_property
+    def by_rows(self) -> Clustering | None:
+        """Weighted rows as clusters of one row each; None without weights."""
+        return Clustering.of(self.ranked, None) if self.ranked.is_weighted else None
+
+    @cached_property
+    def clustering(self) -> Clustering | None:
+        """The clusters, or the weighted rows; None if there are neither."""
+        codes = self.rows.clusters
+        return self.by_rows if codes is None else Clustering.of(self.ranked, codes)
+
+    def subgroup(self, name: str) -> MeasuredSubgroup:
+        """Return a subgroup as measured."""
+        return self._found[name] if name in self._found else self.subgroup_and_sums(name)[0]
+
+    def subgroup_and_sums(self, name: str) -> tuple[MeasuredSubgroup, Sums]:
+        """Measure a subgroup; with the clusters' influences on its cells, if there are clusters."""
+        members, sums = self.members[name], {}
+        found = MeasuredSubgroup.of(members)
+        if self.clustering is not None:
+            cells = dict(found.cells)
+            for metric, auc in cells.items():
+                if auc.std_error is not None:
+                    sums[metric] = self.clustering.sums(metric, members.compared[metric], members)
+                    cells[metric] = sums[metric].clustered(auc)
+            found = replace(found, cells=cells)
+        self._found[name] = found
+        return found, sums
+
+    def take(self, found: Mapping[str, MeasuredSubgroup]) -> None:
+        """Take subgroups that were measured elsewhere, on the same rows."""
+        self._found.update(found)
+
+    @cached_property
+    def overall(self) -> Auc:
+        """The overall AUC."""
+        everyone = self.ranked.everyone
+        found = pair_auc(everyone.negative, everyone.positive)
+        if self.clustering is None or found.std_error is None:
+            return found
+        return self.clustering.sums("auc", self.clustering.overall, None).clustered(found)
+
+    def cells(self, options: Options, names: Iterable[str] | None = None) -> BiasReport:
+        """Return a report whose aggregates have no intervals.
+
+        `names` are the subgroups; default all.
+        """
+        return summarise_bias(
+            self.ranked.everyone,
+            {
+                name: self.subgroup(name).at(options.confidence)
+                for name in (self.members if names is None else names)
+            },
+            power=options.power,
+            power_mean_groups=options.groups,
+            overall=self.overall.at(options.confidence),
+            background=self.rows.background,
+        )
+
+    def report(self, options: Options, names: Iterable[str] | None = None) -> BiasReport:
+        """Return the report at a confidence; `names` are the subgroups, default all."""
+        report = self.cells(options, names)
+        if not options.aggregates:
+            return report
+        return described(report, self.aggregates(report, options), options)[0]
+
+    def aggregates(self, report: BiasReport, options: Options) -> _Aggregates:
+        """Return what the aggregates' intervals need, given the report of the cells."""
+        covered = options.power, options.groups
+        if covered not in self._errors:
+            found = self.influences(report, options)
+            self._errors[covered] = {name: error_of(one) for name, one in found}
+        return self.reaching(report, options)
+
+    def keep(self, options: Options, errors: Mapping[str, Error | str]) -> None:
+        """Keep the aggregates' errors for independent rows."""
+        self._errors[options.power, options.groups] = errors
+
+    def reaching(self, report: BiasReport, options: Options) -> _Aggregates:
+        """Return the same, if the errors for independent rows are kept."""
+        covered, level = (options.power, options.groups), _level(options)
+        errors = self._errors[covered]
+        if self.clustering is not None:
+            if (covered, level) not in self._reaches:
+                self._move(report, options, self.clustering)
+            totals = self._totals[covered, self.clustering.alone]
+            return _Aggregates(errors, totals, self._reaches[covered, level])
+        if (covered, level) not in self._reaches:
+            spread = Spread(self.ranked, level)
+            self._reaches[covered, level] = aggregate_reaches(report, self.members, spread)
+        return _Aggregates(errors, {}, self._reaches[covered, level])
+
+    def influences(
+        self, report: BiasReport, options: Options
+    ) -> Iterable[tuple[str, Influence | ClusterSums | str]]:
+        """Yield the rows' influences on the aggregates; each is valid until the next one."""
+        if self.by_rows is None:
+            return aggregate_influences(report, self.members, Spread(self.ranked, _level(options)))
+        covered = options.power, options.groups
+        if (covered, self.by_rows.alone) not in self._totals:
+            self._move(report, options, self.by_rows)
+        return weighted_influences(report, self._totals[covered, self.by_rows.alone])
+
+    def _move(self, report: BiasReport, options: Options, clustering: Clustering) -> None:
+        """Measure how far clusters move the aggregates."""
+        covered, level, alone = (options.power, options.groups), _level(options), clustering.alone
+        moves = Moves(report)
+        for name in options.groups:
+            members = self.members[name]
+            for metric in FINAL_SCORE_PARTS:
+                auc = self.subgroup(name).cells[metric]
+                if auc.std_error is not None:
+                    cell = auc.of_rows(level) if alone else auc.at(level)
+                    sums = clustering.moves(metric, members.compared[metric], members)
+                    moves.add(name, metric, cell, sums)
+        if self.overall.std_error is not None:
+            cell = self.overall.of_rows(level) if alone else self.overall.at(level)
+            moves.add(None, "auc", cell, clustering.moves("auc", clustering.overall, None))
+        reaches = moves.complete()
+        self._totals[covered, alone] = moves.totals
+        if clustering is self.clustering:
+            self._reaches[covered, level] = reaches
+
+
+def error_of(influence: Influence | ClusterSums | str) -> Error | str:
+    """Return the standard error that influences make, or why there is none."""
+    return influence if isinstance(influence, str) else Error(*influence.error())
+
+
+def described(
+    report: BiasReport, aggregates: _Aggregates, options: Options
+) -> tuple[BiasReport, dict[str, MetricValue]]:
+    """Return a report with intervals of its aggregates, and these by name."""
+    found = {
+        name: describe(
+            aggregate_of(report, name),
+            error,
+            aggregates.totals.get(name),
+            aggregates.reaches.get(name),
+            confidence=_level(options),
+        )
+        for name, error in aggregates.errors.items()
+    }
+    return replace_aggregates(report, found), found
+
+
+def _level(options: Options) -> float:
+    assert options.confidence is not None  # noqa: S101
+    return options.confidence
+
+
+class Pairing:
+    """Two models on the same rows; differences are measured once."""
+
+    def __init__(self, first: Measurement, second: Measurement) -> None:
+        self.models = first, second
+        self._found: dict[str, dict[str, Apart]] = {}
+        self._apart: dict[Covered, Mapping[str, Apart | Error | None]] = {}
+
+    @cached_property
+    def rankings(self) -> TwoRankings:
+        """The two rankings, matched."""
+        return TwoRankings.of(*(model.ranked for model in self.models))
+
+    def apart(self, name: str) -> dict[str, Apart]:
+        """Return how the cells of a subgroup vary together, where both have an error."""
+        if name not in self._found:
+            clustered = self.models[0].clustering is not None
+            self._found[name] = self._by_clusters(name) if clustered else self._by_rows(name)
+        return self._found[name]
+
+    def _by_clusters(self, name: str) -> dict[str, Apart]:
+        first, second = (model.subgroup_and_sums(name)[1] for model in self.models)
+        return {
+            metric: Apart.of(sums, second[metric])
+            for metric, sums in first.items()
+            if metric in second
+        }
+
+    def _by_rows(self, name: str) -> dict[str, Apart]:
+        first, second = (model.subgroup(name).cells for model in self.models)
+        members = self.rankings.match(*(model.members[name] for model in self.models))
+        found = {}
+        for metric, auc in first.items():
+            other = second[metric]
+            if auc.value is None or other.value is None or None in {auc.std_error, other.std_error}:
+                continue
+            small = any(few_errors(value, *auc.sizes) for value in (auc.value, other.value))
+            found[metric] = Apart(joint(metric, self.rankings, members), small=small)
+        return found
+
+    def differences(
+        self, options: Options, names: Iterable[str] | None = None
+    ) -> dict[str, dict[str, Difference]]:
+        """Return the differences at a confidence, by subgroup and metric."""
+        level = _level(options)
+        found: dict[str, dict[str, Difference]] = {}
+        for name in self.models[0].members if names is None else names:
+            apart = self.apart(name)
+            first, second = (model.subgroup(name).cells for model in self.models)
+            found[name] = {}
+            for metric in SUBGROUP_METRICS:
+                a, b = first[metric].at(level), second[metric].at(level)
+                found[name][metric] = (
+                    apart[metric].difference(a, b, level, is_gap=METRICS[metric].is_gap)
+                    if metric in apart
+                    else undefined_difference(a, b)
+                )
+        return found
+
+    def comparison(self, options: Options, names: Iterable[str] | None = None) -> BiasComparison:
+        """Return the comparison at a confidence; `names` are the subgroups, default all."""
+        names = list(self.models[0].members if names is None else names)
+        return self.comparison_of(options, adjust_differences(self.differences(options, names)))
+
+    def comparison_of(
+        self,
+        options: Options,
+        cells: Mapping[str, Mapping[str, Difference]],
+        joint_confidence: float | None = None,
+    ) -> BiasComparison:
+        """Return the same, given the differences of the cells with adjusted p-values."""
+        reports = [model.cells(options, cells) for model in self.models]
+        first, second, aggregates = self._aggregates(reports, options)
+        return BiasComparison(
+            first=first,
+            second=second,
+            overall=Overall(first.overall.n, first.overall.n_positive, aggregates.pop("overall")),
+            final_score=aggregates.pop("final_score"),
+            power_mean=Named(aggregates),
+            subgroups={name: Named(of_group) for name, of_group in cells.items()},
+            confidence=_level(options),
+            joint_confidence=joint_confidence,
+        )
+
+    def _aggregates(
+        self, reports: Sequence[BiasReport], options: Options
+    ) -> tuple[BiasReport, BiasReport, dict[str, Difference]]:
+        """Return both reports with intervals of the aggregates, and their differences."""
+        apart = self._errors(reports, options)
+        known = [
+            model.reaching(report, options)
+            for model, report in zip(self.models, reports, strict=True)
+        ]
+        (first, of_first), (second, of_second) = (
+            described(report, one, options) for report, one in zip(reports, known, strict=True)
+        )
+        found = {}
+        for name, a in of_first.items():
+            b, together = of_second[name], apart[name]
+            if isinstance(together, Apart):
+                found[name] = together.difference(a, b, _level(options))
+            elif together is None:
+                found[name] = undefined_difference(a, b)
+            else:
+                few = any(name in one.reaches for one in known)
+                found[name] = _difference(a, b, together, _level(options), few=few)
+        return first, second, found
+
+    def _errors(
+        self, reports: Sequence[BiasReport], options: Options
+    ) -> Mapping[str, Apart | Error | None]:
+        """Return how far the models' aggregates vary apart; keep the errors of each."""
+        covered = options.power, options.groups
+        if covered in self._apart:
+            return self._apart[covered]
+        of_models: tuple[dict[str, Error | str], ...] = {}, {}
+        apart: dict[str, Apart | Error | None] = {}
+        each = (
+            model.influences(report, options)
+            for model, report in zip(self.models, reports, strict=True)
+        )
+        for (name, a), (_, b) in zip(*each, strict=True):
+            for errors, one in zip(of_models, (a, b), strict=True):
+                errors[name] = error_of(one)
+            both = isinstance(a, Influence) and isinstance(b, Influence)
+            apart[name] = Error(*self.rankings.difference_error(a, b)) if both else None
+        for model, errors in zip(self.models, of_models, strict=True):
+            model.keep(options, errors)
+        if self.models[0].clustering is not None:
+            first, second = (
+                model.reaching(report, options).totals
+                for model, report in zip(self.models, reports, strict=True)
+            )
+            apart = {
+                name: Apart.of(first[name], second[name])
+                if name in first and name in second
+                else None
+                for name in apart
+            }
+        self._apart[covered] = apart
+        return apart
+
+
+def _difference(
+    a: MetricValue, b: MetricValue, apart: Error, confidence: float, *, few: bool
+) -> Difference:
+    """Return the difference of two aggregates; with few errors from their own intervals."""
+    error, freedom = apart
+    if not few or a.low is None or b.low is None:
+        return symmetric(a, b, error, confidence, freedom)
+    assert a.std_error is not None  # noqa: S101
+    assert b.std_error is not None  # noqa: S101
+    covariance = (a.std_error**2 + b.std_error**2 - error**2) / 2
+    together = Joint(covariance, (0.0, 0.0, 0.0, 0.0))
+    return paired(a, b, together, confidence, freedom, small=True)

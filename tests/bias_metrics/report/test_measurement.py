@@ -1,0 +1,82 @@
+"""Models are measured once, and asked for numbers at any confidence."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
+from bias_metrics.calibration import MeasuredCalibration
+from bias_metrics.report import Measurement, Options, Pairing, measurement
+
+N, LEVELS = 600, (0.9, 0.99)
+KINDS = {
+    "rows": {},
+    "weights": {"sample_weight": True},
+    "clusters": {"clusters": True},
+    "weights and clusters": {"sample_weight": True, "clusters": True},
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def given(request):
+    rng = np.random.default_rng(3)
+    y_true = rng.random(N) < 0.4
+    subgroups = {name: rng.random(N) < share for name, share in (("gay", 0.3), ("deaf", 0.1))}
+    first, second = (rng.normal(y_true).clip(-3, 3) / 8 + 0.5 for _ in range(2))
+    known = {"sample_weight": rng.lognormal(size=N), "clusters": rng.integers(0, 60, N)}
+    return y_true, first, second, subgroups, {name: known[name] for name in request.param}
+
+
+def test_a_report_at_any_confidence_is_that_of_evaluate_bias(given):
+    y_true, first, _, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    measured = Measurement(rows, first)
+    for level in LEVELS:
+        expected = evaluate_bias(y_true, first, subgroups, confidence=level, **options)
+        assert measured.report(Options.of(rows, confidence=level)) == expected
+
+
+def test_a_report_of_some_subgroups_is_that_of_these_alone(given):
+    y_true, first, second, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    pairing = Pairing(Measurement(rows, first), Measurement(rows, second))
+    pairing.comparison(Options.of(rows))
+    asked = Options.of(rows, confidence=0.9, power_mean_groups=["gay"])
+    alone = {"gay": subgroups["gay"]}
+    expected = compare_bias(y_true, first, second, alone, confidence=0.9, **options)
+    assert pairing.comparison(asked, ["gay"]) == expected
+
+
+def test_a_comparison_at_any_confidence_is_that_of_compare_bias(given, monkeypatch):
+    y_true, first, second, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    expected = [
+        compare_bias(y_true, first, second, subgroups, confidence=level, **options)
+        for level in LEVELS
+    ]
+    pairing = Pairing(Measurement(rows, first), Measurement(rows, second))
+    assert pairing.comparison(Options.of(rows, confidence=LEVELS[0])) == expected[0]
+    for name in ("joint", "rank_rows"):
+        monkeypatch.setattr(measurement, name, None)  # no cell is measured again
+    assert pairing.comparison(Options.of(rows, confidence=LEVELS[1])) == expected[1]
+
+
+def test_subgroups_that_were_measured_elsewhere_are_taken(given):
+    y_true, first, _, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    elsewhere, here = (Measurement(rows, first) for _ in range(2))
+    here.take({name: elsewhere.subgroup(name) for name in subgroups})
+    assert here.report(Options.of(rows)) == elsewhere.report(Options.of(rows))
+    assert here.subgroup("gay") is elsewhere.subgroup("gay")
+
+
+def test_calibration_at_any_confidence_is_measured_once(given):
+    y_true, first, second, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    one = MeasuredCalibration(rows, {"y_score": first})
+    both = MeasuredCalibration(rows, {"y_score_a": first, "y_score_b": second})
+    for level in LEVELS:
+        expected = calibration_report(rows, first, confidence=level)
+        assert one.report(level).to_dict() == expected.to_dict()
+        changes = compare_calibration(rows, first, second, confidence=level)
+        assert both.comparison(level).to_dict() == changes.to_dict()
+        assert both.comparison(level, ["gay"]).subgroups["gay"] == changes.subgroups["gay"]
