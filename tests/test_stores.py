@@ -72,8 +72,8 @@ def test_the_history_says_all_of_date_and_reason_in_a_narrow_terminal(evaluated,
     command = ["history", "toxicity", "--store", str(evaluated / "store")]
     said = CliRunner().invoke(app, command).output
     [entry] = history("toxicity", Gateway.of_store(evaluated / "store"))
-    assert entry["opened"][:19].replace("T", " ") in said
-    assert entry["reason"] in " ".join(said.split())
+    assert entry.opened[:19].replace("T", " ") in said
+    assert entry.reason in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
 
 

@@ -80,8 +80,8 @@ class Measurement:
     >>> measured = Measurement(rows, y_score)
     >>> for confidence in (0.9, 0.99):
     ...     print(measured.report(Options.of(rows, confidence=confidence)).overall.auc)
-    0.750 [0.655, 0.826]
-    0.750 [0.594, 0.860]
+    0.812 [0.723, 0.878]
+    0.812 [0.661, 0.906]
     """
 
     def __init__(self, rows: Rows, scores: FloatArray) -> None:

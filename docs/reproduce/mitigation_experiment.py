@@ -40,8 +40,8 @@ from biasgate.tasks.data.evaluation_set import freeze_rows
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mitigating.costs import harm
 from biasgate.tasks.mitigating.methods.method import MethodUndoneError, RowMethod, Tuning
+from biasgate.tasks.mitigating.mitigation_report import harm
 from biasgate.tasks.mitigating.proposing import chosen_candidate, scores_of, training_source
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of, table_of

@@ -20,7 +20,7 @@ from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.logged_models import Judged
-from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
+from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, source_tags
 from biasgate.tasks.records import (
     LoggedVerdict,
     Numbers,
@@ -302,16 +302,3 @@ def count_keys(bias: BiasReport) -> dict[str, float]:
         counts[f"n_rows/{metric_name(name)}"] = subgroup.n
         counts[f"n_positive/{metric_name(name)}"] = subgroup.n_positive
     return counts
-
-
-def source_tags(file: Path) -> dict[str, str]:
-    """Return the tags of a run that name a file and the commit of its repository, if there is one.
-
-    MLflow shows them as *Source* and *Version*. The address of the repository is left out: it may
-    hold a password.
-    """
-    from mlflow.utils.git_utils import get_git_commit  # noqa: PLC0415
-
-    tags = {"mlflow.source.name": file.name, "mlflow.source.type": "LOCAL"}
-    commit = get_git_commit(str(file.absolute().parent))
-    return tags if commit is None else tags | {"mlflow.source.git.commit": str(commit)}

@@ -36,7 +36,8 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
     story = Story.of(report, verdict)
     explained = map(as_text, [story.look_first, *story.analyses])
     # First who is worse, since MLflow's page shows the beginning of a note.
-    parts = [_row(links), as_text(story.worse), verdict_markdown(story), *explained]
+    worse = [as_text(story.worse)] if story.champion else []
+    parts = [_row(links), *worse, verdict_markdown(story), *explained]
     return shortened("\n\n".join(parts))
 
 

@@ -521,7 +521,7 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
     decision = reset(MODEL, None, "the labels were wrong", gateway)
     assert decision.outcome == "pass"
     assert gateway.alias(MODEL, "champion") is None
-    assert history(MODEL, gateway)[0]["reason"] == "the labels were wrong"
+    assert history(MODEL, gateway)[0].reason == "the labels were wrong"
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
     assert promote_one([alone], version, gateway).promoted
     assert wrong(gateway, store) == set()

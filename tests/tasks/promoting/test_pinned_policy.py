@@ -32,8 +32,8 @@ def registered(gateway, file):
 def test_a_registered_policy_is_in_the_ledger_with_digest_time_and_person(gateway, registered):
     policy, _ = registered
     [entry] = history(MODEL, gateway)
-    assert entry["policy"] == {"name": "p", "digest": policy.digest}
-    assert entry["reason"].startswith("registered by ")
+    assert (entry.policy.name, entry.policy.digest) == ("p", policy.digest)
+    assert entry.reason.startswith("registered by ")
     assert gateway.model_tags(MODEL)["biasgate.policy"] == f"p {policy.digest}"
 
 

@@ -252,8 +252,8 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
     )
     assert "`promote: newer`" not in decisions[0].sentence
     [last, _] = history(MODEL, nights.gateway)
-    assert (last["rule"], last["passed_over"]) == ("newer", ["2", "4"])
-    assert "final_score is higher by" in last["reason"]
+    assert (last.rule, last.passed_over) == ("newer", ["2", "4"])
+    assert "final_score is higher by" in last.reason
     for _ in range(3):
         assert "version 3 was promoted instead" in nights.night(worse, better, worst)[2].sentence
     assert len(nights.moves) == 2

@@ -273,7 +273,7 @@ def test_the_history_says_who_signed_each_entry(gateway, promoted, attacker, key
     attacker(promoted)
     reset(MODEL, "1", "signed from now on", gateway)
     assert key
-    [accepted, before] = [one["signed"] for one in history(MODEL, gateway)]
+    [accepted, before] = [entry.signed for entry in history(MODEL, gateway)]
     assert accepted.startswith("signed with the trusted key 'evaluations'")
     assert before == "not signed, accepted by a reset"
 

@@ -4,7 +4,6 @@ import hashlib
 import os
 
 import pytest
-from pydantic import TypeAdapter
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest
@@ -145,7 +144,7 @@ def test_what_is_missing_is_said(tmp_path):
 
 def read(content):
     """Read a list of files as a verdict's is read."""
-    return Manifest.of_records(check(content, TypeAdapter(list[FileRecord]), "a manifest"))
+    return Manifest.of_records(check(content, list[FileRecord], "a manifest"))
 
 
 def test_a_manifest_survives_being_written(model):

@@ -18,9 +18,10 @@ from support.made import (
 )
 
 from bias_metrics.metrics import AUCS
+from biasgate.tasks.mlflow_server.runs import source_tags
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.figures import floor_of, interval_panels
-from biasgate.tasks.tracking.log_runs import best_run, source_tags
+from biasgate.tasks.tracking.log_runs import best_run
 from biasgate.tasks.tracking.view import saved_views
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
