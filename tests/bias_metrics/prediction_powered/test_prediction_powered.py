@@ -309,6 +309,16 @@ def test_a_subgroup_without_labelled_rows_is_undefined_whatever_terms_say():
     assert compared.overall.auc.value is not None
 
 
+def test_rows_of_one_class_have_no_overall_auc_with_clusters_and_without():
+    rows = Home()
+    rows.toxic[:] = False
+    for options in ({}, {"clusters": rows.clusters}):
+        found = rows.powered(**options)
+        assert found.overall.auc.value is None
+        assert found.final_score.value is None
+        assert cell(found, "negative_aeg").value is not None
+
+
 def test_few_clusters_are_no_evidence():
     rows = Home()
     found = rows.powered(clusters=rows.clusters % 15)

@@ -46,6 +46,16 @@ def test_a_report_of_some_subgroups_is_that_of_these_alone(given):
     assert pairing.comparison(asked, ["gay"]) == expected
 
 
+def test_a_comparison_is_the_same_after_a_report(given):
+    y_true, first, second, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    models = Measurement(rows, first), Measurement(rows, second)
+    for model in models:
+        model.report(Options.of(rows))
+    expected = compare_bias(y_true, first, second, subgroups, **options)
+    assert Pairing(*models).comparison(Options.of(rows)) == expected
+
+
 def test_a_comparison_at_any_confidence_is_that_of_compare_bias(given, monkeypatch):
     y_true, first, second, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)
