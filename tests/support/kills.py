@@ -289,7 +289,7 @@ def finished_rows(world: World, folder: Path, like: ScoredSet) -> list[str]:
     """Return the rows in finished shards of a candidate."""
     url = like.url.replace(str(world.folder), str(folder))
     keys = ("candidate_digest", "set_digest", "precision")
-    shards = Shards(Folder(url), *(like.record[key] for key in keys))
+    shards = Shards(Folder(url), *(getattr(like.record, key) for key in keys))
     tables = filter(None, map(shards.read, range(N_SHARDS)))
     return list(itertools.chain.from_iterable(one["id"].to_pylist() for one in tables))
 
