@@ -110,6 +110,7 @@ def check(
     what: str,
     *,
     rule: str = "as biasgate writes it",
+    exact: bool = True,
 ) -> Checked:
     """Return a document if it has the keys and types that are read of it.
 
@@ -126,6 +127,8 @@ def check(
         What it is, for the message.
     rule : str, optional
         What it must be, for the message.
+    exact : bool, default=True
+        Refuse other keys than the record's; where a standard says so, they are ignored.
 
     Raises
     ------
@@ -143,7 +146,7 @@ def check(
     if isinstance(found, dict):
         same: Checked = cast("Checked", content)
         return same
-    if (wrong := _differs(content, plain(found))) is not None:
+    if exact and (wrong := _differs(content, plain(found))) is not None:
         problem = f"{printable(wrong)[:_SHOWN]}: not as it is written"
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg)

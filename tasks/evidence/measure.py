@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
 Span = tuple[float, float] | None
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -246,23 +247,31 @@ class Measuring:
     def _model(self, role: str, beside: str | None = None) -> Measurement:
         """Return a model's scores as measured, on the rows that another has a score for too."""
         kept = None if beside is None else self._scored_by(beside)
-        key = role, None if kept is None else beside
-        if key not in self.known or not set(self.categories) <= set(self.known[key].members):
+
+        def measured() -> Measurement:
             rows, members = self.rows, self._masks([*self.rows.members, *self.categories])[0]
             if kept is not None:
                 rows, members = rows.within(kept), members.within(kept)
             checked = self._rows(rows, members, weights=rows.weights)
-            self.known[key] = Measurement(checked, rows.scores[role])
-        found: Measurement = self.known[key]
-        return found
+            return Measurement(checked, rows.scores[role])
+
+        return self._once((role, None if kept is None else beside), measured)
+
+    def _once(self, key: Any, measured: Callable[[], Found]) -> Found:
+        """Return what is measured once of these rows; again for categories that it lacks."""
+        categories, found = self.known.get(key, ({}, None))
+        if found is None or not self.categories.items() <= categories.items():
+            found = measured()
+            self.known[key] = dict(self.categories), found
+        return cast("Found", found)
 
     def _pairing(self, rival: str) -> Pairing:
         """Return the candidate beside a rival, as measured."""
         models = self._model(CANDIDATE, rival), self._model(rival, rival)
-        known: Pairing | None = self.known.get(rival)
-        if known is None or known.models != models:
-            known = self.known[rival] = Pairing(*models)
-        return known
+        found: Pairing | None = self.known.get(rival)
+        if found is None or found.models != models:
+            found = self.known[rival] = Pairing(*models)
+        return found
 
     def _scored_by(self, rival: str) -> npt.NDArray[np.bool_] | None:
         """Return which rows a rival has a score for; None if it has one for all."""
@@ -302,16 +311,15 @@ class Measuring:
 
     def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
         """Return the candidate's calibration, or that of it and a rival, as measured."""
-        key = "calibration", rival
-        if key not in self.known or not set(self.categories) <= set(self.known[key].names):
+
+        def measured() -> MeasuredCalibration:
             members = self._masks([*self.rows.members, *self.categories])[0]
             rows, members = (self.rows, members) if rival is None else self._both(rival, members)
             checked = self._rows(rows, members, weights=rows.weights)
             roles = [CANDIDATE] if rival is None else [CANDIDATE, rival]
-            scores = {role: rows.scores[role] for role in roles}
-            self.known[key] = MeasuredCalibration(checked, scores)
-        found: MeasuredCalibration = self.known[key]
-        return found
+            return MeasuredCalibration(checked, {role: rows.scores[role] for role in roles})
+
+        return self._once(("calibration", rival), measured)
 
     def _add_errors(
         self,

@@ -45,11 +45,6 @@ from biasgate.tasks.verifying.version import verify_version
 def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
     """Make a version champion, based on its existing verdicts.
 
-    Returns
-    -------
-    dict
-        `outcome`, `promoted`, `sentence`, as `biasgate.tasks.promoting.champion.promote`.
-
     Raises
     ------
     NotVerifiedError
@@ -96,11 +91,6 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     """Make the version that the last promotion replaced champion again.
 
     Its verdicts must hold, except that they may compare it with an earlier champion.
-
-    Returns
-    -------
-    dict
-        As `promote_version`.
 
     Raises
     ------
@@ -201,11 +191,6 @@ def reset(
     agree : callable, optional
         Is shown what the reset accepts, and raises an error if the person does not agree.
         Default: agree.
-
-    Returns
-    -------
-    dict
-        As `promote_version`.
 
     Raises
     ------

@@ -55,11 +55,6 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
 
     A process that dies meanwhile leaves an unsettled entry in the ledger, which the next promoter
     closes (`heal`); the alias points to the old or the new version, never to anything else.
-
-    Returns
-    -------
-    dict
-        As `biasgate.tasks.promoting.decisions.promote`, without the candidate.
     """
     ledger = Ledger(gateway, transition.version.name)
     with entered(ledger, transition.content()) as entry:

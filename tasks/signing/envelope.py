@@ -136,7 +136,7 @@ class Envelope:
         InputError
             If it is none.
         """
-        found = check(content, EnvelopeRecord, where, rule="a DSSE envelope")
+        found = check(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
         payload = _decoded(found.payload, where)
         return cls(payload, found.payload_type, signatures_of(found.signatures, where))
 

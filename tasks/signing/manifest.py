@@ -17,11 +17,7 @@ from biasgate.tasks.records import FileRecord
 
 # A link is not followed, and opening a named pipe does not wait. Windows has neither.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
 _FLAGS |= getattr(os, "O_BINARY", 0)
-
-
 _TOLD = 5
 _HEX = frozenset("0123456789abcdef")
 

@@ -183,7 +183,8 @@ def read_statement(envelope: Envelope, where: str) -> Statement:
         If it is not an in-toto statement with a test result.
     """
     rule = f"an in-toto statement with a {TEST_RESULT}"
-    found = check(parse_json(envelope.payload, where), Statement, where, rule=rule)
+    content = parse_json(envelope.payload, where)
+    found = check(content, Statement, where, rule=rule, exact=False)
     if [envelope.payload_type, *found.kinds] != _KIND:
         msg = f"{where} must be {rule}; it is not."
         raise InputError(msg)

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.signing.envelope import Envelope, decoded, pae
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
@@ -33,6 +34,15 @@ def test_an_envelope_is_read_as_it_was_written():
     again = Envelope.of_dict(json.loads(json.dumps(envelope.record().to_dict())), "it")
     assert again.signed(trusting(MINE)).standing == "trusted"
     assert again.payload == b"text"
+
+
+def test_keys_of_other_programs_in_an_envelope_are_ignored_as_dsse_says():
+    content = Envelope.sign(b"text", "kind", MINE).record().to_dict()
+    content |= {
+        "more": 1,
+        "signatures": [one | {"cert": "x"} for one in plain(content)["signatures"]],
+    }
+    assert Envelope.of_dict(content, "it").signed(trusting(MINE)).standing == "trusted"
 
 
 @pytest.mark.parametrize(

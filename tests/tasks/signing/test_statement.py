@@ -9,10 +9,12 @@ from support.promoted import artifact, frozen_set, judged_version, local, signin
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import (
+    PAYLOAD,
     RESTS_ON,
     annotations_of,
     read_statement,
@@ -80,6 +82,13 @@ def test_its_subject_is_the_files_of_the_model(signed):
     digests = dict.fromkeys(RESTS_ON, "0" * 64)
     made = statement_of(replace(signed[2], candidate=candidate), digests, "now")
     assert made.to_dict()["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
+
+
+def test_keys_of_other_programs_in_a_statement_are_ignored_as_in_toto_says(statement):
+    content = plain(statement.to_dict())
+    content |= {"more": 1, "subject": [one | {"uri": "x"} for one in content["subject"]]}
+    payload = json.dumps(content).encode()
+    assert read_statement(Envelope.sign(payload, PAYLOAD, None), "it") == statement
 
 
 @pytest.mark.parametrize(
