@@ -43,7 +43,7 @@ def doctor(
 
             found = list(examine(store, config, may_write=not read_only))
         if as_json:
-            print_json([one.to_dict() for one in found])
+            print_json(found)
         else:
             _print(found)
         if any(one.status == "wrong" for one in found):

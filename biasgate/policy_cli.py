@@ -93,7 +93,7 @@ def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> No
         lines = [*explain_policy(policy), bounds_in_words(policy, evidence)]
         if as_json:
             known = {"policy": policy.name, "digest": policy.digest, "lines": lines}
-            print_json(known | {"losses": [one.to_dict() for one in losses]})
+            print_json(known | {"losses": losses})
         else:
             typer.echo("\n".join([*lines, "", *losses_in_words(losses)]).rstrip())
 
@@ -149,7 +149,7 @@ def suggest(
             advice = advise(evidence)
         text = suggested_policy(advice, name)
         if as_json:
-            print_json({"policy": text} | advice.to_dict())
+            print_json({"policy": text, **vars(advice)})
         else:
             typer.echo(text, nl=False)
 
@@ -218,6 +218,6 @@ def plan(
             else:
                 losses = losses_of_comments(comments, found.comments, asked)
         if as_json:
-            print_json(found.to_dict() | {"losses": [one.to_dict() for one in losses]})
+            print_json(vars(found) | {"losses": losses})
         else:
             typer.echo("\n".join([*told(found), "", *losses_in_words(losses)]).rstrip())

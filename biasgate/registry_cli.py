@@ -58,15 +58,22 @@ def promote(
 def rollback(
     model: Model,
     reason: Reason,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="The version to restore. Default: the one that the last promotion replaced.",
+            metavar="VERSION",
+        ),
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Make the previous champion the champion again."""
+    """Make the previous champion the champion again. Repeated, it changes nothing more."""
     with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
         with waiting("verifying and rolling back"):
-            decision = roll_back(model, reason, gateway)
+            decision = roll_back(model, reason, gateway, to)
         _print_decision(decision, as_json=as_json)
         raise typer.Exit(word_of(decision).exit_code)
 
@@ -207,7 +214,7 @@ def verify(
             with waiting("verifying"):
                 findings = check(model, version, gateway, store)
     if as_json:
-        print_json([one.to_dict() for one in findings])
+        print_json(findings)
     else:
         print_findings(findings)
     raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)

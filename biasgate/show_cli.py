@@ -97,7 +97,7 @@ def compare(
             ]
             found = compare_published(sides[0], sides[1], (first, second))
         if as_json:
-            print_json([one.to_dict() for one in found])
+            print_json(found)
         else:
             print_compared(found)
 

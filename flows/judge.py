@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from biasgate.flows.score import look_up_rivals, score_rivals
+from biasgate.flows.stages import stage
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.evidence.join import gather_evidence
 from biasgate.tasks.gating.deciding import decide_candidate
@@ -9,16 +11,13 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
-from biasgate.tasks.promoting.rivals import Rivals, decision_on_watched, pin_rivals
+from biasgate.tasks.promoting.rivals import Rivals, decision_on_watched
 from biasgate.tasks.promoting.spending import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import write_model_card
 from biasgate.tasks.reporting.page.writing import write_candidate_page
 from biasgate.tasks.reporting.publish import publish_results
 from biasgate.tasks.reporting.version_tags import describe_version
-from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored import score_candidate
-from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import log_candidate_run
 from biasgate.tasks.tracking.resume import EvaluationRun, find_promotion
 
@@ -26,6 +25,7 @@ from biasgate.tasks.tracking.resume import EvaluationRun, find_promotion
 ATTEMPTS = 5
 
 
+@stage("judge")
 def judge_candidates(
     measured: list[list[Measured]],
     watched: list[list[Measured]],
@@ -43,9 +43,9 @@ def judge_candidates(
 
     - look up the current champion and reference, and score them (kept scores are reused)
     - have the ledger count the decisions of the year, if the policy says so; look up its last entry
-    - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
+    - judge each candidate against them, describe its version,
       publish its results
-    - step 7: move `champion` to the best one that passed, if the policy lets it replace the
+    - move `champion` to the best one that passed, if the policy lets it replace the
       champion and nothing is `withheld`; if another process moved `champion` meanwhile, start again
     """
     model, policy = evaluation.registered_model, evaluation.policy
@@ -80,25 +80,6 @@ def judge_candidates(
             break
     decisions += [decision_on_watched(one) for one in beside]
     return Decided([on_set for on_sets in (*verdicts, *beside) for on_set in on_sets], decisions)
-
-
-def look_up_rivals(
-    evaluation: Evaluation, candidates: list[CandidateSettings], workplace: Workplace
-) -> Rivals:
-    """Return the current rivals of the candidates."""
-    return pin_rivals(
-        evaluation.champion,
-        evaluation.reference,
-        evaluation.registered_model,
-        evaluation.policy,
-        candidates,
-        workplace,
-    )
-
-
-def score_rivals(rivals: Rivals, rows: str, workplace: Workplace) -> RivalScores:
-    """Return the kept scores of champion and reference on a set."""
-    return {role: score_candidate(rival, rows, workplace) for role, rival in rivals.items()}
 
 
 def judge_candidate(
@@ -137,8 +118,8 @@ def judge_on_set(
 
     - if a rival is another one by now, gather its scores too
     - if the set pools nights, add the rows of earlier nights
-    - step 5: decide, write the model card and the page
-    - step 6: log all of it as one MLflow run
+    - decide, write the model card and the page
+    - log all of it as one MLflow run
     """
     policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
     evidence = gather_evidence(

@@ -16,7 +16,8 @@ from prefect.states import Cancelled, Crashed
 
 from biasgate.tasks.common.processes import has_ended, this_process
 
-FLOWS = ("evaluate", "nightly", "train", "diagnose-data", "mitigate")
+STAGES = ("freeze", "score", "measure", "judge", "publish")
+FLOWS = ("evaluate", "nightly", "train", "diagnose-data", "mitigate", *STAGES)
 PROCESS = "biasgate.process"
 _own: set[UUID] = set()
 

@@ -1,4 +1,4 @@
-"""Score candidates on sets: in this process, or on the workers of a cluster (step 2)."""
+"""Score candidates on sets: in this process, or on the workers of a cluster (stage `score`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing import Any
 
 from prefect import unmapped
 
+from biasgate.flows.stages import stage
+from biasgate.flows.train import prepare_candidates
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.prefect_task import asking_for, say
+from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.promoting.champion import decision
-from biasgate.tasks.promoting.rivals import Rivals
+from biasgate.tasks.promoting.earlier_nights import check_nights
+from biasgate.tasks.promoting.rivals import Rivals, champion_to_watch, pin_rivals
+from biasgate.tasks.promoting.spending import RivalScores
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.parts import score_part, share_out
@@ -27,11 +32,70 @@ class Scored:
     """What came of scoring."""
 
     candidates: list[CandidateSettings]
-    """Those that have scores on every set."""
+    """Those that have scores on every set, each registered one pinned to its version."""
     scores: list[list[str]]
     """For each of them the folders of its scores, one per set."""
     failed: list[CandidateDecision]
     """On each of the others: that it is not judged, and why."""
+    watched: list[CandidateSettings]
+    """The champion, if it is measured without being a candidate."""
+    rivals: list[RivalScores]
+    """The scores of champion and reference, by set."""
+
+
+@stage("score", spread=True)
+def score_everyone(
+    evaluation: Evaluation,
+    frozen: list[str],
+    workplace: Workplace,
+    *,
+    found: Collection[str],
+    night: bool,
+    yes: bool,
+) -> Scored:
+    """Train what is trained here, and score candidates, champion and reference on every set.
+
+    - train candidates, pin registered ones to a version
+    - refuse rows that an earlier night had, where nights are pooled
+    - score everyone; the others are judged without a candidate that fails
+
+    `found` names the candidates that are in the registry and not in the evaluation file.
+    """
+    candidates = prepare_candidates(evaluation, workplace)
+    rivals = look_up_rivals(evaluation, candidates, workplace)
+    watched = champion_to_watch(rivals, candidates) if night else []
+    for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
+        everyone = [*candidates, *watched]
+        check_nights(everyone, source, rows, rivals, evaluation.policy, workplace)
+    scored, failed = score_candidates(
+        candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
+    )
+    return Scored(
+        [one.candidate for one in scored],
+        [one.scores for one in scored],
+        [one.decision() for one in failed],
+        watched,
+        [score_rivals(rivals, rows, workplace) for rows in frozen],
+    )
+
+
+def look_up_rivals(
+    evaluation: Evaluation, candidates: list[CandidateSettings], workplace: Workplace
+) -> Rivals:
+    """Return the current rivals of the candidates."""
+    return pin_rivals(
+        evaluation.champion,
+        evaluation.reference,
+        evaluation.registered_model,
+        evaluation.policy,
+        candidates,
+        workplace,
+    )
+
+
+def score_rivals(rivals: Rivals, rows: str, workplace: Workplace) -> RivalScores:
+    """Return the kept scores of champion and reference on a set."""
+    return {role: score_candidate(rival, rows, workplace) for role, rival in rivals.items()}
 
 
 def score_candidates(
@@ -43,8 +107,10 @@ def score_candidates(
     found: Collection[str],
     watched: bool,
     yes: bool,
-) -> Scored:
-    """Score candidates and their rivals; a candidate that fails does not stop the others.
+) -> tuple[list[_Attempt], list[_Attempt]]:
+    """Score candidates and their rivals; return those with scores, and those that failed.
+
+    A candidate that fails does not stop the others:
 
     - check all of them against all sets before anything is scored
     - say what is sent to paid or limited services, and ask unless `yes`
@@ -52,9 +118,8 @@ def score_candidates(
     - make the shards that are still missing in this process, one candidate after the other
       (kept scores are reused)
 
-    `found` names the candidates that are in the registry and not in the evaluation file. Whoever
-    may tag a version must not keep the others from being judged. `watched` says that a rival is
-    measured without being a candidate.
+    Who may tag a version must not keep the others from being judged, so wrong input of a `found`
+    candidate does not. `watched` says that a rival is measured without being a candidate.
 
     Raises
     ------
@@ -83,11 +148,7 @@ def score_candidates(
     failed = [one for one in of_candidates if one.error is not None]
     if failed and not scored and not watched:
         raise failed[0].error  # type: ignore[misc] # it has one
-    return Scored(
-        [one.candidate for one in scored],
-        [one.scores for one in scored],
-        [one.decision() for one in failed],
-    )
+    return scored, failed
 
 
 @dataclass(eq=False)

@@ -50,14 +50,19 @@ def steps_of(config: str, store: str) -> Iterator[None]:
             f"runner than threads is chosen, since a limit ends only this process (file {config})."
         )
         raise InputError(msg)
-    with steps_as(settings, partial(_end_run, settings, config, store)):
+    with steps_as(settings, partial(_end_run, settings, config, store, FlowRunContext.get())):
         yield
 
 
 def _end_run(
-    settings: StepSettings, config: str, store: str, stage: str | None, limit: float
+    settings: StepSettings,
+    config: str,
+    store: str,
+    flow: FlowRunContext | None,
+    stage: str | None,
+    limit: float,
 ) -> NoReturn:
-    """End this process because of a step, in whose context this is called."""
+    """End this process because of a step of this flow, in whose context this is called."""
     _first.acquire()  # for good: of several late steps, the first one is told
     sentence = masked(
         f"step {runtime.task_run.name!r}{f' of stage {stage}' if stage else ''} took longer than "
@@ -71,14 +76,13 @@ def _end_run(
         _PATIENCE_S,
         partial(end_own_runs, state, UUID(runtime.task_run.id)),
         partial(end_mlflow_runs, Path(store), "FAILED"),
-        partial(_call_hooks, state),
+        partial(_call_hooks, flow, state),
         partial(APILogWorker.drain_all, timeout=_PATIENCE_S),
     )
 
 
-def _call_hooks(state: State[Any]) -> None:
+def _call_hooks(context: FlowRunContext | None, state: State[Any]) -> None:
     """Do what the flow does after a failure, such as notifying people."""
-    context = FlowRunContext.get()
     if context is None or context.flow is None or context.flow_run is None:
         return
     for hook in context.flow.on_failure_hooks:

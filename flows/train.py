@@ -1,4 +1,4 @@
-"""Train and register the candidates of an evaluation that are trained here (part of step 2)."""
+"""Train and register the candidates of an evaluation that are trained here."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
@@ -201,7 +201,7 @@ class Evaluation(EvaluationFile):
     policy: Policy  # type: ignore[assignment] # a name in the file, the policy itself here
     """The policy that the file names."""
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, JsonValue]:
         """Return what results depend on, as JSON-ready values, with the digest of the policy."""
         whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation", "steps"})
         return whole | {"policy_digest": self.policy.digest}

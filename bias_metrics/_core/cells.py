@@ -48,17 +48,6 @@ from bias_metrics.metrics import (
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The five metrics of one subgroup."""
-
-    subgroup_auc: MetricValue
-    bpsn_auc: MetricValue
-    bnsp_auc: MetricValue
-    positive_aeg: MetricValue
-    negative_aeg: MetricValue
-
-
-@dataclass(frozen=True)
 class ClusteredError:
     """What the interval of an AUC needs if rows come in clusters."""
 
@@ -242,11 +231,6 @@ def measure_cells(compared: Mapping[str, Comparison], *, uncertain: bool = True)
         name: one.measured(centre=METRICS[name].centre, uncertain=uncertain)
         for name, one in compared.items()
     }
-
-
-def cells_at(measured: Mapping[str, Auc], confidence: float | None) -> Cells:
-    """Return the metrics of one subgroup with intervals."""
-    return Cells(**{name: one.at(confidence) for name, one in measured.items()})
 
 
 def pair_auc(negative: SortedScores, positive: SortedScores, *, uncertain: bool = True) -> Auc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 NOT_ASKED = "intervals were not asked for"
 UNDEFINED = "undefined"
@@ -113,6 +113,29 @@ def undefined(reason: str) -> MetricValue:
 
 
 V = TypeVar("V")
+C = TypeVar("C", bound="type[NumbersByMetric]")
+
+
+def with_metrics(*names: str) -> Callable[[C], C]:
+    """Add a field for the number of each metric to a class that becomes a dataclass."""
+
+    def add(kind: C) -> C:
+        kind.__annotations__ |= dict.fromkeys(names, MetricValue)
+        return kind
+
+    return add
+
+
+class NumbersByMetric:
+    """A dataclass with a field for each metric of the table."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> MetricValue: ...
+
+    def by_metric(self) -> dict[str, MetricValue]:
+        """Return the numbers by the name of their metric."""
+        return {name: cell for name, cell in vars(self).items() if isinstance(cell, MetricValue)}
 
 
 class Named(dict[str, V], Generic[V]):

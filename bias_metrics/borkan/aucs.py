@@ -8,11 +8,12 @@ from typing import Protocol
 
 import numpy.typing as npt
 
-from bias_metrics._core.cells import Cells, cells_at, comparisons, measure_cells, pair_auc
+from bias_metrics._core.cells import comparisons, pair_auc
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import METRICS
 
 _PARAMETERS = """Parameters
 ----------
@@ -53,12 +54,14 @@ class SubgroupFunction(Protocol):
         """Measure the metric."""
 
 
-def of_a_subgroup(pick: Callable[[Cells], MetricValue]) -> SubgroupFunction:
-    """Make the function of one metric, given the cell to pick.
+def of_a_subgroup(described: Callable[[], None]) -> SubgroupFunction:
+    """Make the function of the metric with the name of a function that has only a docstring.
 
     The shared parameters and errors are inserted into the docstring before `Returns` and
     `References`.
     """
+    metric = described.__name__
+    centre = METRICS[metric].centre
 
     @aligned
     def measure(
@@ -77,12 +80,12 @@ def of_a_subgroup(pick: Callable[[Cells], MetricValue]) -> SubgroupFunction:
         everyone = sort_classes(labels, scores, weights)
         own = sort_classes(labels[mask], scores[mask], own_weights)
         level = check_confidence(confidence)
-        return pick(cells_at(measure_cells(comparisons(everyone, own)), level))
+        return comparisons(everyone, own)[metric].measured(centre=centre).at(level)
 
-    text = inspect.cleandoc(pick.__doc__ or "")
+    text = inspect.cleandoc(described.__doc__ or "")
     text = text.replace("Returns\n", _PARAMETERS, 1).replace("References\n", _ERRORS, 1)
-    measure.__name__ = measure.__qualname__ = pick.__name__
-    measure.__module__, measure.__doc__ = pick.__module__, text
+    measure.__name__ = measure.__qualname__ = metric
+    measure.__module__, measure.__doc__ = described.__module__, text
     return measure
 
 
@@ -143,7 +146,7 @@ def roc_auc(
 
 
 @of_a_subgroup
-def subgroup_auc(cells: Cells) -> MetricValue:
+def subgroup_auc() -> None:
     """AUC(Dg-, Dg+): how well toxic and non-toxic rows are told apart within the subgroup.
 
     Low: the model separates badly among rows that mention the identity. It compares no
@@ -164,11 +167,10 @@ def subgroup_auc(cells: Cells) -> MetricValue:
     >>> subgroup_auc([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.2], [0, 0, 1, 1]).value
     0.0
     """
-    return cells.subgroup_auc
 
 
 @of_a_subgroup
-def bpsn_auc(cells: Cells) -> MetricValue:
+def bpsn_auc() -> None:
     """AUC(Dg-, D+), Background Positive Subgroup Negative: is a harmless mention over-flagged?
 
     Low: non-toxic rows that mention the identity score like toxic rows that do not, so a
@@ -188,11 +190,10 @@ def bpsn_auc(cells: Cells) -> MetricValue:
     >>> bpsn_auc([0, 1, 0, 1], [0.1, 0.6, 0.7, 0.8], [0, 0, 1, 1]).value
     0.0
     """
-    return cells.bpsn_auc
 
 
 @of_a_subgroup
-def bnsp_auc(cells: Cells) -> MetricValue:
+def bnsp_auc() -> None:
     """AUC(D-, Dg+), Background Negative Subgroup Positive: is toxicity with a mention missed?
 
     Low: toxic rows that mention the identity score like non-toxic rows that do not, so a
@@ -212,7 +213,6 @@ def bnsp_auc(cells: Cells) -> MetricValue:
     >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
     0.0
     """
-    return cells.bnsp_auc
 
 
 # ---- The two Average Equality Gaps of Borkan et al. (2019): is one class of a subgroup shifted?
@@ -223,7 +223,7 @@ def bnsp_auc(cells: Cells) -> MetricValue:
 
 
 @of_a_subgroup
-def positive_aeg(cells: Cells) -> MetricValue:
+def positive_aeg() -> None:
     """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
 
     Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
@@ -245,11 +245,10 @@ def positive_aeg(cells: Cells) -> MetricValue:
     >>> positive_aeg([1, 1, 1], [0.5, 0.6, 0.9], [0, 0, 1]).value
     0.5
     """
-    return cells.positive_aeg
 
 
 @of_a_subgroup
-def negative_aeg(cells: Cells) -> MetricValue:
+def negative_aeg() -> None:
     """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
 
     Positive: harmless mentions of the identity score higher than other harmless rows, the
@@ -269,4 +268,3 @@ def negative_aeg(cells: Cells) -> MetricValue:
     >>> negative_aeg([0, 0, 0], [0.1, 0.3, 0.2], [0, 0, 1]).value
     0.0
     """
-    return cells.negative_aeg

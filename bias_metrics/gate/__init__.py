@@ -15,7 +15,7 @@ from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
-from bias_metrics.gate.objective import Metric, Objective, measure_objective
+from bias_metrics.gate.objective import Objective, ObjectiveMetric, measure_objective
 from bias_metrics.gate.open_losses import OpenLoss, open_loss
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.planning import (
@@ -75,10 +75,10 @@ __all__ = [
     "Hierarchy",
     "Loss",
     "Losses",
-    "Metric",
     "MissingLimits",
     "Mode",
     "Objective",
+    "ObjectiveMetric",
     "OpenLoss",
     "Outcome",
     "PassException",

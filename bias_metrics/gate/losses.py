@@ -36,6 +36,12 @@ class Loss:
     """The subgroups without whose rows it is no longer shown, in the order in which they were left
     out; empty if it is the subgroup's own."""
 
+    @property
+    def bound(self) -> str:
+        """The metric and its lower bound in words."""
+        least = self.worse_by_at_least
+        return f"{self.metric} by {f'at least {least:.3f}' if least >= 0.0005 else 'more than 0'}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; that of a threshold only if there is one."""
         content = vars(self) | {"without": list(self.without)}

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.gate.wording import bounds
 from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
 
-Metric = Literal["final_score", "auc", "subgroup_auc", "bpsn_auc", "bnsp_auc"]
 OBJECTIVES = (*OVERALL_METRICS, *AGGREGATE_METRICS)
+if TYPE_CHECKING:
+    ObjectiveMetric = str
+else:
+    ObjectiveMetric = Literal[OBJECTIVES]
 
 
 @dataclass(frozen=True)

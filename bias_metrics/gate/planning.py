@@ -27,6 +27,7 @@ _NORMAL = NormalDist()
 _DRAWS, _SEED, _POINTS = 4_000, 7, 64
 MOST = 10_000_000
 _STEPS = 4
+_NEAR = 1e-4
 # By simulation: with few errors an interval is wider in samples where the difference is lower.
 _FEW = 1.18
 # Gaps of two models agree more closely than their AUCs: placements near 1/2 are less skewed.
@@ -48,8 +49,16 @@ class Guess:
     design effect of clusters, for example."""
 
     def value(self, metric: str) -> float:
-        """Return a cell's true value."""
-        return self.values.get(metric, 0.0 if METRICS[metric].is_gap else self.auc)
+        """Return a cell's true value.
+
+        A measured share of exactly 0 or 1 of the pairs is taken as one that is almost so, since the
+        next sample will have errors.
+        """
+        value = self.values.get(metric, 0.0 if METRICS[metric].is_gap else self.auc)
+        if metric not in PAIRS:
+            return value
+        centre = METRICS[metric].centre
+        return min(max(value, _NEAR - centre), 1 - _NEAR - centre)
 
 
 @dataclass(frozen=True)

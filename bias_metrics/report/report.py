@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Generic
 
-from bias_metrics._core.cells import Cells
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
-from bias_metrics._core.values import MetricValue, Named, V
+from bias_metrics._core.values import MetricValue, Named, NumbersByMetric, V, with_metrics
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
@@ -38,37 +37,19 @@ def labelled_record(labelled: Mapping[str, int] | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubgroupBias(Cells, Tabular):
-    """Counts and the five metrics of one subgroup.
-
-    Attributes
-    ----------
-    n, n_positive, n_negative : int
-        Rows of the subgroup with a weight above 0, in total and by class.
-    subgroup_auc, bpsn_auc, bnsp_auc, positive_aeg, negative_aeg : MetricValue
-        The five metrics.
-    """
+@with_metrics(*SUBGROUP_METRICS)
+class SubgroupBias(NumbersByMetric, Tabular):
+    """Counts and metrics of one subgroup: `subgroup_auc`, `bpsn_auc`, .. are attributes."""
 
     n_positive: int
     n_negative: int
+    """Rows of the subgroup with a weight above 0, by class; `n` is both."""
     effective: Mapping[str, float] | None = None
     """With sampling weights: how many rows of equal weight the compared rows are worth (Kish's
     effective size): `positive`, `negative`, `background_positive`, `background_negative`."""
     assisted: Mapping[str, Assistance] | None = None
     """With prediction-powered inference: what term matching added to each metric. The counts are
     those of labelled rows."""
-
-    @classmethod
-    def of(
-        cls,
-        n_positive: int,
-        n_negative: int,
-        cells: Cells,
-        effective: Mapping[str, float] | None = None,
-    ) -> SubgroupBias:
-        """Put counts and metrics together."""
-        counts: dict[str, Any] = {"n_positive": n_positive, "n_negative": n_negative}
-        return cls(**counts, effective=effective, **vars(cells))
 
     @property
     def n(self) -> int:
@@ -85,15 +66,15 @@ class SubgroupBias(Cells, Tabular):
         if self.assisted is not None:
             counts["assisted"] = as_dicts(self.assisted)
         return counts | {
-            f.name: getattr(self, f.name).to_dict(interval=True) for f in fields(Cells)
+            name: cell.to_dict(interval=True) for name, cell in self.by_metric().items()
         }
 
     def rows(self) -> list[Row]:
         """Return one record per metric."""
         counts = {"n": self.n, "n_positive": self.n_positive}
         return [
-            {"metric": f.name} | counts | cell_of(getattr(self, f.name)) | self._assistance(f.name)
-            for f in fields(Cells)
+            {"metric": name} | counts | cell_of(cell) | self._assistance(name)
+            for name, cell in self.by_metric().items()
         ]
 
     def _assistance(self, metric: str) -> Row:
@@ -119,21 +100,14 @@ class Overall(Generic[V]):
 
 
 @dataclass(frozen=True)
-class PowerMeans:
-    """The power means over several subgroups."""
+@with_metrics(*FINAL_SCORE_PARTS)
+class PowerMeans(NumbersByMetric):
+    """The power means over several subgroups: `subgroup_auc`, .. are attributes."""
 
     power: float
     """Their exponent."""
     groups: tuple[str, ...]
     """The subgroups they cover."""
-    subgroup_auc: MetricValue
-    bpsn_auc: MetricValue
-    bnsp_auc: MetricValue
-    """The means."""
-
-    def by_metric(self) -> dict[str, MetricValue]:
-        """Return the means by the name of their metric."""
-        return {name: getattr(self, name) for name in FINAL_SCORE_PARTS}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -203,15 +177,10 @@ class BiasReport(Tabular):
         return labelled("subgroup", rows_of(self.subgroups) | {None: of_all})
 
     def _table(self) -> Table:
-        metrics = [f.name for f in fields(Cells)]
-        values = {
-            name: {metric: getattr(bias, metric) for metric in metrics}
-            for name, bias in self.subgroups.items()
-        }
         return Table(
-            ["subgroup", "n", "n_positive", *metrics],
+            ["subgroup", "n", "n_positive", *SUBGROUP_METRICS],
             [
-                [name, f"{bias.n:,}", f"{bias.n_positive:,}", *map(str, values[name].values())]
+                [name, f"{bias.n:,}", f"{bias.n_positive:,}", *map(str, bias.by_metric().values())]
                 for name, bias in self.subgroups.items()
             ],
             f"{self.overall.n:,} rows, {self.overall.n_positive:,} positive; "

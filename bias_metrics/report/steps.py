@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import (
     Auc,
-    cells_at,
     comparisons,
     effective_rows,
     measure_cells,
@@ -151,8 +150,11 @@ class MeasuredSubgroup:
 
     def at(self, confidence: float | None) -> SubgroupBias:
         """Return the metrics with intervals."""
-        cells = cells_at(self.cells, confidence)
-        return SubgroupBias.of(self.n_positive, self.n_negative, cells, self.effective)
+        cells: dict[str, Any] = {metric: auc.at(confidence) for metric, auc in self.cells.items()}
+        n_positive, n_negative, effective = self.n_positive, self.n_negative, self.effective
+        return SubgroupBias(
+            n_positive=n_positive, n_negative=n_negative, effective=effective, **cells
+        )
 
 
 def ranked_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:

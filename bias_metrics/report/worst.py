@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bias_metrics._core.cells import Cells
 from bias_metrics._core.tables import Tabular
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue, NumbersByMetric, undefined
 from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 
 # Values closer than this are equally bad.
@@ -123,7 +122,7 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
     return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons, *ends)
 
 
-def worst_first(subgroups: Mapping[str, Cells]) -> list[str]:
+def worst_first(subgroups: Mapping[str, NumbersByMetric]) -> list[str]:
     """Order subgroups by how bad their worst AUC is shown to be, the worst first.
 
     They are ordered by the upper bound of an interval, so that a few unlucky rows do not come

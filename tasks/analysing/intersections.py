@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bias_metrics import BiasReport, evaluate_bias, intersections, worst_subgroup
+from bias_metrics import BiasReport, SubgroupBias, evaluate_bias, intersections
 from bias_metrics.groups import SEPARATOR
-from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
+from bias_metrics.metrics import AUCS
 from bias_metrics.parts import PackedMasks
 from bias_metrics.report import worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 
 MEASURED = 1000  # most intersections that are measured: those with the most comments
 COUNTED = 1_000_000  # most possible intersections
 COUNTS = ("n", "n_positive", "n_negative")
+_LEFT_OUT = {"metric", "undefined"}
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How many intersections there are."""
+
+    n_measured: int
+    n_with_support: int
+    n_without_support: int
 
 
 class IntersectionsAnalysis(Analysis):
@@ -68,43 +79,45 @@ class IntersectionsAnalysis(Analysis):
         largest = sorted(found.kept, key=lambda name: -found.kept[name].n)[:MEASURED]
         each = ((name, found.masks[name]) for name in largest)
         report = measure_intersections(rows, PackedMasks.of(each, rows.y_true.size))
-        bias = report.to_dict()["subgroups"]
-        shown = worst_first(report.subgroups)
+        bias = report.subgroups
+        shown = worst_first(bias)
         n_small = sum(SEPARATOR in name for name in found.left_out)
-        counts = {
-            "n_measured": len(largest),
-            "n_with_support": len(found.kept),
-            "n_without_support": n_small + sum(found.n_not_counted.values()),
-        }
+        n_others = n_small + sum(found.n_not_counted.values())
+        counts = _Counts(len(largest), len(found.kept), n_others)
         result = {
-            **counts,
-            "worst": {metric: _worst(report, metric) for metric in SUBGROUP_METRICS},
-            "subgroups": {name: bias[name] for name in shown[: self.most]},
+            **vars(counts),
+            "worst": {
+                metric: {key: of for key, of in one.to_dict().items() if key not in _LEFT_OUT}
+                for metric, one in report.worst.items()
+            },
+            "subgroups": {name: bias[name].to_dict() for name in shown[: self.most]},
         }
         return Findings(
             result, self._sentences(counts, bias, shown), [_row(name, bias[name]) for name in shown]
         )
 
     def _sentences(
-        self, counts: Mapping[str, int], bias: Mapping[str, Any], shown: list[str]
+        self, counts: _Counts, bias: Mapping[str, SubgroupBias], shown: list[str]
     ) -> tuple[str, ...]:
         needed = f"at least {self.min_support:,} toxic and {self.min_support:,} harmless comments"
         if not shown:
             return (f"No intersection of identities has {needed}.",)
-        name, metric = shown[0], _lowest(bias[shown[0]])
-        found = f"{name} ({metric} {_number(bias[name][metric])}, {bias[name]['n']:,} comments)"
+        name = shown[0]
+        cells = metric_cells(bias[name])
+        metric = min((one for one in AUCS if cells[one].value is not None), key=cells.__getitem__)
+        found = f"{name} ({metric} {cells[metric]}, {bias[name].n:,} comments)"
         told = f"The only intersection of identities with {needed}: {found}."
-        if counts["n_measured"] > 1:
+        if counts.n_measured > 1:
             told = (
-                f"Worst of {counts['n_measured']:,} intersections of identities with {needed}: "
+                f"Worst of {counts.n_measured:,} intersections of identities with {needed}: "
                 f"{found}."
             )
-        if counts["n_without_support"]:
-            told += f" Others with fewer: {counts['n_without_support']:,}."
-        if counts["n_measured"] < counts["n_with_support"]:
+        if counts.n_without_support:
+            told += f" Others with fewer: {counts.n_without_support:,}."
+        if counts.n_measured < counts.n_with_support:
             told += (
-                f" Of {counts['n_with_support']:,} with enough comments only the "
-                f"{counts['n_measured']:,} largest were measured."
+                f" Of {counts.n_with_support:,} with enough comments only the "
+                f"{counts.n_measured:,} largest were measured."
             )
         if len(shown) > self.most:
             told += f" The report lists the worst {self.most}; the table has all."
@@ -130,28 +143,8 @@ def measure_intersections(rows: MeasuredRows, masks: PackedMasks) -> BiasReport:
     return replace(report, subgroups={name: report.subgroups[name] for name in masks})
 
 
-def _worst(report: BiasReport, metric: str) -> dict[str, Any]:
-    found = worst_subgroup(report, metric).to_dict()
-    return {key: found[key] for key in found if key not in {"metric", "undefined"}}
-
-
-def _lowest(cells: Mapping[str, Any]) -> str:
-    defined = [metric for metric in AUCS if cells[metric]["value"] is not None]
-    return min(defined, key=lambda metric: cells[metric]["value"])
-
-
-def _number(cell: Mapping[str, Any]) -> str:
-    bounds = "" if cell.get("low") is None else f" [{cell['low']:.3f}, {cell['high']:.3f}]"
-    return f"{cell['value']:.3f}{bounds}"
-
-
-def _row(name: str, cells: Mapping[str, Any]) -> Row:
-    row: Row = {"intersection": name} | {count: cells[count] for count in COUNTS}
-    for metric in SUBGROUP_METRICS:
-        for column, key in (
-            (metric, "value"),
-            (f"{metric}_low", "low"),
-            (f"{metric}_high", "high"),
-        ):
-            row[column] = cells[metric].get(key)
+def _row(name: str, bias: SubgroupBias) -> Row:
+    row: Row = {"intersection": name} | {count: getattr(bias, count) for count in COUNTS}
+    for metric, cell in metric_cells(bias).items():
+        row |= {metric: cell.value, f"{metric}_low": cell.low, f"{metric}_high": cell.high}
     return row

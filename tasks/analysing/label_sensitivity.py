@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from bias_metrics import BiasReport, LabelSensitivity, label_sensitivity, worst_subgroup
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
@@ -67,7 +67,7 @@ class LabelSensitivityAnalysis(Analysis):
         return Findings(result, tuple(_sentences(found)), found.rows())
 
 
-def _brief(report: BiasReport) -> dict[str, Any]:
+def _brief(report: BiasReport) -> dict[str, JsonValue]:
     """Return the overall numbers, and the worst identity by each metric."""
     known = report.to_dict()
     worst = {}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
 # A key is part of an address; longer ones fit no column of Prefect's pages either.
 _LONGEST = 100
+_shown: ContextVar[str | None] = ContextVar("shown", default=None)
 
 
 def artifact_key(*parts: str) -> str:
@@ -51,6 +54,16 @@ def publish_link(key: str, link: str, text: str, description: str) -> None:
     create_link_artifact(key=key, link=link, link_text=text, description=description)
 
 
+@contextmanager
+def shown_as(flow_run: str) -> Iterator[None]:
+    """Let `flow_run_page` name this flow run within its stages."""
+    before = _shown.set(flow_run)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
+
+
 def flow_run_page() -> tuple[str, str | None] | None:
     """Return the id of the flow run, and the address of its page if one is known.
 
@@ -60,7 +73,7 @@ def flow_run_page() -> tuple[str, str | None] | None:
     from prefect import runtime  # noqa: PLC0415
     from prefect.utilities.urls import url_for  # noqa: PLC0415
 
-    found: Any = runtime.flow_run.id
+    found: Any = _shown.get() or runtime.flow_run.id
     return None if not found else (str(found), url_for("flow-run", UUID(str(found))))
 
 

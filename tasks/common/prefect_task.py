@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from functools import cache, update_wrapper
+from functools import cache, partial, update_wrapper
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
@@ -85,10 +85,10 @@ _making = threading.Lock()
 class _Step:
     """A Prefect task that is created at its first use."""
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, run_name: str | None) -> None:
         update_wrapper(self, function)
-        self.fn, self.name = function, options["name"]
-        self._options, self._stage = options, stage_of(function)
+        self.fn, self.name, self._run_name = function, name, run_name
+        self._stage = stage_of(function)
         self._made: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -102,9 +102,10 @@ class _Step:
 
     def _task(self) -> Any:
         """Return the Prefect task, with the retries of the run that asks for it."""
-        made, now = self._with_default(), _retries(settings_now(self._stage))
-        same = all(getattr(made, key) == value for key, value in now.items())
-        return made if same else made.with_options(**now)
+        made, (retries, delays) = self._with_default(), _retries(settings_now(self._stage))
+        if (made.retries, made.retry_delay_seconds) == (retries, delays):
+            return made
+        return made.with_options(retries=retries, retry_delay_seconds=delays)
 
     def _with_default(self) -> Any:
         with _making:
@@ -114,16 +115,23 @@ class _Step:
 
                 from biasgate.tasks.common.step_settings import DEFAULT  # noqa: PLC0415 - numpy
 
-                made = limited(masking(self.fn), self._stage)
+                retries, delays = _retries(DEFAULT)
+                template = self._run_name
                 self._made = Task(
-                    fn=made, cache_policy=NO_CACHE, **self._options, **_retries(DEFAULT)
+                    fn=limited(masking(self.fn), self._stage),
+                    name=self.name,
+                    task_run_name=None if template is None else partial(run_name, template),
+                    cache_policy=NO_CACHE,
+                    persist_result=False,
+                    retry_condition_fn=_may_pass_next_time,
+                    retries=retries,
+                    retry_delay_seconds=delays,
                 )
         return self._made
 
 
-def _retries(settings: StageSettings) -> dict[str, Any]:
-    delays = list(settings.retry_delay_s or ())
-    return {"retries": settings.retries, "retry_delay_seconds": delays}
+def _retries(settings: StageSettings) -> tuple[int | None, list[float]]:
+    return settings.retries, list(settings.retry_delay_s or ())
 
 
 def _unsearched(value: Any) -> Any:
@@ -185,16 +193,10 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     TypeError
         At decoration, if the function has no such parameter, or its class no such attribute.
     """
-    options = {
-        "name": name,
-        "task_run_name": named_by(task_run_name),
-        "persist_result": False,
-        "retry_condition_fn": _may_pass_next_time,
-    }
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
         refuse_unknown_parameters(task_run_name, function)
-        return cast("Task[P, R]", _Step(function, options))
+        return cast("Task[P, R]", _Step(function, name, task_run_name))
 
     return decorate
 
@@ -230,12 +232,13 @@ def task_runner() -> TaskRunner[Any] | None:
 
 
 def is_spread() -> bool:
-    """Whether the tasks of this flow run outside its own process."""
+    """Whether this is called in a flow whose tasks may run outside its own process."""
     from prefect.context import FlowRunContext  # noqa: PLC0415
     from prefect.task_runners import ThreadPoolTaskRunner  # noqa: PLC0415
 
-    flow = FlowRunContext.get()
-    return flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
+    runner = task_runner()
+    has_threads = runner is None or isinstance(runner, ThreadPoolTaskRunner)
+    return FlowRunContext.get() is not None and not has_threads
 
 
 @contextmanager
@@ -284,7 +287,10 @@ class _RunNames(string.Formatter):
 
 
 def run_name(template: str, parameters: Mapping[str, Any]) -> str:
-    """Return the name of one task run, as in `decide words on comments`."""
+    """Return the name of one task run, as in `decide words on comments`.
+
+    Prefect passes what it calls `parameters`.
+    """
     return _RunNames().vformat(template, (), parameters)
 
 
@@ -307,14 +313,3 @@ def _is_of(field: str, function: Callable[..., Any]) -> bool:
     kind = get_type_hints(function)[name]
     fields = (getattr(kind, known, ()) for known in ("model_fields", "__dataclass_fields__"))
     return attribute in {*dir(kind), *chain(*fields)}
-
-
-def named_by(template: str | None) -> Callable[[dict[str, Any]], str] | None:
-    """Return the function that Prefect calls for the name of a run."""
-    if template is None:
-        return None
-
-    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect passes them
-        return run_name(template, parameters)
-
-    return named

@@ -17,6 +17,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    JsonValue,
     ModelWrapValidatorHandler,
     StringConstraints,
     ValidationError,
@@ -59,7 +60,7 @@ class Settings(BaseModel):
             ) from None
 
 
-def json_schema(kind: type[Settings]) -> dict[str, Any]:
+def json_schema(kind: type[Settings]) -> dict[str, JsonValue]:
     """Return the JSON Schema of a section, draft 2020-12; keys have the words of their fields.
 
     Pydantic could read these words when a class is made, but that would slow down every command.

@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.settings import ConfigPath
@@ -162,10 +169,10 @@ class CivilCommentsSource(SourceSettings):
         """Return the identities to measure."""
         return available if self.identities == "all" else list(dict.fromkeys(self.identities))
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on; `raters` only if they are kept."""
-        archive = {} if self._archive is None else {"archive": self._archive}
-        known = super().provenance() | archive
+        known = super().provenance()
+        known |= {} if self._archive is None else {"archive": {**self._archive}}
         return known if self.raters else {key: known[key] for key in known if key != "raters"}
 
     @property

@@ -13,10 +13,10 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
+from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, locked, write_json
@@ -118,7 +118,7 @@ def _fetch_rest(
         return
     headers = {"Accept-Encoding": "identity"}
     if start:
-        headers |= {"Range": f"bytes={start}-", "If-Range": version["validator"]}
+        headers |= {"Range": f"bytes={start}-", "If-Range": str(version["validator"])}
     with client.stream("GET", url, headers=headers) as response:
         _refuse_status(url, part, response, otherwise)
         validator = _validator(response)
@@ -244,7 +244,7 @@ def _record_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, JsonValue]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import JsonValue
 
 from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
@@ -152,8 +153,8 @@ def freeze_rows(
     *,
     name: str,
     split: str,
-    source: Mapping[str, Any],
-    notes: Callable[[], Mapping[str, Any]] = dict,
+    source: Mapping[str, JsonValue],
+    notes: Callable[[], Mapping[str, JsonValue]] = dict,
 ) -> EvaluationSet:
     """Write checked chunks of rows as a frozen set, atomically.
 
@@ -269,6 +270,7 @@ def _order_by_id(rows: Path, name: str) -> np.ndarray:
     return np.asarray(order)
 
 
-def _files(source: Mapping[str, Any]) -> dict[str, object]:
-    files = source.get("files") or {}
-    return {"file": ", ".join(files)} if files else {}
+def _files(source: Mapping[str, JsonValue]) -> dict[str, object]:
+    files = source.get("files")
+    named = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
+    return {"file": named} if named else {}

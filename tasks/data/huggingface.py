@@ -10,7 +10,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, folder_digest
@@ -151,12 +158,13 @@ class HuggingFaceSource(MappedSource):
         """Return the local Parquet files."""
         return list(self._local or self._known_files())
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on: options, and files by content, in order."""
-        files = {f"{at} {path.name}": file_digest(path) for at, path in enumerate(self._local)}
         known = super().provenance()
+        named = enumerate(self._local)
+        known["files"] = {f"{at} {path.name}": file_digest(path) for at, path in named}
         unset = {key for key in ("dataset", "revision", "config", "split") if not known[key]}
-        return {key: known[key] for key in known if key not in unset} | {"files": files}
+        return {key: known[key] for key in known if key not in unset}
 
     def split_name(self) -> str:
         """Return the split and the part of it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+from pydantic import JsonValue
 
 from biasgate.tasks.data.unpacked import opened_table
 
@@ -66,7 +67,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
         )
 
 
-def _rows(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+def _rows(lines: Iterator[str]) -> Iterator[dict[str, JsonValue]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
@@ -178,7 +185,7 @@ class MappedSource(SourceSettings):
         """Whether the rows have text."""
         return self.text is not None
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on; some options only if they are set."""
         unset = {name for name in _UNSET if getattr(self, name) is None}
         unset |= set() if self.names else {"names"}
@@ -204,7 +211,7 @@ class MappedSource(SourceSettings):
         """Return the matcher of `terms`."""
         return TermMatcher(self.terms, self.matching) if self.terms else None
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, JsonValue]:
         """Return the terms that no text matches, and the names that no row has."""
         matchers = [one for one in (self._matcher, self._named) if one is not None]
         unmatched = {

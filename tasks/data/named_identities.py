@@ -9,6 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import JsonValue
 
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place
@@ -77,9 +78,9 @@ class NameMatcher:
             for at, identity in enumerate(self._names)
         }
 
-    def unmatched(self) -> dict[str, list[str]]:
+    def unmatched(self) -> dict[str, JsonValue]:
         """Return the names that no row so far has, by identity."""
-        lacking = {
+        lacking: dict[str, JsonValue] = {
             identity: [word for word in words if _folded(word) in self._unmatched]
             for identity, words in self._names.items()
         }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from bias_metrics.rows import WeightKind
 from biasgate.tasks.common.files import file_digest
@@ -166,7 +166,7 @@ class SourceSettings(Settings):
         """Yield the checked rows, in the columns of `biasgate.tasks.data.evaluation_set`."""
         raise NotImplementedError
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, JsonValue]:
         """Return remarks on the rows for the set's record; called after `chunks` is exhausted."""
         return {}
 
@@ -178,7 +178,7 @@ class SourceSettings(Settings):
         """Return which of the frozen set's identities to measure."""
         return available
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on: options, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
         if not self.prediction_powered:  # as sets were frozen before it existed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
@@ -38,7 +38,7 @@ class TableSource(MappedSource):
         """Refuse a file that is missing or lacks a column."""
         reading.require_columns(self.path, self._columns(), self.separator)
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on; `separator` only if it is set."""
         known = super().provenance()
         if self.separator is None:

@@ -16,7 +16,14 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.settings import Name, Settings
@@ -114,7 +121,7 @@ class TemplatesSource(SourceSettings):
         """Return the matcher of the terms."""
         return TermMatcher(self.terms)
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, JsonValue]:
         """Return the terms that no sentence matches."""
         return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from pydantic import JsonValue
 
 Matching = Literal["longest", "overlap"]
 _MARK = "\0"
@@ -117,12 +118,12 @@ class TermMatcher:
         found = self._any.sub(other, text)
         return found if others and found != text else None
 
-    def unmatched(self) -> dict[str, list[str]]:
+    def unmatched(self) -> dict[str, JsonValue]:
         """Return the terms that have not matched any text so far, by identity.
 
         With `longest`, this includes terms that only occur within longer ones.
         """
-        lacking = {
+        lacking: dict[str, JsonValue] = {
             name: [word for word in words if _folded(word) in self._unmatched]
             for name, words in self._terms.items()
         }

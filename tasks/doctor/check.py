@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from biasgate.tasks.common.errors import InputError
@@ -24,10 +24,6 @@ class Check:
     """What was found."""
     do: str = ""
     """What to do; empty if nothing is."""
-
-    def to_dict(self) -> dict[str, str]:
-        """Return plain values."""
-        return asdict(self)
 
 
 def told(what: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import always_valid_confidence, equal_error_range
+from bias_metrics import MissingScores, always_valid_confidence, equal_error_range
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.parts import PackedMasks
@@ -71,9 +71,9 @@ class EvidenceFile:
 
     path: Path
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path]]:
         """Keep the path alone: another process reads the rows itself."""
-        return {"path": self.path}
+        return EvidenceFile, (self.path,)
 
     @property
     def folder(self) -> Path:
@@ -111,8 +111,8 @@ class EvidenceFile:
         name = SCORE + "candidate"
         return scored_rows(self._every[name]) if name in self._every.column_names else None
 
-    def missing(self, confidence: float) -> dict[str, Any]:
-        """Return how many rows the candidate has no score for: `MissingScores.to_dict()`."""
+    def missing(self, confidence: float) -> MissingScores:
+        """Return how many rows the candidate has no score for."""
         level = self._level(confidence)
         return count_missing_rows(self._every, SCORE + "candidate", level, self.background)
 

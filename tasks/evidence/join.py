@@ -103,7 +103,9 @@ def write_evidence(
     return EvidenceFile(path)
 
 
-def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
+def evidence_table(
+    columns: Mapping[str, pa.ChunkedArray | npt.NDArray[Any]], record: EvidenceRecord
+) -> pa.Table:
     """Return the rows as a table with its record as metadata."""
     return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record.to_dict())})
 

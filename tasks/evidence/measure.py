@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -12,6 +12,10 @@ import numpy.typing as npt
 from bias_metrics import (
     BiasComparison,
     BiasReport,
+    CalibrationComparison,
+    CalibrationReport,
+    RateGapComparison,
+    RateGaps,
     compare_prediction_powered,
     compare_rate_gaps,
     prediction_powered_bias,
@@ -46,14 +50,9 @@ class _Asked:
     groups: list[str]
     """What the power means cover."""
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """As keywords of the library."""
-        return {"confidence": self.confidence, "power_mean_groups": self.groups}
-
     def of(self, model: Measurement) -> Options:
         """Return the options of a report."""
-        return Options.of(model.rows, **self.options)
+        return Options.of(model.rows, confidence=self.confidence, power_mean_groups=self.groups)
 
 
 @dataclass(frozen=True)
@@ -100,20 +99,18 @@ class Measuring:
         names = [*identities, *(self.categories if joined else ())]
         covered = groups or (None if among is not None else self.power_mean_groups) or identities
         asked = _Asked(confidence, names, list(covered))
-        report = self._evaluate(asked).to_dict()
-        differences = {name: self._compare(name, asked).to_dict() for name in self.rivals}
-        for name in self.thresholds:
-            self._add_errors(name, names, report, differences, confidence)
-        if self.calibrated:
-            self._add_calibration(names, report, differences, confidence)
-        if not self.is_sample:
-            report = without_sampling_error(report)
-            differences = without_sampling_error(differences)
-        if joined:
-            for content in (report, *differences.values()):
-                _set_apart(content, set(self.categories))
+        apart = self.categories if joined else None
+        calibration = self._calibration().report(confidence, names) if self.calibrated else None
+        gaps = {name: self._gaps(name, asked) for name in self.thresholds}
+        differences = {}
+        for role in self.rivals:
+            change = None
+            if self.calibrated:
+                change = self._calibration(role).comparison(confidence, names)
+            compared = self._compare(role, asked), self._compare_gaps(role, asked)
+            differences[role] = self._content(*compared, change, apart)
         return Evidence(
-            report,
+            self._content(self._evaluate(asked), gaps, calibration, apart),
             background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
             nights=self.nights,
@@ -163,11 +160,7 @@ class Measuring:
         level = self.joint_level((rival,), list(members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
-        comparison = self._compare(rival, asked).to_dict()
-        for name in self.thresholds:
-            self._add_errors(name, names, {}, {rival: comparison}, level)
-        if not self.is_sample:
-            comparison = without_sampling_error(comparison)
+        comparison = self._content(self._compare(rival, asked), self._compare_gaps(rival, asked))
         return Losses.of(comparison, looked_at, level)
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
@@ -241,8 +234,14 @@ class Measuring:
             return model.report(asked.of(model), asked.names)
         members, matched = self._masks(asked.names)
         assert matched is not None  # noqa: S101
-        checked, options = self._rows(rows, members), asked.options
-        return prediction_powered_bias(checked, rows.y_score, matched, rows.labelled, **options)
+        return prediction_powered_bias(
+            self._rows(rows, members),
+            rows.y_score,
+            matched,
+            rows.labelled,
+            confidence=asked.confidence,
+            power_mean_groups=asked.groups,
+        )
 
     def _model(self, role: str, beside: str | None = None) -> Measurement:
         """Return a model's scores as measured, on the rows that another has a score for too."""
@@ -292,22 +291,16 @@ class Measuring:
         members, matched = self._masks(asked.names)
         assert matched is not None  # noqa: S101
         rows, members = self._both(rival, members)
-        checked, options = self._rows(rows, members), asked.options
-        scores = rows.y_score, rows.scores[rival]
         assert rows.labelled is not None  # noqa: S101
-        return compare_prediction_powered(checked, *scores, matched, rows.labelled, **options)
-
-    def _add_calibration(
-        self,
-        names: Sequence[str],
-        report: dict[str, Any],
-        differences: dict[str, dict[str, Any]],
-        confidence: float,
-    ) -> None:
-        """Add calibration to a report and to comparisons."""
-        report["calibration"] = self._calibration().report(confidence, names).to_dict()
-        for role, content in differences.items():
-            content["calibration"] = self._calibration(role).comparison(confidence, names).to_dict()
+        return compare_prediction_powered(
+            self._rows(rows, members),
+            rows.y_score,
+            rows.scores[rival],
+            matched,
+            rows.labelled,
+            confidence=asked.confidence,
+            power_mean_groups=asked.groups,
+        )
 
     def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
         """Return the candidate's calibration, or that of it and a rival, as measured."""
@@ -321,47 +314,54 @@ class Measuring:
 
         return self._once(("calibration", rival), measured)
 
-    def _add_errors(
-        self,
-        name: str,
-        names: Sequence[str],
-        report: dict[str, Any],
-        differences: dict[str, dict[str, Any]],
-        confidence: float,
-    ) -> None:
-        """Add the gaps in error rates at a threshold to a report and to comparisons."""
-        rows, of_role, members = self.rows, self.thresholds[name], self._masks(names)[0]
-        at = of_role[CANDIDATE]
-        spans = {role: self.span(name, role, confidence) for role in of_role}
-        gaps = rate_gaps(
-            self._rows(rows, members),
-            rows.y_score,
-            threshold=at,
-            threshold_range=spans[CANDIDATE],
-            confidence=confidence,
+    def _gaps(self, name: str, asked: _Asked) -> RateGaps:
+        """Return the gaps in error rates at a threshold."""
+        return rate_gaps(
+            self._rows(self.rows, self._masks(asked.names)[0]),
+            self.rows.y_score,
+            threshold=self.thresholds[name][CANDIDATE],
+            threshold_range=self.span(name, CANDIDATE, asked.confidence),
+            confidence=asked.confidence,
         )
-        report.setdefault("thresholds", {})[name] = gaps.to_dict()
-        for role in of_role.keys() & set(self.rivals):
-            among, of_both = self._both(role, members)
-            change = compare_rate_gaps(
-                self._rows(among, of_both),
-                among.y_score,
-                among.scores[role],
-                threshold_a=at,
-                threshold_b=of_role[role],
-                threshold_range_a=spans[CANDIDATE],
-                threshold_range_b=spans[role],
-                confidence=confidence,
+
+    def _compare_gaps(self, rival: str, asked: _Asked) -> dict[str, RateGapComparison]:
+        """Return them beside a rival's, by the thresholds that it has."""
+        found = {}
+        for name, of_role in self.thresholds.items():
+            if rival not in of_role:
+                continue
+            rows, members = self._both(rival, self._masks(asked.names)[0])
+            found[name] = compare_rate_gaps(
+                self._rows(rows, members),
+                rows.y_score,
+                rows.scores[rival],
+                threshold_a=of_role[CANDIDATE],
+                threshold_b=of_role[rival],
+                threshold_range_a=self.span(name, CANDIDATE, asked.confidence),
+                threshold_range_b=self.span(name, rival, asked.confidence),
+                confidence=asked.confidence,
             )
-            differences[role].setdefault("thresholds", {})[name] = change.to_dict()
+        return found
 
-
-def _set_apart(content: dict[str, Any], categories: set[str]) -> None:
-    """Move categories from the subgroups to their own key."""
-    calibrated = [content["calibration"]] if "calibration" in content else []
-    for place in (content, *content.get("thresholds", {}).values(), *calibrated):
-        subgroups = place["subgroups"]
-        place["categories"] = {name: subgroups.pop(name) for name in categories & set(subgroups)}
+    def _content(
+        self,
+        bias: BiasReport | BiasComparison,
+        gaps: Mapping[str, RateGaps | RateGapComparison],
+        calibration: CalibrationReport | CalibrationComparison | None = None,
+        apart: Collection[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return numbers as rules read them; categories are set `apart` from the subgroups."""
+        found = bias.to_dict()
+        if gaps:
+            found["thresholds"] = {name: one.to_dict() for name, one in gaps.items()}
+        calibrated = {} if calibration is None else {"calibration": calibration.to_dict()}
+        found |= calibrated
+        if apart is not None:
+            for place in (found, *found.get("thresholds", {}).values(), *calibrated.values()):
+                subgroups = place["subgroups"]
+                names = [name for name in apart if name in subgroups]
+                place["categories"] = {name: subgroups.pop(name) for name in names}
+        return found if self.is_sample else without_sampling_error(found)
 
 
 def _joined(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bias_metrics import missing_scores
+from bias_metrics import MissingScores, missing_scores
 from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
@@ -23,8 +23,8 @@ def scored_rows(scores: pa.ChunkedArray) -> npt.NDArray[np.bool_] | None:
 
 def count_missing_rows(
     rows: pa.Table, column: str, confidence: float, background: str
-) -> dict[str, Any]:
-    """Count the rows without a score: `MissingScores.to_dict()`.
+) -> MissingScores:
+    """Count the rows without a score.
 
     Parameters
     ----------
@@ -41,4 +41,4 @@ def count_missing_rows(
         confidence=confidence,
         clusters=as_numpy(rows["cluster"]) if "cluster" in rows.column_names else None,
         background=cast("Background", background),
-    ).to_dict()
+    )

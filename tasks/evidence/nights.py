@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -213,7 +212,7 @@ def _constant(value: int, n_rows: int) -> pa.Array:
     return pa.array(np.full(n_rows, value, dtype=np.int32))
 
 
-def _types(evidence: EvidenceFile, apart_from: Sequence[str]) -> Mapping[str, Any]:
+def _types(evidence: EvidenceFile, apart_from: Sequence[str]) -> dict[str, pa.DataType]:
     schema = pq.read_schema(evidence.path)
     return {one.name: one.type for one in schema if one.name not in {NIGHT, *apart_from}}
 

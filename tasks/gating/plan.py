@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bias_metrics.gate import Guess
 
@@ -70,13 +69,6 @@ class Plan:
     """By identity, the cheapest first."""
     not_planned: tuple[str, ...]
     """Rules that no plan covers."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self) | {
-            "needs": [asdict(one) for one in self.needs],
-            "not_planned": list(self.not_planned),
-        }
 
 
 def told(plan: Plan, limit: int = 40) -> Iterator[str]:

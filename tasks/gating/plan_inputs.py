@@ -6,18 +6,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
+from bias_metrics import Difference, MetricValue, SubgroupBias
 from bias_metrics.gate import Counts, Guess, Hierarchy, standard_error
-from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
+from bias_metrics.metrics import AUCS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.plan import Comments, Mentions
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.records import Differences, MeasuredNumbers, metric_cells
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 SHIPPED = Path(__file__).parent / "prevalences"
@@ -114,39 +116,35 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
     identities = evidence.identities
     joined = _joined(policy.hierarchy, identities)
     found = evidence.measure_with(_CONFIDENCE, joined)
-    report, champion = found.report, found.champion
-    overall = report["overall"]
-    everyone = overall["n_positive"], overall["n"] - overall["n_positive"]
-    cells = {**report["subgroups"], **report.get("categories", {})}
-    changes = {}
-    if champion is not None:
-        changes = {**champion["subgroups"], **champion.get("categories", {})}
-    agreed = list(_correlations(cells, changes))
-    factors = {name: list(_inflations(one, everyone)) for name, one in cells.items()}
+    numbers = MeasuredNumbers.from_dict(found.report)
+    overall = numbers.overall
+    everyone = overall.n_positive, overall.n - overall.n_positive
+    groups = numbers.subgroups | numbers.categories
+    agreed = []
+    if found.champion is not None:
+        apart = Differences.from_dict(found.champion)
+        cells = {name: metric_cells(one) for name, one in groups.items()}
+        agreed = list(_correlations(cells, apart.subgroups | apart.categories))
+    factors = {name: list(_inflations(one, everyone)) for name, one in groups.items()}
     every = [one for of_group in factors.values() for one in of_group]
 
     def mentions(name: str) -> Mentions:
-        one = cells[name]
-        own = one["n_positive"], one["n"] - one["n_positive"]
-        values = {
-            metric: one[metric]["value"]
-            for metric in SUBGROUP_METRICS
-            if one[metric]["value"] is not None
-        }
+        own = groups[name].n_positive, groups[name].n_negative
+        cells = metric_cells(groups[name])
+        values = {metric: one.value for metric, one in cells.items() if one.value is not None}
         guess = Guess(
             values=values,
             auc=auc,
             correlation=median(agreed) if agreed else correlation,
             inflation=median(factors[name] or every or [1.0]),
         )
-        return Mentions(own[0] / overall["n"], own[1] / overall["n"], guess, own)
+        return Mentions(own[0] / overall.n, own[1] / overall.n, guess, own)
 
-    value = overall["auc"]["value"]
     return Comments(
-        everyone[0] / overall["n"],
+        everyone[0] / overall.n,
         {name: mentions(name) for name in identities},
         {name: mentions(name) for name in joined},
-        Guess(auc=value, correlation=median(agreed) if agreed else correlation),
+        Guess(auc=float(overall.auc), correlation=median(agreed) if agreed else correlation),
         everyone,
     )
 
@@ -155,24 +153,27 @@ def _joined(hierarchy: Hierarchy | None, names: Sequence[str]) -> dict[str, tupl
     return {} if hierarchy is None else hierarchy.joined(names)
 
 
-def _correlations(cells: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[float]:
+def _correlations(
+    cells: Mapping[str, Mapping[str, MetricValue]],
+    changes: Mapping[str, Mapping[str, Difference]],
+) -> Iterator[float]:
     """Yield how closely two models' estimates agree, in cells with errors of their own."""
     for name, change in changes.items():
         for metric in AUCS:
-            error, apart = cells[name][metric].get("std_error"), change[metric].get("std_error")
+            error, apart = cells[name][metric].std_error, change[metric].std_error
             if error and apart is not None:
                 yield min(max(1 - (apart / error) ** 2 / 2, 0.0), 0.999)
 
 
-def _inflations(cells: Mapping[str, Any], everyone: tuple[int, int]) -> Iterator[float]:
+def _inflations(group: SubgroupBias, everyone: tuple[int, int]) -> Iterator[float]:
     """Yield how many times larger variances are than those of normal, independent rows."""
-    own = cells["n_positive"], cells["n"] - cells["n_positive"]
+    own = group.n_positive, group.n_negative
     outside = everyone[0] - own[0], everyone[1] - own[1]
     if min(*own, *outside) < 2:
         return
     for metric in AUCS:
-        cell = cells[metric]
-        if cell.get("std_error") and 0 < cell["value"] < 1:
-            plain = standard_error(metric, cell["value"], Counts(*own, *outside))
+        cell = metric_cells(group)[metric]
+        if cell.std_error and cell.value is not None and 0 < cell.value < 1:
+            plain = standard_error(metric, cell.value, Counts(*own, *outside))
             if math.isfinite(plain) and plain > 0:
-                yield (cell["std_error"] / plain) ** 2
+                yield (cell.std_error / plain) ** 2

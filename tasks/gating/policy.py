@@ -8,14 +8,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from bias_metrics.gate import (
     CIVIL_COMMENTS,
     HarmLimit,
     Hierarchy,
-    Metric,
     MissingLimits,
+    ObjectiveMetric,
     Rule,
     SmallGroups,
     correct_for_candidates,
@@ -64,7 +64,7 @@ class Policy(Settings):
     promote: Promote = "newer"
     """Which passing version replaces the champion: a later one whose objective is not shown to be
     lower; one whose objective is shown to be higher; none."""
-    objective: Metric = "final_score"
+    objective: ObjectiveMetric = "final_score"
     """The metric that ranks several passing versions: `final_score`, `auc`, or the power mean of
     `subgroup_auc`, `bpsn_auc` or `bnsp_auc`."""
     report_only: bool = False
@@ -224,7 +224,7 @@ class Policy(Settings):
         return self.max_missing.limits(corrected_confidence(self.confidence, 1, share))
 
 
-def policy_schema() -> dict[str, Any]:
+def policy_schema() -> dict[str, JsonValue]:
     """Return the JSON Schema of a policy file, draft 2020-12."""
     return json_schema(Policy)
 

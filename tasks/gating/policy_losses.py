@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bias_metrics import Difference, MetricValue
 from bias_metrics.gate import (
     EACH,
     WORST,
@@ -25,6 +26,7 @@ from bias_metrics.parts import Table
 from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.plan import Comments
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.records import Differences, MeasuredNumbers, metric_cells
 
 # Between two models over repeated samples of rows; models of one task agree on hard rows.
 CORRELATION = 0.8
@@ -66,16 +68,8 @@ class IdentityLoss:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, the classes by the words for comments."""
-        loss = self.loss.to_dict()
-        return {
-            "identity": self.identity,
-            "toxic": self.toxic,
-            "harmless": self.harmless,
-            "auc": self.auc,
-            "correlation": self.correlation,
-            **{key: value for key, value in loss.items() if key != "scarcer"},
-            "more_of": _WORDS[self.loss.scarcer],
-        }
+        both = vars(self) | self.loss.to_dict() | {"more_of": _WORDS[self.loss.scarcer]}
+        return {key: value for key, value in both.items() if key not in {"loss", "scarcer"}}
 
 
 def asked_by(policy: Policy) -> Asking:
@@ -123,31 +117,35 @@ def losses_of_evidence(
         for metric in SUBGROUP_METRICS
     }
     levels = {2 * one.confidence - 1 for one in wanted.values()}
-    measured = evidence.measure([(None, level) for level in sorted(levels)])
+    found = evidence.measure([(None, level) for level in sorted(levels)])
+    measured = {level: MeasuredNumbers.from_dict(one.report) for (_, level), one in found.items()}
+    champions = {level: one.champion for (_, level), one in found.items() if one.champion}
+    changes = {level: Differences.from_dict(one) for level, one in champions.items()}
 
     def loss(name: str, metric: str, how: Asked) -> IdentityLoss:
-        found = measured[None, 2 * how.confidence - 1]
-        own = found.report["subgroups"][name]
-        change = (found.champion or {"subgroups": {}})["subgroups"].get(name, {}).get(metric)
-        paired = None if change is None else _ends(change)
+        level = 2 * how.confidence - 1
+        group = measured[level].subgroups[name]
+        cell = metric_cells(group)[metric]
+        change = changes[level].subgroups[name][metric] if level in changes else None
+        paired = None if change is None else reach_of(change)
         reaches = assumed = None
-        if (ends := _ends(own[metric])) is not None:
+        if (ends := reach_of(cell)) is not None:
             if paired is not None and (max(paired) > 0 or max(ends) == 0):
                 reach = max(paired) if METRICS[metric].is_gap else paired[0]
             else:
                 assumed = correlation
                 reach = paired_reach(metric, *ends, assumed)
             reaches = reach, max(ends)
-        counts = own["n_positive"], own["n"] - own["n_positive"]
+        counts = group.n_positive, group.n_negative
         result = open_loss(
             metric,
-            own[metric]["value"],
+            cell.value,
             reaches,
             counts,
             how.confidence,
             how.margin,
             power=POWER,
-            reason=own[metric].get("reason"),
+            reason=cell.reason,
         )
         return IdentityLoss(name, *counts, None, assumed, result)
 
@@ -280,9 +278,9 @@ def _guesses(guess: Guess) -> list[Guess]:
     return [replace(guess, auc=auc, values={}) for auc in AUCS_ASSUMED]
 
 
-def _ends(cell: Mapping[str, Any]) -> tuple[float, float] | None:
+def reach_of(cell: MetricValue | Difference) -> tuple[float, float] | None:
     """Return how far an interval reaches down and up; None if there is none."""
-    value, low, high = cell["value"], cell.get("low"), cell.get("high")
+    value, low, high = cell.value, cell.low, cell.high
     return None if value is None or low is None or high is None else (value - low, high - value)
 
 

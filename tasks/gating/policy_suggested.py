@@ -6,12 +6,12 @@ If the model was evaluated at a threshold, its gaps in error rates there get cei
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
+from bias_metrics import MetricValue
 from bias_metrics.gate import chance_of_all, chance_of_proof, difference_error
 from bias_metrics.metrics import AUCS, GIVEN, METRICS, metrics_of
 from biasgate.tasks.evidence.file import evidence_at, given_threshold
@@ -21,7 +21,10 @@ from biasgate.tasks.gating.policy_losses import (
     IdentityLoss,
     losses_in_words,
     losses_of_evidence,
+    reach_of,
 )
+from biasgate.tasks.records import MeasuredNumbers, metric_cells
+from biasgate.tasks.records.record import Record
 
 CONFIDENCE = 0.95
 CHANCE = 0.9
@@ -31,38 +34,30 @@ _SUPPORT = 25
 
 
 @dataclass(frozen=True)
-class Advice:
+class Power:
+    """The chance that an equal model passes rules with a margin: the hardest one, and all."""
+
+    margin: float
+    worst_rule: float
+    all_rules: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice(Record):
     """What a set can prove about a model."""
 
     limits: dict[str, float]
     """By metric: the floor, or ceiling, that an equal model meets with `CHANCE` per group."""
-    power: dict[float, tuple[float, float]]
-    """By margin: the chance that an equal model passes the hardest rule, and the chance that it
-    passes all rules."""
+    margin: float | None
+    """The smallest margin at which an equal model passes all rules with `CHANCE`, or None."""
+    power: list[Power]
+    """For each margin."""
     weak: list[str]
     """Groups with too few rows to judge."""
     n_rules: int
     """Relative rules behind `power`: groups x metrics."""
     losses: list[IdentityLoss]
     """What a pass leaves open, with the suggested margin of AUCs."""
-
-    @property
-    def margin(self) -> float | None:
-        """The smallest margin at which an equal model passes all rules with `CHANCE`, or None."""
-        return _enough(self.power)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; lists, where numbers would be keys."""
-        power = [
-            {"margin": margin, "worst_rule": least, "all_rules": both}
-            for margin, (least, both) in self.power.items()
-        ]
-        losses = [one.to_dict() for one in self.losses]
-        return {"limits": self.limits, "margin": self.margin, "power": power} | {
-            "weak": self.weak,
-            "n_rules": self.n_rules,
-            "losses": losses,
-        }
 
 
 def advise(path: Path, correlation: float = CORRELATION) -> Advice:
@@ -88,26 +83,36 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
     """
     evidence = evidence_at(path)
     key = (None, 2 * CONFIDENCE - 1)
-    report = evidence.measure([key], given_threshold(evidence.path))[key].report
-    gaps = report.get("thresholds", {}).get(GIVEN, {}).get("subgroups", {})
-    subgroups = {
-        name: {**cells, **gaps.get(name, {})} for name, cells in report["subgroups"].items()
-    }
-    weak = [name for name, cells in subgroups.items() if not _is_supported(cells)]
-    strong = {name: cells for name, cells in subgroups.items() if name not in weak}
+    found = evidence.measure([key], given_threshold(evidence.path))[key]
+    numbers = MeasuredNumbers.from_dict(found.report)
+    gaps = numbers.thresholds[GIVEN].subgroups if GIVEN in numbers.thresholds else {}
+    strong = {}
+    for name, one in numbers.subgroups.items():
+        cells = {**metric_cells(one), **gaps.get(name, {})}
+        has_ends = all(reach_of(cell) is not None for cell in cells.values())
+        if has_ends and min(one.n_positive, one.n_negative) >= _SUPPORT:
+            strong[name] = cells
     aucs = [cells[metric] for cells in strong.values() for metric in AUCS]
-    errors = [difference_error(cell["std_error"], correlation) for cell in aucs]
-    power = {}
+    errors = [difference_error(cell.std_error or 0.0, correlation) for cell in aucs]
+    power = []
     for margin in MARGINS:
         chances = [chance_of_proof(margin, error, CONFIDENCE) for error in errors]
-        power[margin] = (min(chances, default=0.0), chance_of_all(chances) if chances else 0.0)
-    enough = _enough(power)
+        joint = chance_of_all(chances) if chances else 0.0
+        power.append(Power(margin, min(chances, default=0.0), joint))
+    enough = next((one.margin for one in power if one.all_rules >= CHANCE), None)
 
     def asked(_: str, metric: str) -> Asked:
         return Asked(CONFIDENCE, enough if metric in AUCS else None)
 
     losses = losses_of_evidence(path, asked, correlation)
-    return Advice(dict(_limits(strong)), power, weak, len(errors), losses)
+    return Advice(
+        limits=dict(_limits(list(strong.values()))),
+        margin=enough,
+        power=power,
+        weak=[name for name in numbers.subgroups if name not in strong],
+        n_rules=len(errors),
+        losses=losses,
+    )
 
 
 def suggested_policy(advice: Advice, name: str) -> str:
@@ -122,8 +127,8 @@ def suggested_policy(advice: Advice, name: str) -> str:
         "# independent):",
         "#   margin  worst rule  all rules",
         *(
-            f"#   {one:<6g}  {least:10.3f}  {both:9.3f}"
-            for one, (least, both) in advice.power.items()
+            f"#   {one.margin:<6g}  {one.worst_rule:10.3f}  {one.all_rules:9.3f}"
+            for one in advice.power
         ),
     ]
     if margin is None:
@@ -144,36 +149,27 @@ def suggested_policy(advice: Advice, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _enough(power: Mapping[float, tuple[float, float]]) -> float | None:
-    return next((margin for margin, (_, both) in power.items() if both >= CHANCE), None)
-
-
-def _is_supported(cells: Mapping[str, Any]) -> bool:
-    known = all(cells[name]["low"] is not None for name in metrics_of("subgroup") if name in cells)
-    return known and min(cells["n_positive"], cells["n_negative"]) >= _SUPPORT
-
-
-def _rate_error(cell: Mapping[str, Any], z: float) -> float:
-    """Return the standard error that the interval implies: if no row errs, its own is 0."""
-    return float(max(cell["high"] - cell["value"], cell["value"] - cell["low"])) / z
-
-
-def _limits(subgroups: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+def _limits(groups: Sequence[Mapping[str, MetricValue]]) -> Iterator[tuple[str, float]]:
     """Yield by metric the limit that the worst group meets with the required chance."""
     z_bound = NormalDist().inv_cdf(CONFIDENCE)
     z = z_bound + NormalDist().inv_cdf(CHANCE)
+
+    def error(metric: str, cell: MetricValue) -> float:
+        """Return the standard error; of a rate the one that its interval implies.
+
+        If no row errs, its own is 0.
+        """
+        if METRICS[metric].has_threshold:
+            return max(reach_of(cell) or (0.0, 0.0)) / z_bound
+        return cell.std_error or 0.0
+
     for metric in metrics_of("subgroup"):
-        cells = [one[metric] for one in subgroups.values() if metric in one]
+        cells = [one[metric] for one in groups if metric in one]
         if not cells:
             continue
         if METRICS[metric].is_gap:
-            known = METRICS[metric]
-            errors = [
-                _rate_error(one, z_bound) if known.has_threshold else one["std_error"]
-                for one in cells
-            ]
-            sizes = (abs(one["value"]) + z * e for one, e in zip(cells, errors, strict=True))
-            yield metric, min(known.largest, math.ceil(max(sizes) / _STEP) * _STEP)
+            largest = max(abs(float(cell)) + z * error(metric, cell) for cell in cells)
+            yield metric, min(METRICS[metric].largest, math.ceil(largest / _STEP) * _STEP)
         else:
-            least = min(cell["value"] - z * cell["std_error"] for cell in cells)
+            least = min(float(cell) - z * error(metric, cell) for cell in cells)
             yield metric, max(_STEP, math.floor(least / _STEP) * _STEP)

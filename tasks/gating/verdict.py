@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from importlib.metadata import version
-from typing import Any
 
-from bias_metrics import RuleResult
+from bias_metrics import BiasReport, MetricValue, RuleResult
 from bias_metrics.gate import (
     RIVALS,
     Evidence,
@@ -28,7 +27,7 @@ from bias_metrics.gate import (
     worst,
 )
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
+from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import counted
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
@@ -44,11 +43,13 @@ from biasgate.tasks.records import (
     Context,
     HoldsFor,
     JudgedSet,
+    MeasuredNumbers,
     OnlineRecord,
     PolicyRecord,
     Report,
     Rival,
     Verdict,
+    metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
 
@@ -107,7 +108,7 @@ def build_verdict(
             share=share,
         )
         alone = measured[all_rows] if nights is None else evidence.measure_set(rules[0].level)
-        _refuse_other_numbers(report, alone.report)
+        _refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
         decision = decide(
             measured,
             rules,
@@ -185,7 +186,7 @@ def _judge_missing(evidence: EvidenceFile, limits: MissingLimits | None) -> tupl
     if limits is None and evidence.is_complete and not rivals:
         return ()
     found = evidence.missing(CONFIDENCE if limits is None else limits.level)
-    return judge_missing(found, limits, rivals=rivals, is_sample=evidence.is_sample)
+    return judge_missing(found.to_dict(), limits, rivals=rivals, is_sample=evidence.is_sample)
 
 
 def _identified(rival: Compared | None, evidence: EvidenceFile, role: str) -> Rival | None:
@@ -203,12 +204,13 @@ def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | 
     return {"candidate": own} | {role: one.threshold for role, one in rivals.items() if one}
 
 
-def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
+def _refuse_other_numbers(report: Report, again: MeasuredNumbers) -> None:
     """Raise an error if the evidence does not give the reported numbers."""
-    measured = dict(_cells(again)) | dict(_gaps(again, "subgroups"))
-    known = report.to_dict()
-    gaps = ((path, value) for path, value in _gaps(known, "gaps") if path in measured)
-    for path, value in (*_cells(known["bias"]), *gaps):
+    measured = dict(_cells(again))
+    measured |= _gaps({kind: at.subgroups for kind, at in again.thresholds.items()})
+    known = _gaps({kind: at.gaps for kind, at in report.thresholds.items()})
+    gaps = ((path, value) for path, value in known if path in measured)
+    for path, value in (*_cells(report.bias), *gaps):
         found = measured[path]
         same = value == found or (
             value is not None
@@ -220,21 +222,21 @@ def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
             raise RuntimeError(msg)
 
 
-def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    yield "auc", bias["overall"]["auc"]["value"]
-    yield "final_score", bias["final_score"]["value"]
-    for name, subgroup in bias["subgroups"].items():
-        for metric in SUBGROUP_METRICS:
-            yield f"{metric}/{name}", subgroup[metric]["value"]
+def _cells(bias: BiasReport | MeasuredNumbers) -> Iterator[tuple[str, float | None]]:
+    yield "auc", bias.overall.auc.value
+    yield "final_score", bias.final_score.value
+    for name, subgroup in bias.subgroups.items():
+        for metric, cell in metric_cells(subgroup).items():
+            yield f"{metric}/{name}", cell.value
 
 
-def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, float | None]]:
-    """Yield the gaps at thresholds in a report or in measured evidence."""
-    for kind, at in content.get("thresholds", {}).items():
-        for name, cells in at.get(key, {}).items():
-            yield from (
-                (f"{metric}/{kind}/{name}", cell["value"]) for metric, cell in cells.items()
-            )
+def _gaps(
+    thresholds: Mapping[str, Mapping[str, Mapping[str, MetricValue]]],
+) -> Iterator[tuple[str, float | None]]:
+    """Yield the gaps by threshold and identity."""
+    for kind, groups in thresholds.items():
+        for name, cells in groups.items():
+            yield from ((f"{metric}/{kind}/{name}", cell.value) for metric, cell in cells.items())
 
 
 def _losses(
@@ -273,8 +275,8 @@ def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[PassExce
     for group, cells in by_group.items():
         cell, why = cells[0]
         sentence = (
-            f"{group}: shown to be worse than with the champion ({cell.metric} by at "
-            f"least {cell.worse_by_at_least:.3f}); {why} (`shown_harm`)."
+            f"{group}: shown to be worse than with the champion ({cell.bound}); {why} "
+            "(`shown_harm`)."
         )
         found.append(PassException(group, "shown_worse", len(cells), sentence))
     return found

@@ -73,6 +73,17 @@ class Chain:
         return moves[-1] if moves else None
 
     @property
+    def rolled_away(self) -> dict[str, Entry]:
+        """The versions that a rollback left and that no later entry brought back, each with it."""
+        left: dict[str, Entry] = {}
+        for one in self.links:
+            if one.content.action in MOVES:
+                left.pop(one.content.version, None)
+            if one.content.action == "rollback":
+                left[one.content.replaces] = one
+        return left
+
+    @property
     def pinned(self) -> Entry | None:
         """The entry that registered the policy that is required now."""
         found = [one for one in self.links if one.content.action == "policy"]

@@ -15,8 +15,9 @@ import json
 import os
 import posixpath
 import re
-from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import locked, write_json
@@ -122,11 +123,9 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
 def last_seen(ledger: Ledger, chain: Chain) -> list[Head]:
     """Return the last entries that this machine saw; none if it saw none, or trusts no key."""
     known = _read_seen()
-    return [
-        Head.from_dict(known[name])
-        for name in _names(ledger, chain)
-        if isinstance(known.get(name), dict) and known[name].keys() == {"number", "digest"}
-    ]
+    found = (known.get(name) for name in _names(ledger, chain))
+    kept = (one for one in found if isinstance(one, dict) and one.keys() == {"number", "digest"})
+    return list(map(Head.from_dict, kept))
 
 
 def remember(ledger: Ledger, chain: Chain) -> None:
@@ -138,16 +137,16 @@ def remember(ledger: Ledger, chain: Chain) -> None:
     if head is None or not TrustedKeys.here():
         return
     path = trusted_folder() / SEEN_FILE
-    new = dict.fromkeys(_names(ledger, chain), head)
+    new = dict.fromkeys(_names(ledger, chain), head.to_dict())
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
             known = _read_seen()
-            if any(known.get(name) != head for name in new):
+            if known | new != known:
                 write_json(path, known | new)
 
 
-def _read_seen() -> dict[str, Any]:
+def _read_seen() -> dict[str, JsonValue]:
     try:
         return dict(json.loads((trusted_folder() / SEEN_FILE).read_text("utf-8")))
     except (OSError, ValueError, TypeError):

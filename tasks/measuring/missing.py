@@ -27,7 +27,7 @@ def count_missing(evidence: EvidenceFile, scores: str) -> Missing | None:
         return None
     found = evidence.missing(CONFIDENCE)
     reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
-    known = Missing.from_dict(found | {"reasons": reasons, "sentence": ""})
+    known = Missing.from_dict(found.to_dict() | {"reasons": reasons, "sentence": ""})
     return replace(known, sentence=missing_sentence(known))
 
 

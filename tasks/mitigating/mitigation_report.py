@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics import MetricValue, error_rates
+from bias_metrics import Difference, MetricValue, error_rates
 from bias_metrics.gate import Outcome
 from bias_metrics.metrics import AEGS, AUCS
 from bias_metrics.mitigation import ALL, RATES, rate_changes
@@ -23,7 +23,7 @@ from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.page import Section, with_interval, write_page
 from biasgate.tasks.mitigating.proposing import Proposal
-from biasgate.tasks.records import CandidateDecision, Summary, metric_cells
+from biasgate.tasks.records import CandidateDecision, Differences, Summary, metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.reporting.results import Published, read_results
@@ -229,14 +229,15 @@ def costs_of(before: Path, after: Path, method: str) -> list[Cost]:
     """
     [first], [second] = read_results(before).each, read_results(after).each
     measuring = _paired(first, second)
-    differences = None if measuring is None else measuring.evidence(CONFIDENCE).champion
+    compared = None if measuring is None else measuring.evidence(CONFIDENCE).champion
+    differences = None if compared is None else Differences.from_dict(compared)
     bias, other = first.report.bias, second.report.bias
-    overall = None if differences is None else differences["overall"]["auc"]
+    overall = None if differences is None else differences.overall.auc
     found = [_cost(method, ALL, "auc", bias.overall.auc, other.overall.auc, overall)]
     for name, cells in bias.subgroups.items():
         ours, theirs = metric_cells(cells), metric_cells(other.subgroups[name])
         for metric in _METRICS:
-            change = None if differences is None else differences["subgroups"][name][metric]
+            change = None if differences is None else differences.subgroups[name][metric]
             found.append(_cost(method, name, metric, ours[metric], theirs[metric], change))
     return found if measuring is None else [*found, *_rates(first, second, measuring, method)]
 
@@ -257,16 +258,16 @@ def _cost(
     metric: str,
     before: MetricValue,
     after: MetricValue,
-    difference: Any,
+    difference: Difference | None,
 ) -> Cost:
     low, high = None, None
     if before.value is None or after.value is None:
         worse = MetricValue(None, reason=before.reason or after.reason)
     else:
         if difference is not None:
-            low, high = difference.get("low"), difference.get("high")
+            low, high = difference.low, difference.high
             if metric in AEGS:
-                low, high = difference.get("size_low"), difference.get("size_high")
+                low, high = difference.size_low, difference.size_high
             elif low is not None and high is not None:
                 low, high = -high, -low
         worse = MetricValue(harm(metric, before.value, after.value), low=low, high=high)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import WEIGHT
@@ -93,9 +93,10 @@ class MitigatedSource(SourceSettings):
         """Return the split of the training set."""
         return self.base.split_name()
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on."""
-        options = super().provenance() | {"files": {}, "code": code_of_method(self.method)}
+        options = super().provenance()
+        options |= {"files": {}, "code": [*code_of_method(self.method)]}
         for key, source in (("base", self.base), ("pool", self.pool)):
             if source is not None:
                 options[key] = {**source.provenance(), "split": source.split_name()}
@@ -114,7 +115,7 @@ class MitigatedSource(SourceSettings):
         table, self._change = changed(self.method, rows, pool, self.seed)
         yield table
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, JsonValue]:
         """Return what the method did, in numbers and in words."""
         if self._change is None:
             return {}

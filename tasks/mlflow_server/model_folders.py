@@ -73,7 +73,7 @@ def transformer_folders(folder: Path) -> tuple[Path, Path] | None:
 
     They are where MLflow writes them, whatever the folder declares.
     """
-    flavours = model_description(folder).get("flavors")
+    flavours = flavours_of(folder)
     flavour = flavours.get("transformers") if isinstance(flavours, dict) else None
     weights, tokenizer = folder / _WEIGHTS, folder / "components" / "tokenizer"
     is_one = isinstance(flavour, dict) and flavour.get("model_binary", _WEIGHTS) == _WEIGHTS
@@ -87,8 +87,8 @@ def load_pyfunc(folder: Path) -> Any:
     return mlflow.pyfunc.load_model(str(folder))
 
 
-def model_description(folder: Path) -> dict[str, Any]:
-    """Return the content of the MLmodel file of a model folder.
+def flavours_of(folder: Path) -> object:
+    """Return what the MLmodel file of a model folder says of its flavours, whatever it is.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def model_description(folder: Path) -> dict[str, Any]:
         If there is none, or it is not a mapping.
     """
     try:
-        return dict(yaml.safe_load((folder / "MLmodel").read_text("utf-8")))
+        return dict(yaml.safe_load((folder / "MLmodel").read_text("utf-8"))).get("flavors")
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
         msg = (
             "a model version must have a file MLmodel, which MLflow writes; it cannot be read "

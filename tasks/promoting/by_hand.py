@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import ListedEntry, Move, RestsOn
+from biasgate.tasks.ledger.entry import MOVES, ListedEntry, Move, RestsOn
 from biasgate.tasks.ledger.ledger import (
     CHAMPION,
     PREVIOUS,
@@ -87,32 +88,76 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     return judged.named(moved)
 
 
-def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
-    """Make the version that the last promotion replaced champion again.
+def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) -> Decision:
+    """Make the version that the last promotion replaced champion again, or the version `to`.
 
-    Its verdicts must hold, except that they may compare it with an earlier champion.
+    Its verdicts must hold, except that they may compare it with an earlier champion. Safe to
+    repeat: what was rolled back already stays so, also if another process did it.
 
     Raises
     ------
     NotVerifiedError
         If its verdicts do not hold.
     InputError
-        If there is no previous champion.
+        If there is no previous champion, `to` never was champion, or the version was rolled away
+        before and is not named by `to`.
     """
     ledger = _settled(model, gateway)
+    done = _rolled_back(ledger, to)
+    if done is not None:
+        return done
     chain = ledger.chain
-    champion, previous = champion_of_model(ledger, chain), gateway.alias(model, PREVIOUS)
-    if chain.last_move is not None:
-        replaced = chain.last_move.content.replaces
-        previous = gateway.resolve(f"models:/{model}/{replaced}") if replaced else None
-    if champion is None or previous is None or champion.version == previous.version:
+    champion, version = champion_of_model(ledger, chain), to
+    if version is None:
+        alias = gateway.alias(model, PREVIOUS)
+        version = alias.version if alias else None
+        if chain.last_move is not None:
+            version = chain.last_move.content.replaces or None
+    if champion is None or version is None or champion.version == version:
         msg = f"model {model} must have a `{PREVIOUS}` to roll back to; it has none."
         raise InputError(msg)
-    require_held(previous, verify_version(previous, gateway))
-    verdicts, _ = recorded(previous, gateway)
-    return move_champion(
-        Transition("rollback", previous, champion.version, verdicts, reason), gateway
+    champions = {one.content.version for one in chain.links if one.content.action in MOVES}
+    if to is not None and to not in champions:
+        msg = f"`--to` must name a version that was {CHAMPION} of {model}; version {to} never was."
+        raise InputError(msg)
+    left = chain.rolled_away.get(version)
+    if left is not None and to is None:
+        msg = (
+            f"`--to {version}` must say that version {version} of {model} shall come back: entry "
+            f"{left.number} rolled back from it ({printable(left.content.reason)})."
+        )
+        raise InputError(msg)
+    found = gateway.resolve(f"models:/{model}/{version}")
+    require_held(found, verify_version(found, gateway))
+    verdicts, _ = recorded(found, gateway)
+    moved = move_champion(
+        Transition("rollback", found, champion.version, verdicts, reason), gateway
     )
+    if moved.champion_moved:
+        return _rolled_back(ledger, to) or moved
+    if left is None:
+        return moved
+    why = f"Entry {left.number} had rolled back from it ({printable(left.content.reason)})."
+    return replace(moved, sentence=f"{moved.sentence} {why}")
+
+
+def _rolled_back(ledger: Ledger, to: str | None) -> Decision | None:
+    """Say that a rollback is done, or that `to` is champion already; None if neither is so."""
+    chain = ledger.chain
+    champion, last = champion_of_model(ledger, chain), chain.last_move
+    if champion is None or last is None or champion.version != last.content.version:
+        return None
+    if to is None and last.content.action != "rollback":
+        return None
+    if to not in {None, champion.version}:
+        return None
+    sentence = f"{champion.uri} is {CHAMPION} already by entry {last.number} of {ledger.name}"
+    if last.content.action == "rollback":
+        sentence += f", which rolled back from version {last.content.replaces}"
+    sentence = f"{sentence} ({printable(last.content.reason)})."
+    if to is None:
+        sentence += " To go back further, name a version: --to VERSION."
+    return decision("pass", sentence)
 
 
 def _settled(model: str, gateway: Gateway) -> Ledger:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from bias_metrics.gate import thresholds_needed, worst
 from bias_metrics.metrics import GIVEN
@@ -145,7 +144,8 @@ def _as_judged(
     shared = set(CandidateSettings.model_fields) - {"kind"}
     said = rival.model_dump(include=shared if kind != rival.kind else None, exclude_unset=True)
     try:
-        made = {**_allowed(options, version), **said, "kind": kind, "model": version.uri}
+        _refuse_options(options, version)
+        made = {**options, **said, "kind": kind, "model": version.uri}
         if kind == "scores":
             return RegisteredScores.model_validate(made)
         return CANDIDATES.validate_python(made)
@@ -154,8 +154,8 @@ def _as_judged(
         raise InputError(_not_allowed(version, problem, f"kind: {kind}")) from error
 
 
-def _allowed(options: dict[str, Any], version: ModelVersion) -> dict[str, Any]:
-    """Return options that a verdict may open a version with; refuse any other."""
+def _refuse_options(options: Mapping[str, JsonValue], version: ModelVersion) -> None:
+    """Refuse options that a verdict may not open a version with."""
     kind = str(options.get("kind"))
     try:
         allowed = KINDS.named(kind).opened_with if kind in KINDS.names() else None
@@ -166,7 +166,6 @@ def _allowed(options: dict[str, Any], version: ModelVersion) -> dict[str, Any]:
     unknown = sorted(options.keys() - allowed - {"kind"})
     if unknown:
         raise InputError(_not_allowed(version, f"got `{unknown[0]!s:.100}`", f"kind: {kind}"))
-    return options
 
 
 def _not_allowed(version: ModelVersion, problem: str, kind: str) -> str:

@@ -19,6 +19,8 @@ from biasgate.tasks.records.details import (
 from biasgate.tasks.records.missing import Missing, MissingShare
 from biasgate.tasks.records.nights import JudgedNights, NightRecord, NightsRecord
 from biasgate.tasks.records.numbers import (
+    Differences,
+    MeasuredNumbers,
     Value,
     metric_cells,
 )
@@ -90,6 +92,7 @@ __all__ = [
     "Details",
     "Diagnoses",
     "DiagnosisRecord",
+    "Differences",
     "Errors",
     "EvaluationSetRecord",
     "Explained",
@@ -102,6 +105,7 @@ __all__ = [
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",
+    "MeasuredNumbers",
     "Missing",
     "MissingShare",
     "Model",

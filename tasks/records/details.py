@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bias_metrics.metrics import Rate, threshold_metrics
+from biasgate.tasks.records.numbers import Differences
 from biasgate.tasks.records.record import Record
 
 _RATES = {
@@ -93,3 +94,8 @@ class Details(Record):
     scores: Scores
     curves: Curves | None = None
     champion: dict[str, Any] | None = None
+
+    @property
+    def differences(self) -> Differences | None:
+        """The differences from the champion."""
+        return None if self.champion is None else Differences.from_dict(self.champion)

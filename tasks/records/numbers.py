@@ -1,11 +1,11 @@
-"""Numbers of a report that the library returns without an interval, and what they are called."""
+"""Numbers that are measured, by identity, and what they are called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from bias_metrics import BiasReport, MetricValue, PowerMeans, SubgroupBias
+from bias_metrics import BiasReport, Difference, MetricValue, Overall, PowerMeans, SubgroupBias
 from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.records.record import Record
@@ -20,6 +20,35 @@ class Value(Record):
 
     value: float | None
     reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaps(Record):
+    """The gaps at a threshold: by identity and metric."""
+
+    subgroups: dict[str, dict[str, MetricValue]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredNumbers(Record):
+    """The numbers of a model in evidence; `thresholds` has gaps by the name of the threshold."""
+
+    overall: Overall[MetricValue]
+    subgroups: dict[str, SubgroupBias]
+    categories: dict[str, SubgroupBias] = field(default_factory=dict)
+    final_score: MetricValue
+    thresholds: dict[str, Gaps] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Differences(Record):
+    """The numbers of a model minus those of another on the same rows, as evidence has them."""
+
+    confidence: float
+    overall: Overall[Difference]
+    subgroups: dict[str, dict[str, Difference]]
+    categories: dict[str, dict[str, Difference]] = field(default_factory=dict)
+    final_score: Difference
 
 
 def metric_cells(measured: SubgroupBias | PowerMeans | Record) -> Mapping[str, MetricValue]:

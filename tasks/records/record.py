@@ -19,10 +19,15 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {
-            field.name: plain(value)
+            self.key_of(field.name): plain(value)
             for field in fields(self)
             if (value := getattr(self, field.name)) is not None or field.default is not None
         }
+
+    @staticmethod
+    def key_of(field: str, /) -> str:
+        """Return the key of a field."""
+        return field
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import JsonValue
+
 from bias_metrics import BiasReport, MetricValue
 from bias_metrics.rows import WeightKind
 from biasgate.tasks.records.bound import Bound
@@ -72,7 +74,7 @@ class ModelRecord(Model):
 
     digest: str
     bound: Bound
-    opened_as: dict[str, Any] | None = None
+    opened_as: dict[str, JsonValue] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

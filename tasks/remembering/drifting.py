@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from bias_metrics import Drift, data_drift, metric_drift
@@ -28,6 +29,66 @@ _SEED = 20
 _FIRST = "no earlier night of this model on this set, with the same options"
 _SAME = "the same rows as in the nights before"
 _GONE = "the store no longer has the rows and scores of the nights before"
+Bools = npt.NDArray[np.bool_]
+Column = npt.NDArray[Any] | dict[str, Bools]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Measured rows in memory; the columns have the names that the library gives them."""
+
+    id: npt.NDArray[np.str_]
+    y_true: Bools
+    y_score: npt.NDArray[np.floating]
+    subgroups: dict[str, Bools]
+    length: npt.NDArray[np.floating] | None
+    sample_weight: npt.NDArray[np.floating] | None
+    clusters: npt.NDArray[np.str_] | None
+
+    @classmethod
+    def of(cls, rows: EvaluationSet, evidence: EvidenceFile) -> _Rows:
+        """Read them."""
+        known = evidence.measured
+        measured = places(evidence.ids(), rows.column("id"))
+        length = pc.utf8_length(rows.column("text")).to_numpy() if rows.has_text else None
+
+        def names(column: str) -> npt.NDArray[np.str_]:
+            return np.asarray(rows.column(column).to_numpy()[measured]).astype(str)
+
+        return cls(
+            id=names("id"),
+            y_true=known.labels,
+            y_score=known.y_score,
+            subgroups=dict(known.members),
+            length=None if length is None else length[measured].astype(np.float64),
+            sample_weight=known.weights,
+            clusters=None if known.clusters is None else names(CLUSTER),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[_Rows, Bools]]) -> _Rows:
+        """Return the chosen rows of several nights."""
+
+        def column(name: str) -> Any:
+            if getattr(parts[0][0], name) is None:
+                return None
+            return np.concatenate([getattr(rows, name)[chosen] for rows, chosen in parts])
+
+        subgroups = {
+            name: np.concatenate([rows.subgroups[name][chosen] for rows, chosen in parts])
+            for name in parts[0][0].subgroups
+        }
+        others = {one.name: column(one.name) for one in fields(cls) if one.name != "subgroups"}
+        return cls(subgroups=subgroups, **others)
+
+    def among(self, identities: Sequence[str]) -> _Rows:
+        """Return the rows with some identities alone."""
+        return replace(self, subgroups={name: self.subgroups[name] for name in identities})
+
+    def without(self, left_out: str) -> dict[str, Column]:
+        """Return the columns that there are, except one."""
+        columns = vars(self).items()
+        return {name: of for name, of in columns if of is not None and name != left_out}
 
 
 @dataclass(frozen=True)
@@ -102,12 +163,14 @@ def find_drift(compared: Sequence[Compared], workplace: Workplace, alpha: float)
             continue
         before, now = nights
         if sets.get(name) is one:
-            drift = data_drift(_data(before), _data(now), rng=_rng(), alpha=each)
+            drift = data_drift(
+                before.without("y_score"), now.without("y_score"), rng=_rng(), alpha=each
+            )
             found.append(_told(name, None, drift))
         if one.why_not is None:
             drift = metric_drift(
-                _scored(before),
-                _scored(now),
+                before.without("length"),
+                now.without("length"),
                 rng=_rng(),
                 alpha=each,
                 background=one.measured.source.background,
@@ -116,9 +179,7 @@ def find_drift(compared: Sequence[Compared], workplace: Workplace, alpha: float)
     return found
 
 
-def _before_and_now(
-    one: Compared, workplace: Workplace
-) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _before_and_now(one: Compared, workplace: Workplace) -> tuple[_Rows, _Rows] | None:
     """Return the rows of earlier nights and of tonight; None if the store has none of the former.
 
     Only identities that both have are compared.
@@ -127,43 +188,32 @@ def _before_and_now(
     if before is None:
         return None
     rows = EvaluationSet.load(Path(one.measured.rows))
-    now = _night(rows, EvidenceFile(Path(one.measured.folder) / FILE))
-    shared = before["subgroups"].keys() & now["subgroups"].keys()
-    for night in (before, now):
-        night["subgroups"] = {key: night["subgroups"][key] for key in sorted(shared)}
-    return before, now
+    now = _Rows.of(rows, EvidenceFile(Path(one.measured.folder) / FILE))
+    shared = sorted(before.subgroups.keys() & now.subgroups.keys())
+    return before.among(shared), now.among(shared)
 
 
 def _rng() -> np.random.Generator:
     return np.random.default_rng(_SEED)
 
 
-def _rows_of_nights(one: Compared, workplace: Workplace) -> dict[str, Any] | None:
+def _rows_of_nights(one: Compared, workplace: Workplace) -> _Rows | None:
     """Return the rows of the nights that the store still has; each id as it was last."""
-    nights: list[dict[str, Any]] = []
+    nights: list[tuple[_Rows, Bools]] = []
     known: set[Any] = set()
     for earlier in one.earlier:
         loaded = _load(earlier, one.measured, workplace)
         if loaded is None:
             continue
-        ids = loaded["id"].tolist()
+        ids = loaded.id.tolist()
         new = np.array([row not in known for row in ids], dtype=np.bool_)
         known.update(ids)
         if new.any():
-            nights.append(_taken(loaded, new))
-    if not nights:
-        return None
-    return {
-        key: {
-            name: np.concatenate([night[key][name] for night in nights]) for name in nights[0][key]
-        }
-        if key == "subgroups"
-        else np.concatenate([night[key] for night in nights])
-        for key in nights[0]
-    }
+            nights.append((loaded, new))
+    return _Rows.joined(nights) if nights else None
 
 
-def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> dict[str, Any] | None:
+def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> _Rows | None:
     digests = earlier.digests
     folder = workplace.store / "sets" / Path(earlier.rows).name
     try:
@@ -176,48 +226,7 @@ def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> dict
         return None
     with tempfile.TemporaryDirectory() as temporary:
         evidence = write_evidence(rows, scored, {}, measured.source, Path(temporary) / FILE)
-        return _night(rows, evidence)
-
-
-def _night(rows: EvaluationSet, evidence: EvidenceFile) -> dict[str, Any]:
-    """Return the measured rows as arrays in memory."""
-    known = evidence.measured
-    measured = places(evidence.ids(), rows.column("id"))
-
-    def of(name: str) -> np.ndarray:
-        return np.asarray(rows.column(name).to_numpy()[measured])
-
-    night: dict[str, Any] = {
-        "id": of("id").astype(str),
-        "y_true": known.labels,
-        "y_score": known.y_score,
-        "subgroups": dict(known.members),
-    }
-    if rows.has_text:
-        lengths = pc.utf8_length(rows.column("text")).to_numpy()
-        night["length"] = lengths[measured].astype(np.float64)
-    if known.weights is not None:
-        night["sample_weight"] = known.weights
-    if known.clusters is not None:
-        night["clusters"] = of(CLUSTER).astype(str)
-    return night
-
-
-def _taken(night: Mapping[str, Any], which: np.ndarray) -> dict[str, Any]:
-    return {
-        key: {name: mask[which] for name, mask in values.items()}
-        if key == "subgroups"
-        else values[which]
-        for key, values in night.items()
-    }
-
-
-def _data(night: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: values for key, values in night.items() if key != "y_score"}
-
-
-def _scored(night: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: values for key, values in night.items() if key != "length"}
+        return _Rows.of(rows, evidence)
 
 
 def _untested(name: str, candidate: str | None, why_not: str) -> Drifted:

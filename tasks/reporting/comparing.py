@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
-from biasgate.tasks.records import metric_cells
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.records import Differences, metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.verdict import champion_of
@@ -42,6 +44,11 @@ class Compared(Record):
     """Identities that only one of the two has."""
 
     @property
+    def differences(self) -> Differences:
+        """The differences."""
+        return Differences.from_dict(self.comparison)
+
+    @property
     def rows(self) -> list[GridRow]:
         """The differences by identity; those that are shown to differ, or to be worse, first."""
         worse = {(loss.group, loss.metric) for loss in self.worsened}
@@ -49,20 +56,20 @@ class Compared(Record):
             GridRow(
                 name,
                 tuple(
-                    difference(cells[of], "fail" if (name, of) in worse else "plain", ALPHA)
+                    difference(cells[of], "fail" if (name, of) in worse else "plain", CONFIDENCE)
                     for of in SUBGROUP_METRICS
                 ),
             )
-            for name, cells in self.comparison["subgroups"].items()
+            for name, cells in self.differences.subgroups.items()
         ]
         return sorted(rows, key=lambda row: not any(one.differs or one.mark for one in row.cells))
 
     @property
     def different(self) -> list[str]:
         """The identities of which a number is shown to differ, after Holm's adjustment for all."""
-        subgroups = self.comparison["subgroups"]
         of_rows = {row.name: row.cells for row in self.rows}
-        return [name for name in subgroups if any(cell.differs for cell in of_rows[name])]
+        names = self.differences.subgroups
+        return [name for name in names if any(cell.differs for cell in of_rows[name])]
 
 
 def compare_published(
@@ -119,9 +126,32 @@ def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compar
     names = one.names[1], other.names[1]
     if names[0] == names[1]:
         names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
-    subgroups = [x.report.bias.subgroups for x in (one, other)]
-    left_out = sorted(subgroups[0].keys() ^ subgroups[1].keys())
-    comparison, found, reason = _paired(one, other)
+    first, second = one.report.bias, other.report.bias
+    reason, worsened = None, []
+    try:
+        measuring = _paired(one, other)
+    except NotSameRowsError as error:
+        reason, apart = str(error), partial(_unpaired, reason=str(error))
+        cells = [
+            {name: metric_cells(of) for name, of in x.subgroups.items()} for x in (first, second)
+        ]
+        comparison = {
+            "confidence": CONFIDENCE,
+            "overall": {
+                "n": first.overall.n,
+                "n_positive": first.overall.n_positive,
+                "auc": apart(first.overall.auc, second.overall.auc),
+            },
+            "subgroups": {
+                name: {x: apart(of[x], cells[1][name][x]) for x in SUBGROUP_METRICS}
+                for name, of in cells[0].items()
+                if name in cells[1]
+            },
+            "final_score": apart(first.final_score, second.final_score),
+        }
+    else:
+        comparison = dict(measuring.evidence(CONFIDENCE).champion or {})
+        worsened = list(measuring.losses(RIVAL, ALPHA).cells)
     return Compared(
         evaluation_set=one.names[0],
         first=names[0],
@@ -129,63 +159,35 @@ def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compar
         paired=reason is None,
         reason=reason,
         comparison=comparison,
-        worsened=found,
-        left_out=left_out,
+        worsened=worsened,
+        left_out=sorted(first.subgroups.keys() ^ second.subgroups.keys()),
     )
 
 
-def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Loss], str | None]:
-    """Return the differences, what got worse, and why they are not paired."""
-    first, second = one.evidence, other.evidence
-    if first is None or second is None:
-        lacking = one if first is None else other
-        return _unpaired(one, other, f"{lacking.folder} has no evidence.parquet")
+def _paired(one: Published, other: Published) -> Measuring:
+    """Return both on the same rows.
+
+    Raises
+    ------
+    NotSameRowsError
+        If they have no such rows, with why.
+    """
+    if one.evidence is None or other.evidence is None:
+        lacking = one if one.evidence is None else other
+        msg = f"{lacking.folder} has no evidence.parquet"
+        raise NotSameRowsError(msg)
     try:
-        measuring = beside(first, second)
+        return beside(one.evidence, other.evidence)
     except NotSameRowsError as error:
-        return _unpaired(one, other, f"they did not score the same rows: {error}")
-    compared = measuring.evidence(CONFIDENCE).champion
-    assert compared is not None  # noqa: S101 - it has the second's scores
-    return dict(compared), list(measuring.losses(RIVAL, ALPHA).cells), None
+        msg = f"they did not score the same rows: {error}"
+        raise NotSameRowsError(msg) from error
 
 
-def _unpaired(
-    one: Published, other: Published, reason: str
-) -> tuple[dict[str, Any], list[Loss], str]:
-    first, second = one.report.bias, other.report.bias
-    shared = [name for name in first.subgroups if name in second.subgroups]
-    comparison = {
-        "confidence": CONFIDENCE,
-        "overall": {
-            "n": first.overall.n,
-            "n_positive": first.overall.n_positive,
-            "auc": _difference(first.overall.auc, second.overall.auc, reason),
-        },
-        "subgroups": {
-            name: {
-                metric: _difference(
-                    metric_cells(first.subgroups[name])[metric],
-                    metric_cells(second.subgroups[name])[metric],
-                    reason,
-                )
-                for metric in SUBGROUP_METRICS
-            }
-            for name in shared
-        },
-        "final_score": _difference(first.final_score, second.final_score, reason),
-    }
-    return comparison, [], reason
-
-
-def _difference(one: MetricValue, other: MetricValue, reason: str) -> Mapping[str, Any]:
-    first, second = one.value, other.value
-    known = first is not None and second is not None
-    lack = one.reason or other.reason or reason
-    return {
-        "first": first,
-        "second": second,
-        "value": first - second if first is not None and second is not None else None,
-        "low": None,
-        "high": None,
-        "reason": reason if known else lack,
-    }
+def _unpaired(one: MetricValue, other: MetricValue, reason: str) -> dict[str, float | str | None]:
+    first, second, value = one.value, other.value, None
+    if first is None or second is None:
+        reason = one.reason or other.reason or reason
+    else:
+        value = first - second
+    numbers = {"first": first, "second": second, "value": value, "low": None, "high": None}
+    return {**numbers, "reason": reason}

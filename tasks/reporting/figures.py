@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ from bias_metrics.metrics import AUCS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.records import Differences, Report, Verdict
 from biasgate.tasks.reporting.tables import PANELS, ROWS
 
 
@@ -110,17 +109,17 @@ def floor_of(verdict: Verdict, metric: str) -> float | None:
     return limits.pop() if len(limits) == 1 else None
 
 
-def difference_heatmap(report: Report, compared: Mapping[str, Any], champion: str) -> Figure:
+def difference_heatmap(report: Report, compared: Differences, champion: str) -> Figure:
     """Draw the differences from the champion by identity; only the worst of many identities."""
     names, left_out = shown_identities(report.bias.subgroups, ROWS)
-    cells = {name: compared["subgroups"][name] for name in names}
+    cells = {name: compared.subgroups[name] for name in names}
     return plot.comparison(
-        {**compared, "subgroups": cells}, first=_title(report), second=f"{champion}{left_out}"
+        replace(compared, subgroups=cells), first=_title(report), second=f"{champion}{left_out}"
     )
 
 
 def draw_judged(
-    report: Report, verdict: Verdict, compared: Mapping[str, Any] | None, folder: Path
+    report: Report, verdict: Verdict, compared: Differences | None, folder: Path
 ) -> None:
     """Write `intervals.png` and, if there was a champion, `difference.png`."""
     with quiet_about_glyphs():

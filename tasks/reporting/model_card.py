@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bias_metrics import BiasReport, MetricValue
+from bias_metrics import BiasReport
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, without_html
@@ -25,7 +25,7 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.story import Story, exceptions_in_words
-from biasgate.tasks.reporting.tables import Table, numeric, shown_rows
+from biasgate.tasks.reporting.tables import Table, numeric, shown_rows, with_interval
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
@@ -138,11 +138,9 @@ def _factors(bias: BiasReport) -> Iterator[str]:
 
 
 def _metrics(bias: BiasReport) -> Iterator[str]:
-    yield f"Overall AUC {_number(bias.overall.auc)}; {final_score_name(bias)}"
-    yield (
-        f"{_number(bias.final_score)}. Brackets are 95 % intervals; each holds for its number, "
-        "not for all together."
-    )
+    auc, final = map(with_interval, (bias.overall.auc, bias.final_score))
+    yield f"Overall AUC {auc}; {final_score_name(bias)} {final}."
+    yield "Brackets are 95 % intervals; each holds for its number, not for all together."
     yield ""
     shown, note = shown_rows(bias.subgroups, _LINES)
     rows = [
@@ -150,7 +148,7 @@ def _metrics(bias: BiasReport) -> Iterator[str]:
             name,
             str(bias.subgroups[name].n),
             str(bias.subgroups[name].n_positive),
-            *map(_number, (metric_cells(bias.subgroups[name])[one] for one in SUBGROUP_METRICS)),
+            *(with_interval(metric_cells(bias.subgroups[name])[one]) for one in SUBGROUP_METRICS),
         )
         for name in shown
     ]
@@ -188,13 +186,6 @@ def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
     for key, value in evaluation_set.choices.to_dict().items():
         if key != "source" and value is not None:
             yield f"- {key}: {as_text(str(value))}"
-
-
-def _number(cell: MetricValue) -> str:
-    if cell.value is None:
-        return "-"
-    interval = f" [{cell.low:.3f}, {cell.high:.3f}]" if cell.low is not None else ""
-    return f"{cell.value:.3f}{interval}"
 
 
 def _code(text: str) -> str:

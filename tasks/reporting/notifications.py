@@ -16,7 +16,8 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NotRequired, Self, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -25,6 +26,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.records import Summary
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.reporting.story import VerdictStory
 
@@ -41,7 +43,8 @@ _log = logging.getLogger("biasgate.notifying")
 When = Literal[Occasion, "change"]
 
 
-class Told(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Told(Record):
     """The decision on a candidate, as in a message."""
 
     candidate: str
@@ -52,20 +55,21 @@ class Told(TypedDict):
     exceptions: list[str]
 
 
-class Message(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Message(Record):
     """A message: decisions and failed checks of a summary, or the type of error of a crash."""
 
     evaluation: str
     outcome: Occasion
-    word: NotRequired[str]
-    run_id: NotRequired[str]
-    night: NotRequired[int]
-    changed: NotRequired[list[str]]
-    report: NotRequired[str]
-    decisions: NotRequired[list[Told]]
-    n_unmet: NotRequired[int]
-    unmet: NotRequired[list[str]]
-    error: NotRequired[str]
+    word: str | None = None
+    run_id: str | None = None
+    decisions: list[Told] | None = None
+    n_unmet: int | None = None
+    unmet: list[str] | None = None
+    night: int | None = None
+    changed: list[str] | None = None
+    report: str | None = None
+    error: str | None = None
 
 
 class Notification(Settings):
@@ -102,8 +106,8 @@ class Notification(Settings):
     def is_for(self, message: Message) -> bool:
         """Whether a message is to be sent."""
         if self.kind == "heartbeat":
-            return "error" not in message
-        return message["outcome"] in self.when or ("change" in self.when and is_news(message))
+            return message.error is None
+        return message.outcome in self.when or ("change" in self.when and is_news(message))
 
     def send(self, message: Message) -> None:
         """Send a message.
@@ -120,13 +124,13 @@ class Notification(Settings):
         elif self.kind == "apprise":
             subject = harmless(_subject(message))
             lines = [harmless(plain_text(message, with_report=False))]
-            lines += [f"Report: {message['report']}"] if "report" in message else []
-            failed = message["outcome"] != "pass"
+            lines += _where(message)
+            failed = message.outcome != "pass"
             send_by_apprise(self._secret(), subject, "\n".join(lines), failed=failed)
         elif self.kind == "heartbeat":
             _post(self._address(), {})
         else:
-            _post(self._address(), message)
+            _post(self._address(), message.to_dict())
 
     def _secret(self) -> str:
         match = _VARIABLE.fullmatch(str(self.url))
@@ -145,7 +149,7 @@ class UnusableAddressError(ValueError):
 
 def is_news(message: Message) -> bool:
     """Whether a message is of a night on which something changed."""
-    return bool(message.get("changed"))
+    return bool(message.changed)
 
 
 def message_of(summary: Summary, trend: Trend | None = None, report: str | None = None) -> Message:
@@ -159,54 +163,55 @@ def message_of(summary: Summary, trend: Trend | None = None, report: str | None 
         for check in story.unmet
     ]
     word = word_of(summary)
-    message: Message = {
-        "evaluation": summary.evaluation,
-        "outcome": word.occasion,
-        "word": word.text,
-        "run_id": summary.run_id,
-        "decisions": [
-            {
-                "candidate": one.candidate,
-                "outcome": one.outcome,
-                "promoted": one.promoted,
-                "sentence": one.sentence,
-                "word": word_of(one).text,
-                "exceptions": (one.exceptions or []),
-            }
+    tonight = None if trend is None else trend.nights[-1]
+    return Message(
+        evaluation=summary.evaluation,
+        outcome=word.occasion,
+        word=word.text,
+        run_id=summary.run_id,
+        decisions=[
+            Told(
+                candidate=one.candidate,
+                outcome=one.outcome,
+                promoted=one.promoted,
+                sentence=one.sentence,
+                word=word_of(one).text,
+                exceptions=one.exceptions or [],
+            )
             for one in summary.decisions
         ],
-        "n_unmet": len(unmet),
-        "unmet": unmet[:_SENTENCES],
-    }
-    if trend is not None:
-        tonight = trend.nights[-1]
-        message["night"], message["changed"] = tonight.number, tonight.news[:_SENTENCES]
-    if report is not None:
-        message["report"] = report
-    return message
+        n_unmet=len(unmet),
+        unmet=unmet[:_SENTENCES],
+        night=None if tonight is None else tonight.number,
+        changed=None if tonight is None else tonight.news[:_SENTENCES],
+        report=report,
+    )
 
 
 def message_of_crash(evaluation: str, error: str) -> Message:
     """Return the message of a crash: only the type of the error, as its text may quote anything."""
-    return {"evaluation": evaluation, "outcome": "error", "error": error}
+    return Message(evaluation=evaluation, outcome="error", error=error)
 
 
 def plain_text(message: Message, *, with_report: bool = True) -> str:
     """Return a message as lines of text."""
     lines = []
-    if "night" in message:
-        news = message.get("changed", [])
-        lines = [f"Night {message['night']}: {'' if news else 'nothing changed.'}".rstrip()]
+    news, unmet = message.changed or [], message.unmet or []
+    if message.night is not None:
+        lines = [f"Night {message.night}: {'' if news else 'nothing changed.'}".rstrip()]
         lines += [f"- {one}" for one in news]
-    for one in message.get("decisions", []):
-        lines.append(f"{one['candidate']}: {one['word']}. {one['sentence']}")
-        lines += [f"- {text}" for text in one["exceptions"]]
-    lines += [f"- {one}" for one in message.get("unmet", [])]
-    more = message.get("n_unmet", 0) - len(message.get("unmet", []))
+    for one in message.decisions or []:
+        lines.append(f"{one.candidate}: {one.word}. {one.sentence}")
+        lines += [f"- {text}" for text in one.exceptions]
+    lines += [f"- {one}" for one in unmet]
+    more = (message.n_unmet or 0) - len(unmet)
     lines += [f"- and {more} more"] if more else []
-    lines += [f"It ended with {message['error']}."] if "error" in message else []
-    lines += [f"Report: {message['report']}"] if with_report and "report" in message else []
-    return "\n".join([_subject(message), *lines])
+    lines += [] if message.error is None else [f"It ended with {message.error}."]
+    return "\n".join([_subject(message), *lines, *(_where(message) if with_report else [])])
+
+
+def _where(message: Message) -> list[str]:
+    return [] if message.report is None else [f"Report: {message.report}"]
 
 
 def slack_text(message: Message) -> str:
@@ -217,8 +222,8 @@ def slack_text(message: Message) -> str:
 
 def _subject(message: Message) -> str:
     texts = {one.occasion: one.text for one in WORDS.values()}
-    text = message.get("word", texts[message["outcome"]])
-    return f"biasgate {message['evaluation']}: {text[:1].lower()}{text[1:]}"
+    text = texts[message.outcome] if message.word is None else message.word
+    return f"biasgate {message.evaluation}: {text[:1].lower()}{text[1:]}"
 
 
 def notify(

@@ -395,8 +395,7 @@ def _not_without(names: Sequence[str]) -> str:
 def _largest(cells: Sequence[Loss]) -> str:
     first, n = cells[0], len(cells) - 1
     more = f", {counted(n, 'more number')}" if n else ""
-    by = f"{first.metric} by at least {first.worse_by_at_least:.3f}"
-    return f"{printable(first.group)} ({by}{more})"
+    return f"{printable(first.group)} ({first.bound}{more})"
 
 
 # ---- Who is treated worst

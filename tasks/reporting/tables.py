@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from bias_metrics import MetricValue
+from bias_metrics import MetricValue, SubgroupBias
 from bias_metrics.parts import Table as TextTable
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.markdown import table_row
@@ -120,7 +120,9 @@ def left_out(n_shown: int, n: int) -> str:
     return f"These are the worst {n_shown} of {n:,} identities; all are in bias_metrics.csv."
 
 
-def shown_rows(subgroups: Mapping[str, Any], most: int | None = None) -> tuple[list[str], str]:
+def shown_rows(
+    subgroups: Mapping[str, SubgroupBias], most: int | None = None
+) -> tuple[list[str], str]:
     """Return the identities of a table, the worst first, and a note if some are left out."""
     shown = worst_first(subgroups)[: most or ROWS]
     return shown, left_out(len(shown), len(subgroups))

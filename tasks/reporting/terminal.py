@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bias_metrics import MetricValue
-from bias_metrics.gate import ALPHA, LEAST_ROWS, RIVALS
+from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.printable import printable
@@ -250,11 +250,10 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
 def title_of(report: Report, verdict: Verdict) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
     overall, final = report.bias.overall, report.bias.final_score
-    known = "undefined" if final.value is None else half_width(final)
     names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
         f"{names}: {_rows_in_words(report, verdict)}, AUC {half_width(overall.auc)}, "
-        f"{final_score_name(report.bias)} {known}"
+        f"{final_score_name(report.bias)} {half_width(final)}"
     )
 
 
@@ -274,9 +273,9 @@ def _rows_in_words(report: Report, verdict: Verdict) -> str:
 
 
 def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
-    """Return a value with half the width of its interval; "-" if it is undefined."""
+    """Return a value with half the width of its interval."""
     if cell.value is None:
-        return "-"
+        return "undefined"
     text = f"{cell.value:+.3f}" if signed else f"{cell.value:.3f}"
     if cell.low is None or cell.high is None or not interval:
         return text
@@ -352,7 +351,8 @@ def _headings() -> list[str]:
 
 
 def _text(cell: GridCell, *, interval: bool = True) -> Text:
-    text = half_width(cell.number, signed=cell.signed, interval=interval)
+    defined = cell.number.value is not None
+    text = half_width(cell.number, signed=cell.signed, interval=interval) if defined else "-"
     if cell.mark:
         return Text(f"{text} {cell.mark}", COLOURS.get(cell.status, ""))
     return Text(f"{text} {DIFFERS[0]}", "bold") if cell.differs else Text(text)
@@ -378,13 +378,13 @@ def _print_compared(out: Console, one: Compared) -> None:
     if one.left_out:
         lines.append(f"Only one of the two has {first_names(one.left_out, _NAMES)}.")
     _print_lines(out, lines)
-    overall = one.comparison["overall"]
+    found = one.differences
     auc, final = (
-        half_width(difference(cell, "plain", ALPHA).number, signed=True)
-        for cell in (overall["auc"], one.comparison["final_score"])
+        half_width(difference(cell, "plain", found.confidence).number, signed=True)
+        for cell in (found.overall.auc, found.final_score)
     )
     title = (
-        f"Differences on {printable(one.evaluation_set)}: {overall['n']:,} rows, "
+        f"Differences on {printable(one.evaluation_set)}: {found.overall.n:,} rows, "
         f"AUC {auc}, final score {final}"
     )
     rows = one.rows
@@ -402,7 +402,7 @@ def _print_compared(out: Console, one: Compared) -> None:
 
 
 def _different(one: Compared) -> str:
-    n = len(one.comparison["subgroups"])
+    n = len(one.differences.subgroups)
     if not one.different:
         return f"None of the {n:,} identities is shown to differ."
     return (

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
@@ -162,7 +162,7 @@ class CandidateSettings(Settings):
             )
             raise InputError(msg)
 
-    def opened_as(self) -> dict[str, Any]:
+    def opened_as(self) -> dict[str, JsonValue]:
         """Return the options to open the version behind it again, for its verdict."""
         return {"kind": "mlflow"}
 

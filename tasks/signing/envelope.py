@@ -37,10 +37,7 @@ class CamelRecord(Record):
     """A record whose keys are in camel case, as DSSE and in-toto write theirs."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {to_camel(key): value for key, value in super().to_dict().items()}
+    key_of = staticmethod(to_camel)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ evaluators, so slow imports happen only where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
@@ -60,7 +60,7 @@ class BiasEvaluator(ModelEvaluator):
 
         config = dict(evaluator_config or {})
         rows = dataset.features_data
-        _check(config, rows)
+        _check(config.keys(), config.get("subgroups"), rows)
         names = list(config["subgroups"])
         options = {key: config[key] for key in _OPTIONS & config.keys()}
         columns = set(names)
@@ -90,17 +90,16 @@ class BiasEvaluator(ModelEvaluator):
         return EvaluationResult(metrics=metrics, artifacts={TABLE: artifact}, run_id=run_id)
 
 
-def _check(config: Mapping[str, Any], rows: Any) -> None:
+def _check(given: Collection[str], names: Any, rows: Any) -> None:
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
     known = _OPTIONS | _THRESHOLDS | {"subgroups"}
-    unknown = sorted(config.keys() - known)
+    unknown = sorted({*given} - known)
     if unknown:
         msg = (
             f"`evaluator_config` must have known keys; got {unknown[0]!r} (known: {sorted(known)})."
         )
         raise InputError(msg)
-    names = config.get("subgroups")
     if not names or isinstance(names, str):
         msg = f"`evaluator_config` must name columns in `subgroups`, as a list; got {names!r}."
         raise InputError(msg)

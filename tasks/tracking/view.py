@@ -10,12 +10,12 @@ import base64
 import json
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
+from pydantic import JsonValue
 
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from biasgate.tasks.tracking.worst_numbers import (
@@ -64,21 +64,14 @@ def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) ->
         ALL: f"tags.`{VERDICT}` LIKE '%'",
     }
     return {
-        f"{TAG}{view}": _envelope(_NAMES[view], _state(condition, baseline, keys), now)
+        f"{TAG}{view}": _view(_NAMES[view], condition, _sections(baseline, keys), now)
         for view, condition in filters.items()
     }
 
 
-def _envelope(name: str, state: Mapping[str, Any], now: int) -> str:
-    plain = json.dumps(state, separators=(",", ":")).encode()
-    packed = f"deflate;{base64.b64encode(zlib.compress(plain, 9)).decode()}"
-    return json.dumps({"name": name, "createdAt": now, "updatedAt": now, "state": packed})
-
-
-def _state(condition: str, baseline: str, keys: list[str]) -> dict[str, Any]:
+def _view(name: str, condition: str, sections: Sequence[_Section], now: int) -> str:
     columns = _columns()
-    sections = _sections(baseline, keys)
-    return {
+    state = {
         "searchFilter": condition,
         # MLflow adds the runs of evaluations to a list that is ordered by time.
         "orderByKey": f"metrics.`{FAILED}`",
@@ -93,10 +86,34 @@ def _state(condition: str, baseline: str, keys: list[str]) -> dict[str, Any]:
         },
         "runsHiddenMode": "FIRST_10_RUNS",
         "compareRunSections": [one.record() for one in sections],
-        "compareRunCharts": [chart for one in sections for chart in one.charts],
+        "compareRunCharts": [chart.record(one.name) for one in sections for chart in one.charts],
         "isAccordionReordered": True,
         "hideEmptyCharts": True,
     }
+    plain = json.dumps(state, separators=(",", ":")).encode()
+    packed = f"deflate;{base64.b64encode(zlib.compress(plain, 9)).decode()}"
+    return json.dumps({"name": name, "createdAt": now, "updatedAt": now, "state": packed})
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A chart, with the options of its kind."""
+
+    kind: str
+    name: str
+    options: dict[str, JsonValue]
+
+    def record(self, section: str) -> JsonValue:
+        """Return it as MLflow's pages keep it."""
+        return {
+            "uuid": f"biasgate-{section}-{self.name}",
+            "type": self.kind,
+            "metricSectionId": _section_id(section),
+            "deleted": False,
+            "isGenerated": False,
+            "runsCountToCompare": 10,
+            **self.options,
+        }
 
 
 @dataclass(frozen=True)
@@ -104,11 +121,12 @@ class _Section:
     """A part of the page; a closed one draws nothing until somebody opens it."""
 
     name: str
-    charts: tuple[dict[str, Any], ...] = ()
+    charts: tuple[_Chart, ...] = ()
     shape: tuple[int, int] = _THREE
     is_open: bool = True
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonValue:
+        """Return it as MLflow's pages keep it."""
         columns, height = self.shape
         return {
             "uuid": _section_id(self.name),
@@ -140,9 +158,9 @@ def _sections(baseline: str, keys: list[str]) -> list[_Section]:
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
         _Section(OVERVIEW, tuple(_overview())),
-        _Section(SIDE_BY_SIDE, (_pictures(SIDE_BY_SIDE, *PICTURES.values()),), _TALL),
+        _Section(SIDE_BY_SIDE, (_pictures(*PICTURES.values()),), _TALL),
         *(
-            _Section(name, (_pictures(name, key),), _TALL, is_open=False)
+            _Section(name, (_pictures(key),), _TALL, is_open=False)
             for name, key in PICTURES.items()
         ),
         _Section(DIFFERENCES, (_differences(baseline),), _TALL),
@@ -155,53 +173,43 @@ def _section_id(name: str) -> str:
     return f"biasgate-section-{name}"
 
 
-def _chart(kind: str, section: str, name: str, **options: Any) -> dict[str, Any]:
-    return {
-        "uuid": f"biasgate-{section}-{name}",
-        "type": kind,
-        "metricSectionId": _section_id(section),
-        "deleted": False,
-        "isGenerated": False,
-        "runsCountToCompare": 10,
-        **options,
-    }
-
-
-def _overview() -> list[dict[str, Any]]:
+def _overview() -> list[_Chart]:
     shown = {
         "checks that did not pass": [FAILED, INSUFFICIENT],
         "worst identity": [f"worst/{metric}" for metric in AUCS],
         "all comments": ["auc/overall", "final_score"],
     }
-    return [
-        _chart("BAR", OVERVIEW, name, metricKey="", selectedMetricKeys=keys, displayName=name)
-        for name, keys in shown.items()
-    ]
+    return [_bar_chart(name, keys) for name, keys in shown.items()]
 
 
-def _pictures(section: str, *keys: str) -> dict[str, Any]:
+def _bar_chart(name: str, keys: Sequence[str]) -> _Chart:
+    options: dict[str, JsonValue] = {
+        "metricKey": "",
+        "selectedMetricKeys": [*keys],
+        "displayName": name,
+    }
+    return _Chart("BAR", name, options)
+
+
+def _pictures(*keys: str) -> _Chart:
     """Return a grid: of one picture of each run, or of several, with a column for each run."""
-    return _chart("IMAGE", section, "pictures", imageKeys=keys, step=0, showRunParams=False)
+    return _Chart("IMAGE", "pictures", {"imageKeys": [*keys], "step": 0, "showRunParams": False})
 
 
-def _differences(baseline: str) -> dict[str, Any]:
-    return _chart(
-        "DIFFERENCE",
-        DIFFERENCES,
-        "metrics",
-        chartName=DIFFERENCES,
-        compareGroups=["Model metrics"],
-        showChangeFromBaseline=True,
-        showDifferencesOnly=True,
-        baselineColumnUuid=baseline,
-    )
+def _differences(baseline: str) -> _Chart:
+    options: dict[str, JsonValue] = {
+        "chartName": DIFFERENCES,
+        "compareGroups": ["Model metrics"],
+        "showChangeFromBaseline": True,
+        "showDifferencesOnly": True,
+        "baselineColumnUuid": baseline,
+    }
+    return _Chart("DIFFERENCE", "metrics", options)
 
 
-def _bars(metric: str, keys: list[str]) -> dict[str, Any] | None:
+def _bars(metric: str, keys: list[str]) -> _Chart | None:
     own = [key for key in keys if key.startswith(f"{metric}/")]
-    if not 0 < len(own) <= _MOST_BARS:
-        return None
-    return _chart("BAR", BARS, metric, metricKey="", selectedMetricKeys=own, displayName=metric)
+    return _bar_chart(metric, own) if 0 < len(own) <= _MOST_BARS else None
 
 
 def write_grid_pictures(results: Path, folder: Path) -> bool:

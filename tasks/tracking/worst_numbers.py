@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from bias_metrics.gate import Loss
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
-from biasgate.tasks.reporting.story import VerdictStory, shared_with
+from biasgate.tasks.reporting.story import VerdictStory
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"
 WORD, EXCEPTIONS = "biasgate.word", "biasgate.exceptions"
 WORSENED = "biasgate.worse_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
-# Most numbers in a tag: its column in a list of runs is narrow.
-_TOLD = 2
 _LONGEST = 4_000  # characters of a tag
 
 
@@ -46,20 +43,7 @@ def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
         if one.subgroup is not None
     }
     story = VerdictStory.of_verdict(verdict)
-    known = {VERDICT: verdict.outcome, WORD: story.word.text, WORSENED: _worsened(story)}
+    known = {VERDICT: verdict.outcome, WORD: story.word.text, WORSENED: story.worse}
     if story.exceptions:
         known[EXCEPTIONS] = " ".join(story.exceptions)
     return {key: printable(text)[:_LONGEST] for key, text in known.items()} | worst
-
-
-def _worsened(story: VerdictStory) -> str:
-    """Return what is shown to be worse, an identity's own losses first."""
-    own_first = sorted(story.worsened, key=lambda cell: bool(cell.without))
-    texts = [_number(cell) for cell in own_first[:_TOLD]]
-    more = len(own_first) - len(texts)
-    return "; ".join([*texts, *([f"{more} more"] if more else [])]) or story.worse
-
-
-def _number(cell: Loss) -> str:
-    shared = f" ({shared_with(cell)})" if cell.without else ""
-    return f"{cell.group}: {cell.metric} {cell.first:.3f}, was {cell.second:.3f}{shared}"

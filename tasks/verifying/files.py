@@ -52,10 +52,6 @@ class Finding:
         """Escape what could rewrite the lines of a terminal."""
         object.__setattr__(self, "sentence", printable(self.sentence))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"what": self.what, "holds": self.holds, "sentence": self.sentence}
-
 
 @dataclass(frozen=True)
 class VersionFiles:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+
+from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -31,7 +32,7 @@ from biasgate.tasks.signing.statement import (
 )
 from biasgate.tasks.verifying.documents import Documents, read_verdict, with_whole_tags
 
-AS_MLFLOW = {"kind": "mlflow"}
+AS_MLFLOW: dict[str, JsonValue] = {"kind": "mlflow"}
 """How to open a version of which nothing else is known."""
 _UNREADABLE = (InputError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
 
@@ -66,7 +67,7 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
             continue
 
 
-def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, Any]:
+def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, JsonValue]:
     """Return the kind and the options with which a version was judged.
 
     Raises

@@ -1,7 +1,8 @@
 """The table of metrics, and that everything which lists metrics reads it."""
 
 import re
-from dataclasses import fields
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 
 import bias_metrics
 from bias_metrics import Rows, compare_rate_gaps, evaluate_bias, rate_gaps
-from bias_metrics._core.cells import Cells
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -18,7 +18,6 @@ from bias_metrics.metrics import (
     CLASSES,
     FINAL_SCORE_PARTS,
     METRICS,
-    SUBGROUP_METRICS,
     Metric,
     Rate,
     metrics_of,
@@ -29,8 +28,53 @@ LIBRARY = Path(bias_metrics.__file__).parent
 TREES = [LIBRARY, *(LIBRARY.parent / name for name in ("tasks", "flows", "biasgate"))]
 
 
-def test_the_cells_of_a_report_are_the_metrics_of_a_subgroup_in_their_order():
-    assert [one.name for one in fields(Cells)] == list(SUBGROUP_METRICS)
+SIXTH = """
+import sys
+from pathlib import Path
+from types import ModuleType
+
+name, last = "bias_metrics.metrics", '    _aeg("negative", "non-toxic", "harmless"),\\n'
+row = (
+    'Metric("bpsp_auc", "BPSP AUC", ("subgroup",), Pair("positive", "positive"), '
+    'question="{of}", harm="{group}"),'
+)
+sys.modules[name] = module = ModuleType(name)
+source = Path(sys.argv[1]).read_text("utf-8")
+assert last in source
+exec(source.replace(last, last + row), vars(module))
+
+import numpy as np
+from bias_metrics import compare_bias
+from bias_metrics.gate.decide import decide
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
+from datetime import date
+
+rng = np.random.default_rng(0)
+y_true, groups = rng.random(400) < 0.5, {"gay": rng.random(400) < 0.3}
+worse = y_true - 3 * (y_true & groups["gay"]) + rng.normal(0, 1, 400)
+found = compare_bias(y_true, worse, y_true + rng.normal(0, 1, 400), groups)
+own = found.first.subgroups["gay"]
+for shifted, gap in ((own.bpsp_auc.value, own.positive_aeg.value),
+                     (own.bpsp_auc.low, own.positive_aeg.low)):
+    assert abs(shifted - gap - 0.5) < 1e-12
+assert found.subgroups["gay"].bpsp_auc.value == found.subgroups["gay"].positive_aeg.value
+assert found.first.worst["bpsp_auc"].subgroup == "gay"
+assert "bpsp_auc" in [row["metric"] for row in found.first.rows()]
+assert "bpsp_auc" in str(found.first)
+evidence = Evidence(found.first.to_dict(), found.to_dict())
+rule = Rule("bpsp_auc", "each", floor=0.4)
+verdict = decide({(None, rule.level): evidence}, [rule], today=date(2026, 1, 1))
+print(*(f"{result.metric} {result.group} {result.outcome}" for result in verdict.results))
+"""
+
+
+def test_one_row_of_the_table_is_a_sixth_metric_of_a_subgroup(tmp_path):
+    script = tmp_path / "sixth.py"
+    script.write_text(SIXTH, "utf-8")
+    command = [sys.executable, script, LIBRARY / "metrics.py"]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.stdout.split() == ["bpsp_auc", "gay", "fail"], result.stderr
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=lambda one: one.name)

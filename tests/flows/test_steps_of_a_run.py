@@ -3,6 +3,7 @@
 import pytest
 import yaml
 from prefect import flow
+from prefect.context import FlowRunContext
 from prefect.states import Failed
 from support.evaluations import write_inputs
 
@@ -109,7 +110,7 @@ def test_people_are_told_by_the_flow_whose_step_hangs():
 
     @flow(name="hangs", flow_run_name="tonight", on_failure=[broken, hook])
     def hang() -> None:
-        time_limits._call_hooks(Failed(name="TimedOut"))
+        time_limits._call_hooks(FlowRunContext.get(), Failed(name="TimedOut"))
 
     hang()
     assert told == [("hangs", "tonight", "TimedOut")]

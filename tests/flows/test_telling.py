@@ -24,7 +24,7 @@ def test_a_block_is_told_and_the_address_is_kept_nowhere(world, first, logged, m
     [message] = arrived
     assert told.state.name == "Blocked"
     assert message["outcome"] == "block"
-    assert message["run_id"] == told.state.result()["run_id"]
+    assert message["run_id"] == told.state.result().run_id
     assert not any(row["mark"] in str(message) for row in world.rows)
     assert files_with(TOKEN.encode(), world.folder) == []
     with sqlite3.connect(world.store / "mlflow.db") as database:
@@ -50,7 +50,7 @@ def test_a_receiver_that_fails_changes_nothing(world, first, logged, monkeypatch
 
 def test_a_crash_is_told_by_the_kind_of_its_error(world, first, monkeypatch):
     del first
-    monkeypatch.setattr("biasgate.flows.evaluate.look_up_rivals", lambda *_: 1 / 0)
+    monkeypatch.setattr("biasgate.flows.score.look_up_rivals", lambda *_: 1 / 0)
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         told = world.evaluate("crashed", candidates=[SCORES], notifications=[HOOK])

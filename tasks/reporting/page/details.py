@@ -25,6 +25,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import (
     RATE_OF_GAP,
+    AtThreshold,
     ClassScores,
     Curves,
     Details,
@@ -164,21 +165,17 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
         subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
         subgroups[name][metric] = [_ends(gap.measure(one)) for one in at_each]
     flagged_toxic = _flagged(decided, labels)
-    overall = {
-        "false_positive_rate": _flagged(decided, ~labels),
-        "false_negative_rate": [
+    overall = Rates(
+        false_positive_rate=_flagged(decided, ~labels),
+        false_negative_rate=[
             None if one is None else round(1 - one, _DIGITS) for one in flagged_toxic
         ],
-    }
+    )
+    groups = {name: GroupRates(**rates) for name, rates in subgroups.items()}
     named = {kind: thresholds.index(one) for kind, one in chosen.items()}
     for kind, position in named.items():
-        _replace_by_reported(report, kind, position, overall, subgroups)
-    return Curves(
-        thresholds=thresholds,
-        named=named,
-        overall=Rates(**overall),
-        subgroups={name: GroupRates(**rates) for name, rates in subgroups.items()},
-    )
+        _replace_by_reported(report.thresholds[kind], position, overall, groups)
+    return Curves(thresholds=thresholds, named=named, overall=overall, subgroups=groups)
 
 
 def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[float]:
@@ -202,22 +199,17 @@ def _flagged(decided: list[list[Bools]], rows: Bools) -> list[float | None]:
 
 
 def _replace_by_reported(
-    report: Report,
-    kind: str,
-    position: int,
-    overall: Mapping[str, list[float | None]],
-    subgroups: Mapping[str, dict[str, Any]],
+    at: AtThreshold, position: int, overall: Rates, subgroups: Mapping[str, GroupRates]
 ) -> None:
     """Put a report's own numbers at its threshold, which allow for an estimated threshold."""
-    at = report.thresholds[kind]
     for name, rate in error_rates(at.overall).items():
-        overall[name][position] = rate.value
+        getattr(overall, name)[position] = rate.value
     for group, of_group in subgroups.items():
         for name, rate in error_rates(at.subgroups[group]).items():
-            of_group[name][position] = rate.value
+            getattr(of_group, name)[position] = rate.value
         for metric in threshold_metrics():
             cell = at.gaps[group][metric]
-            of_group[metric][position] = [cell.value, cell.low, cell.high]
+            getattr(of_group, metric)[position] = [cell.value, cell.low, cell.high]
 
 
 def _rounded(values: npt.ArrayLike) -> list[float]:

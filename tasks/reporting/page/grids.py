@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from bias_metrics import MetricValue
+from bias_metrics import Difference, MetricValue
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.records import Report, Verdict, metric_cells
+from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
 from biasgate.tasks.reporting.story import Check
 from biasgate.tasks.reporting.tables import count, interval, left_out, number, shown_rows
@@ -143,9 +142,9 @@ def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
     return _grid(f"{METRICS[metric].title}: {METRICS[metric].hint}", columns, shown)
 
 
-def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequence[str]) -> Grid:
+def difference_grid(compared: Differences, verdict: Verdict, shown: Sequence[str]) -> Grid:
     """Return the differences of some identities: candidate minus champion, paired."""
-    subgroups = compared["subgroups"]
+    subgroups = compared.subgroups
     outcomes, alone = Outcomes(verdict, RIVALS), Outcomes(verdict, LIMITS)
 
     def status(metric: str, name: str) -> str:
@@ -153,19 +152,18 @@ def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequen
         return "small" if found == "plain" and alone.of(metric, name) == "small" else found
 
     ends = [
-        subgroups[name][metric].get(key)
+        getattr(subgroups[name][metric], key)
         for name in shown
         for metric in SUBGROUP_METRICS
         for key in _ENDS
         if alone.of(metric, name) not in {"small", "insufficient"}  # whose intervals are wide
     ]
     axis = Axis.around_zero(ends, 0.05)
-    level = 1 - compared["confidence"]
     rows = tuple(
         GridRow(
             name,
             tuple(
-                difference(subgroups[name][metric], status(metric, name), level)
+                difference(subgroups[name][metric], status(metric, name), compared.confidence)
                 for metric in SUBGROUP_METRICS
             ),
         )
@@ -176,14 +174,11 @@ def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequen
     return Grid("Candidate minus champion, on the same comments", columns, rows, note)
 
 
-def difference(cell: Mapping[str, Any], status: str, level: float) -> GridCell:
-    """Return a difference of a comparison; at what level its p-value shows it."""
-    value, low, high, p_holm = (cell.get(key) for key in (*_ENDS, "p_holm"))
-    differs = False
-    if p_holm is not None and low is not None and high is not None:
-        differs = p_holm <= level and not low <= 0 <= high
-    found = MetricValue(value, cell.get("reason"), low=low, high=high)
-    return GridCell(found, True, status if value is not None else "plain", (), differs)  # noqa: FBT003
+def difference(cell: Difference, status: str, confidence: float) -> GridCell:
+    """Return a difference of a comparison; at what confidence its p-value shows it."""
+    found = MetricValue(cell.value, cell.reason, low=cell.low, high=cell.high)
+    status, shown = "plain" if cell.value is None else status, cell.shown(confidence)
+    return GridCell(found, signed=True, status=status, differs=shown)
 
 
 class Outcomes:

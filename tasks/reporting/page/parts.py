@@ -177,7 +177,8 @@ def _worst(report: Report) -> Table:
 
 
 def _compared(story: Story, verdict: Verdict, details: Details, grid: Grid) -> Compared | None:
-    if story.champion is None or details.champion is None:
+    differences = details.differences
+    if story.champion is None or differences is None:
         return None
     rows = []
     for loss in story.worsened[:_WORSENED]:
@@ -198,7 +199,7 @@ def _compared(story: Story, verdict: Verdict, details: Details, grid: Grid) -> C
     return Compared(
         worsened=table if rows else None,
         left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
-        grid=difference_grid(details.champion, verdict, list(names)[:ROWS]),
+        grid=difference_grid(differences, verdict, list(names)[:ROWS]),
     )
 
 

@@ -42,7 +42,7 @@ def write_candidate_page(measured: Measured, verdict: Verdict, evidence: Evidenc
     details = measure_details(report, evidence)
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / FILE)
-    draw_judged(report, verdict, details.champion, folder)
+    draw_judged(report, verdict, details.differences, folder)
 
 
 @task(name="write evaluation page")

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pydantic import AfterValidator
+from pydantic import AfterValidator, JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -62,7 +62,7 @@ class MlflowModel(CandidateSettings):
         """Return the version that the URI names now."""
         return workplace.gateway.resolve(self.model)
 
-    def opened_as(self) -> dict[str, Any]:
+    def opened_as(self) -> dict[str, JsonValue]:
         """Return the options to open the version again: never whether it is trusted."""
         return self.model_dump(include={"kind", *self.opened_with}, exclude_none=True)
 

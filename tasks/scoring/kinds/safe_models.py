@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.model_folders import model_description
+from biasgate.tasks.mlflow_server.model_folders import flavours_of
 
 # Everything that MLflow writes for scikit-learn saved as skops. Other keys change what it loads.
 _KEYS = {
@@ -86,7 +86,7 @@ def skops_model(folder: Path, model: str) -> SkopsModel:
         another file or other code from it.
     """
     of = f"model {model}"
-    flavours = model_description(folder).get("flavors")
+    flavours = flavours_of(folder)
     if not isinstance(flavours, dict) or set(flavours) != set(_KEYS):
         known = ", ".join(map(str, flavours)) if isinstance(flavours, dict) else "nothing"
         hint = ""

@@ -7,12 +7,12 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError, shown_id
@@ -93,10 +93,10 @@ class ScoreFile(CandidateSettings):
         """The columns of the file, and its separator if one is set."""
         return [self.id, self.score, *filter(None, [self.separator])]
 
-    def opened_as(self) -> dict[str, Any]:
+    def opened_as(self) -> dict[str, JsonValue]:
         """Return the options of `RegisteredScores`."""
-        known = {"kind": "scores", "file": self.path.name, "read_by": self.columns}
-        return known | ({"allow_missing": True} if self.allow_missing else {})
+        missing = {"allow_missing": True} if self.allow_missing else {}
+        return {"kind": "scores", "file": self.path.name, "read_by": [*self.columns], **missing}
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""

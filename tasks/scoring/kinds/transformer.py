@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest, json_digest
@@ -145,7 +145,7 @@ class Transformer(CandidateSettings):
         save_transformer(tuner.model, tuner.tokenizer, folder, _EXAMPLE)
         write_training_rows(training_set, folder)
 
-    def opened_as(self) -> dict[str, Any]:
+    def opened_as(self) -> dict[str, JsonValue]:
         """Return the options to open the trained version: safely, not as any MLflow model."""
         keys = {"kind", "activation", "precision", "max_tokens"}
         return self.model_dump(mode="json", include=keys) | {"toxic_label": self._toxic_label}

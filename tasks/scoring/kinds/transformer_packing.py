@@ -59,7 +59,7 @@ class Packing:
             self._first_tokens
         )
 
-    def packed(self, batch: Tokens) -> dict[str, Any]:
+    def packed(self, batch: Tokens) -> dict[str, torch.Tensor | int]:
         """Return what the model reads of a batch in one row."""
         lengths = batch.lengths
         ends = np.cumsum(lengths)

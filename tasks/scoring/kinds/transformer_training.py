@@ -64,7 +64,7 @@ class FineTuner:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         local = {"local_files_only": True, "trust_remote_code": trust_remote_code}
         with self._random():
-            self.model = self._loaded(encoder, labels, local)
+            self.model = self._loaded(encoder, labels, **local)
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(encoder), **local)
         positions = getattr(self.model.config, "max_position_embeddings", None) or max_tokens
         # Saved with the tokenizer, so that scoring truncates where training did.
@@ -197,7 +197,7 @@ class FineTuner:
         self._held_out = np.array(held_out, dtype=bool)
         return _Rows(rows)
 
-    def _loaded(self, encoder: Path, labels: tuple[str, str], options: dict[str, Any]) -> Any:
+    def _loaded(self, encoder: Path, labels: tuple[str, str], **options: bool) -> Any:
         told_of = transformers.utils.logging.get_verbosity()
         transformers.utils.logging.set_verbosity_error()  # it would warn that the last layer is new
         try:

@@ -3,6 +3,7 @@
 import pytest
 
 from bias_metrics import compare_bias
+from bias_metrics.gate import Loss
 from bias_metrics.gate import losses as worsening
 from bias_metrics.gate.losses import Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -168,3 +169,11 @@ def test_a_gap_where_none_was_is_listed():
 def test_little_is_listed_where_nothing_grew_and_most_where_it_did(change):
     share = simulated.listed(change, simulated.DRAWS)
     assert simulated.as_demanded(change, share, simulated.DRAWS), share
+
+
+@pytest.mark.parametrize(
+    ("least", "words"), [(0.0761, "auc by at least 0.076"), (0.0004, "auc by more than 0")]
+)
+def test_a_bound_that_is_shown_is_never_said_to_be_zero(least, words):
+    known = {"group": "gay", "first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.2, "high": 0}
+    assert Loss(metric="auc", worse_by_at_least=least, **known).bound == words

@@ -1,12 +1,10 @@
 """The objective of a policy: the value, the paired difference, and their wording."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.objective import OBJECTIVES, Metric, Objective, measure_objective
+from bias_metrics.gate.objective import OBJECTIVES, Objective, measure_objective
 from bias_metrics.gate.verdict import Evidence
 
 Y_TRUE = np.arange(400) % 2 == 1
@@ -18,10 +16,6 @@ GOOD, BAD = Y_TRUE + 1.3 * NOISE, Y_TRUE + 1.6 * NOISE
 @pytest.fixture(scope="module")
 def compared():
     return compare_bias(Y_TRUE, GOOD, BAD, GROUPS, confidence=0.9)
-
-
-def test_every_overall_and_aggregate_metric_can_be_the_objective():
-    assert set(get_args(Metric)) == set(OBJECTIVES)
 
 
 @pytest.mark.parametrize("metric", OBJECTIVES)

@@ -354,12 +354,13 @@ def test_gaps_at_the_model_s_threshold_get_ceilings_that_it_meets(results, tmp_p
 
 def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(results):
     advice = advise(results)
-    worst = [least for least, _ in advice.power.values()]
-    everything = [both for _, both in advice.power.values()]
+    worst = [one.worst_rule for one in advice.power]
+    everything = [one.all_rules for one in advice.power]
     assert worst == sorted(worst)
     assert all(both <= least for both, least in zip(everything, worst, strict=True))
     apart = advise(results, correlation=0.0)
-    assert apart.power[0.02][1] < advice.power[0.02][1]
+    assert apart.power[1].margin == advice.power[1].margin == 0.02
+    assert apart.power[1].all_rules < advice.power[1].all_rules
 
 
 def test_a_folder_without_evidence_is_refused(tmp_path):

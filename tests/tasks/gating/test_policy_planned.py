@@ -122,6 +122,14 @@ def group_rule(metric="bpsn_auc", **limits):
     return Rule(metric, "each", **(limits or {"margin": 0.05}))
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_plan_with_a_measured_auc_without_any_error_has_a_chance(value):
+    counts = Counts(60, 400, 2000, 20_000)
+    rule = Rule("bpsn_auc", "each", floor=0.7)
+    chance = chance_of_group([rule], Guess(values={"bpsn_auc": value}), counts)
+    assert chance == pytest.approx(value, abs=1e-3)
+
+
 @pytest.mark.parametrize("metric", ["subgroup_auc", "bnsp_auc", "positive_aeg", "negative_aeg"])
 def test_the_chance_grows_with_rows_and_falls_with_what_is_asked(metric):
     limit = {"ceiling": 0.1} if metric.endswith("aeg") else {"floor": 0.85}

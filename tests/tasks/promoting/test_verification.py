@@ -28,7 +28,8 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
+from biasgate.tasks.promoting import by_hand
+from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import LoggedVerdict, Report
 from biasgate.tasks.reporting.version_tags import tags_of
@@ -403,6 +404,68 @@ def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
     assert (last.action, last.reason, last.replaces) == ("rollback", "complaints", "2")
     assert before.action == "promotion"
     assert wrong(gateway, store) == set()
+
+
+def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champion, tmp_path):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    roll_back(MODEL, "complaints", gateway)
+    again = roll_back(MODEL, "once more", gateway)
+    assert (again.outcome, again.promoted) == ("pass", False)
+    assert "models:/toxicity/1 is champion already by entry 3" in again.sentence
+    assert "which rolled back from version 2 (complaints)" in again.sentence
+    assert gateway.alias(MODEL, "champion").version == "1"
+    assert len(history(MODEL, gateway)) == 3
+
+
+def test_a_rollback_of_another_process_meanwhile_is_not_undone(
+    gateway, store, champion, tmp_path, monkeypatch
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    move, other = by_hand.move_champion, iter([True])
+
+    def after_another(transition, gateway):
+        if next(other, False):
+            roll_back(MODEL, "the other's", gateway)
+        return move(transition, gateway)
+
+    monkeypatch.setattr(by_hand, "move_champion", after_another)
+    found = roll_back(MODEL, "mine", gateway)
+    assert found.outcome == "pass"
+    assert "(the other's)" in found.sentence
+    assert gateway.alias(MODEL, "champion").version == "1"
+    assert [one.action for one in history(MODEL, gateway) if one.state == "done"] == [
+        "rollback",
+        "promotion",
+        "promotion",
+    ]
+
+
+def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it_went(
+    gateway, store, champion, tmp_path
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    roll_back(MODEL, "complaints", gateway)
+    found = roll_back(MODEL, "false alarm", gateway, "2")
+    assert found.promoted
+    assert "It replaced version 1 (false alarm)" in found.sentence
+    assert "Entry 3 had rolled back from it (complaints)" in found.sentence
+    assert gateway.alias(MODEL, "champion").version == "2"
+    assert not roll_back(MODEL, "again", gateway, "2").promoted
+    with pytest.raises(InputError, match="version 7 never was"):
+        roll_back(MODEL, "x", gateway, "7")
+    assert wrong(gateway, store) == set()
+
+
+def test_a_version_that_was_rolled_away_is_never_the_default(gateway, store, champion, tmp_path):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    roll_back(MODEL, "complaints", gateway)
+    gateway.set_alias(MODEL, "champion", "2")  # by hand, past the ledger
+    reset(MODEL, "1", "the alias was moved by hand", gateway)
+    with pytest.raises(
+        InputError, match=r"`--to 2` must say .* entry 3 rolled back from it .complaints."
+    ):
+        roll_back(MODEL, "x", gateway)
+    assert gateway.alias(MODEL, "champion").version == "1"
 
 
 def test_there_is_nothing_to_roll_back_to_after_the_first(gateway, champion):

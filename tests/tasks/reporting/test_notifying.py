@@ -69,7 +69,7 @@ def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
 def test_of_many_unmet_demands_the_first_are_told_and_the_rest_counted():
     many = [result("fail", sentence=f"n{at}.") for at in range(25)]
     message = message_of(replace(SUMMARY, verdicts=[replace(VERDICT, results=many)]))
-    assert len(message["unmet"]) == 20
+    assert len(message.unmet) == 20
     assert notifying.plain_text(message).endswith("- and 5 more")
 
 
@@ -79,7 +79,7 @@ def test_only_who_wants_to_know_is_told(monkeypatch, outcome, when):
     sent = []
     monkeypatch.setattr(Notification, "send", lambda _self, message: sent.append(message))
     wanted = Notification(kind="webhook", url="${HOOK}", when=[when])
-    message = message_of_crash("small", "OSError") | {"outcome": outcome}
+    message = replace(message_of_crash("small", "OSError"), outcome=outcome)
     notify([wanted], message)
     assert sent == ([message] if outcome == when else [])
 
