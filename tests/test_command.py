@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from prefect import get_client
+from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.sorting import FlowRunSort
 from typer.testing import CliRunner
 
@@ -193,7 +194,10 @@ def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     assert result.exit_code == 3, said(result)
     assert "Blocked: file" in said(result)
     with get_client(sync_client=True) as client:
-        [newest] = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1, offset=1)
+        nights = FlowFilter(name=FlowFilterName(any_=["nightly"]))
+        [newest, *_] = client.read_flow_runs(
+            flow_filter=nights, sort=FlowRunSort.START_TIME_DESC, limit=1
+        )
     assert (newest.state.type.value, newest.state.name) == ("FAILED", "Blocked")
 
 
