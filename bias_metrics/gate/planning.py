@@ -55,8 +55,6 @@ class Guess:
         next sample will have errors.
         """
         value = self.values.get(metric, 0.0 if METRICS[metric].is_gap else self.auc)
-        if metric not in PAIRS:
-            return value
         centre = METRICS[metric].centre
         return min(max(value, _NEAR - centre), 1 - _NEAR - centre)
 
