@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -129,6 +130,36 @@ def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
     """
     with files_at(uri, tracking_uri, work) as folder:
         return Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
+
+
+def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
+    """Return the names and sizes of the artifacts at a URI, read from none; a size may be unknown.
+
+    Raises
+    ------
+    InputError
+        As `fetch`.
+    """
+    local = local_folder(uri)
+    if local is not None:
+        if not os.path.lexists(local):
+            raise _missing(uri)
+        return Manifest.sizes_in(local, leaving_out=ADDED_BY_MLFLOW)
+    require_own_host(uri, tracking_uri)
+    from mlflow.store.artifact import artifact_repository_registry  # noqa: PLC0415
+
+    repository: Any = artifact_repository_registry.get_artifact_repository(
+        uri, tracking_uri=tracking_uri
+    )
+    found: dict[str, int | None] = {}
+    folders: list[str | None] = [None]
+    while folders:
+        for artifact in repository.list_artifacts(folders.pop()):
+            if artifact.is_dir:
+                folders.append(artifact.path)
+            elif artifact.path not in ADDED_BY_MLFLOW:
+                found[artifact.path] = artifact.file_size
+    return found
 
 
 def _copy(source: Path, target: Path) -> Path:

@@ -10,16 +10,14 @@ files that are downloaded for that.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, whole_folder, write_json
-from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
-from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW, fetch
+from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW, fetch, listed_at
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.manifest import Manifest
@@ -52,8 +50,7 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
     """
     folder = store / FOLDER / json_digest([tracking_uri, version, place])[:_DIGITS]
     with locked(folder):  # tasks at the same time wait for one download
-        require_own_host(place, tracking_uri)
-        if not _is_whole(folder, _listed(place, tracking_uri)):
+        if not _is_whole(folder, listed_at(place, tracking_uri)):
             with whole_folder(folder, durable=False) as temporary:
                 download = temporary / "download"
                 download.mkdir()
@@ -64,7 +61,7 @@ def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iter
     yield folder / FILES
 
 
-def _is_whole(folder: Path, listed: dict[str, int | None]) -> bool:
+def _is_whole(folder: Path, listed: Mapping[str, int | None]) -> bool:
     """Whether a kept copy is as it was downloaded, and the server's files look the same."""
     try:
         kept = Manifest.of_records(_Kept.read((folder / RECORD).read_bytes()).files)
@@ -72,25 +69,4 @@ def _is_whole(folder: Path, listed: dict[str, int | None]) -> bool:
             return False
     except (OSError, ValueError, InputError):
         return False
-    sizes = {file.path: file.size for file in kept.files}
-    return sizes.keys() == listed.keys() and all(
-        size is None or size == sizes[name] for name, size in listed.items()
-    )
-
-
-def _listed(place: str, tracking_uri: str) -> dict[str, int | None]:
-    """Return the names and sizes of the files that a server lists; a size may be unknown."""
-    from mlflow.store.artifact import artifact_repository_registry  # noqa: PLC0415
-
-    repository: Any = artifact_repository_registry.get_artifact_repository(
-        place, tracking_uri=tracking_uri
-    )
-    found: dict[str, int | None] = {}
-    folders: list[str | None] = [None]
-    while folders:
-        for artifact in repository.list_artifacts(folders.pop()):
-            if artifact.is_dir:
-                folders.append(artifact.path)
-            elif artifact.path not in ADDED_BY_MLFLOW:
-                found[artifact.path] = artifact.file_size
-    return found
+    return not kept.other_sizes(listed)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.artifacts import (
     fetch,
+    listed_at,
     local_folder,
     manifest_at,
     work_folder,
@@ -270,6 +271,16 @@ class Registry:
             return
         with work_folder(work) as folder:
             yield self.fetch(model, folder)
+
+    def sizes(self, model: ModelVersion) -> Mapping[str, int | None]:
+        """Return the names and sizes of a version's files as they are now, without reading any.
+
+        Raises
+        ------
+        InputError
+            If there are none, or one is a symbolic link.
+        """
+        return listed_at(self.place_of(model), self.uri)
 
     def manifest(self, model: ModelVersion) -> Manifest:
         """Return the manifest of a version's files as they are now.

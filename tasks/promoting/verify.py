@@ -8,7 +8,7 @@ where evaluations run, and the machine that verifies trusts that key (`biasgate 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
@@ -89,11 +89,15 @@ def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None
     """
     require_known(model, gateway)
     champion = require_alias(model, gateway)
-    found = gateway.fetch(champion, folder)
-    place = partial(gateway.place_of, champion)
-    files = VersionFiles(champion, partial(Manifest.of, found), place, required=True)
+    copies: list[Path] = []
+
+    def copied() -> Manifest:
+        copies.append(gateway.fetch(champion, folder))
+        return Manifest.of(copies[0])
+
+    files = replace(VersionFiles.of(champion, gateway), read=copied, required=True)
     _require_sound(champion, gateway, store, files)
-    return found
+    return copies[0]
 
 
 def _require_sound(

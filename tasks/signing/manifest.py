@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Self
@@ -62,6 +62,20 @@ class Manifest:
         read = (_read(top / name, name, follow_links=follow_links) for name in names)
         return cls(_in_order(read))
 
+    @classmethod
+    def sizes_in(cls, place: Path, *, leaving_out: Collection[str] = ()) -> dict[str, int]:
+        """Return the size of each file by path, in bytes, without reading any.
+
+        Raises
+        ------
+        ManifestError
+            If anything is not a regular file, or a folder cannot be read.
+        """
+        if not stat.S_ISDIR(_status(place, place).st_mode):
+            return {place.name: _regular(place, place, place.name).st_size}
+        names = (one for one in _names(place, place, follow_links=False) if one not in leaving_out)
+        return {one: _regular(place / one, place / one, one).st_size for one in names}
+
     @property
     def digest(self) -> str:
         """SHA-256 of all paths and digests."""
@@ -80,6 +94,18 @@ class Manifest:
             f"{shown(path)}: {_difference(before.get(path), now.get(path))}"
             for path in sorted(before.keys() | now.keys(), key=_parts)
             if before.get(path) != now.get(path)
+        ]
+
+    def other_sizes(self, sizes: Mapping[str, int | None]) -> list[str]:
+        """Return how listed files differ from these in name or size, as `differences` does.
+
+        A size of None is not known.
+        """
+        before = {one.path: one.size for one in self.files}
+        return [
+            f"{shown(path)}: {_other_size(before.get(path), sizes.get(path), path in sizes)}"
+            for path in sorted(before.keys() | sizes.keys(), key=_parts)
+            if path not in before or path not in sizes or sizes[path] not in (None, before[path])
         ]
 
     @classmethod
@@ -146,12 +172,7 @@ def _names(folder: Path, top: Path, follow_links: bool) -> Iterator[str]:  # noq
 
 def _read(path: Path, name: str, *, follow_links: bool) -> FileRecord:
     source = Path(os.path.realpath(path)) if follow_links else path
-    before = _status(source, path)
-    if not stat.S_ISREG(before.st_mode):
-        link = stat.S_ISLNK(before.st_mode)
-        kind = "a symbolic link" if link else "a device, a socket or a named pipe"
-        msg = f"{shown(name)} must be a regular file; it is {kind} (in {path.parent})."
-        raise ManifestError(msg)
+    before = _regular(source, path, name)
     try:
         with os.fdopen(os.open(source, _FLAGS), "rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -162,6 +183,17 @@ def _read(path: Path, name: str, *, follow_links: bool) -> FileRecord:
         msg = f"{shown(name)} must not change while it is read; it did (in {path.parent})."
         raise ManifestError(msg)
     return FileRecord(path=name, size=after.st_size, sha256=digest)
+
+
+def _regular(source: Path, named: Path, name: str) -> os.stat_result:
+    """Return the status of a regular file; refuse anything else."""
+    status = _status(source, named)
+    if not stat.S_ISREG(status.st_mode):
+        link = stat.S_ISLNK(status.st_mode)
+        kind = "a symbolic link" if link else "a device, a socket or a named pipe"
+        msg = f"{shown(name)} must be a regular file; it is {kind} (in {named.parent})."
+        raise ManifestError(msg)
+    return status
 
 
 def _version(status: os.stat_result) -> Sequence[int]:
@@ -183,6 +215,15 @@ def _difference(before: str | None, now: str | None) -> str:
     if before is None:
         return "added"
     return "missing" if now is None else "changed"
+
+
+def _other_size(before: int | None, now: int | None, listed: bool) -> str:  # noqa: FBT001
+    if not listed:
+        return "missing"
+    size = "" if now is None else f"{now:,} bytes"
+    if before is None:
+        return f"added, {size}" if size else "added"
+    return f"has {size}; it had {before:,}"
 
 
 def _stays_inside(path: str) -> bool:

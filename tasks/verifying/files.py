@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -63,13 +63,21 @@ class VersionFiles:
     """Returns their manifest."""
     place: Callable[[], str]
     """Returns where the registry says that they are, for a message."""
+    sizes: Callable[[], Mapping[str, int | None]] | None = None
+    """Returns their names and sizes without reading them. Files of other names or sizes than
+    judged are not read: they may be of any size."""
     required: bool = False
     """Whether a verdict that records no files does not hold."""
 
     @classmethod
     def of(cls, version: ModelVersion, gateway: Gateway) -> VersionFiles:
         """Look the files up in the registry, as MLflow does when it loads the version."""
-        return cls(version, partial(gateway.manifest, version), partial(gateway.place_of, version))
+        return cls(
+            version,
+            partial(gateway.manifest, version),
+            partial(gateway.place_of, version),
+            partial(gateway.sizes, version),
+        )
 
     @cached_property
     def manifest(self) -> Manifest | InputError:
@@ -95,16 +103,26 @@ class VersionFiles:
         """Return how the files differ from the recorded ones; None if they do not."""
         try:
             recorded = Manifest.of_records(bound.files)
+            listed = self.sizes() if self.sizes is not None else None
         except InputError as error:
             return str(error)
         if recorded.digest != bound.digest:
             return "The verdict's list of files does not have the digest that the verdict names."
+        # A file of scores is registered once, whatever its name before the ending.
+        any_name = bound.what == "scores"
+        if listed is not None and not (any_name and [recorded.size] == [*listed.values()]):
+            differ = recorded.other_sizes(listed)
+            if differ:
+                return f"{self._differ(differ)} Not read."
         if isinstance(self.manifest, InputError):
             return str(self.manifest)
-        if bound.what == "scores" and _contents(recorded) == _contents(self.manifest):
-            return None  # a file of scores is registered once, whatever its name before the ending
-        differ = told(recorded.differences(self.manifest))
-        return f"Different in {without_password(self.place())}: {differ}." if differ else None
+        if any_name and _contents(recorded) == _contents(self.manifest):
+            return None
+        differ = recorded.differences(self.manifest)
+        return self._differ(differ) if differ else None
+
+    def _differ(self, differences: Sequence[str]) -> str:
+        return f"Different in {without_password(self.place())}: {told(differences)}."
 
 
 def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:

@@ -29,7 +29,7 @@ def server(tmp_path, monkeypatch):
         return {one.relative_to(folder).as_posix(): one.stat().st_size for one in files}
 
     monkeypatch.setattr(kept_models, "fetch", fetch)
-    monkeypatch.setattr(kept_models, "_listed", listed)
+    monkeypatch.setattr(kept_models, "listed_at", listed)
     return folder, downloads
 
 
@@ -88,7 +88,7 @@ def test_files_that_the_server_lists_otherwise_are_downloaded_again(server, tmp_
 
 def test_a_size_that_the_server_does_not_tell_is_no_difference(server, tmp_path, monkeypatch):
     names = ["weights", "tokenizer/vocabulary"]
-    monkeypatch.setattr(kept_models, "_listed", lambda *_: dict.fromkeys(names))
+    monkeypatch.setattr(kept_models, "listed_at", lambda *_: dict.fromkeys(names))
     read(tmp_path / "store")
     read(tmp_path / "store")
     assert len(server[1]) == 1

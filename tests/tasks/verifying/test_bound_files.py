@@ -27,6 +27,7 @@ from biasgate.tasks.promoting.by_hand import promote_version, roll_back
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import Rival
 from biasgate.tasks.reporting.version_tags import FILES_DIGEST, tags_of
+from biasgate.tasks.signing.manifest import Manifest
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_the_folder_in_which_a_champion_is_opened_must_exist(store, tmp_path):
 def one_file(folder):
     shutil.rmtree(folder)
     folder.write_text("weights")
-    return "must be in a folder"
+    return "added, 7 bytes"
 
 
 def a_pipe(folder):
@@ -124,6 +125,27 @@ def test_what_cannot_be_copied_is_an_error_in_one_sentence_that_leaves_nothing(
     with pytest.raises(InputError, match=said):
         biasgate.open_champion(MODEL, store)
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
+
+
+SPARSE = 200 * 10**9  # bytes; it takes no space on the disk, and minutes to read
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("large", f"large: added, {SPARSE:,} bytes. Not read."),
+        ("weights", f"weights: has {SPARSE:,} bytes; it had 6. Not read."),
+    ],
+)
+def test_a_file_of_another_size_than_judged_is_refused_before_it_is_read(
+    gateway, store, monkeypatch, name, said
+):
+    with (files(gateway, 2) / name).open("ab") as stream:
+        stream.truncate(SPARSE)
+    monkeypatch.setattr(shutil, "copyfile", lambda *_: pytest.fail("copied"))
+    monkeypatch.setattr(Manifest, "of", lambda *_, **__: pytest.fail("read"))
+    for refused in refusals(gateway, store):
+        assert said in refused
 
 
 def exchange(folder, other):
