@@ -11,10 +11,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import StringConstraints
 
@@ -30,14 +31,20 @@ from biasgate.tasks.data.formats import (
     separator_by_name,
 )
 from biasgate.tasks.data.json_lines import JsonLinesError, json_columns, json_tables
-from biasgate.tasks.data.unpacked import opened_table
+from biasgate.tasks.data.unpacked import opened_table, refuse_bomb
 
 ROWS_A_CHUNK = 100_000
 # A table of hundreds of columns is read in fewer rows at a time, but at least this many: reused
 # memory stays in the cache, and allocating new memory costs more than reading.
 _VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
+Name = TypeVar("Name", str, bytes)
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
+_MOST_COLUMNS = 10_000
+_HEADER_BYTES = 4 * 2**20
+_BYTES_A_CHUNK = 256 * 2**20
 _OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
+# Labels of one class, or identities that nobody mentions, are packed as well as can be.
+_PARQUET_ALLOWED = 4 * 2**30
 _LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
 
 
@@ -71,21 +78,35 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
     Raises
     ------
     InputError
-        If the file is missing, empty or unreadable.
+        If the file is missing, empty or unreadable, or has more than 10,000 columns.
     """
     with _named_errors(path):
         refuse_other_format(path)
         if is_parquet(path):
-            return list(pq.read_schema(path).names)
+            return _not_wide(list(pq.read_schema(path).names))
         if is_json_lines(path):
-            return json_columns(path)
+            return _not_wide(json_columns(path))
         mark = separator or separator_by_name(path)
+        with opened_table(path) as (_, content):
+            header = content.read(_HEADER_BYTES).lstrip().splitlines()[:1]
+        _not_wide(b"".join(header).split(mark.encode()))
         # Not as a header: pandas would rename a repeated name.
         with opened_table(path) as (_, content):
             first = pd.read_csv(
                 content, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False
             )
         return [str(name) for name in first.iloc[0]]
+
+
+def _not_wide(columns: list[Name]) -> list[Name]:
+    """Return the columns of a file; refuse more than memory should be spent on."""
+    if len(columns) > _MOST_COLUMNS:
+        msg = (
+            f"must have at most {_MOST_COLUMNS:,} columns; it has {len(columns):,} or more. Keep "
+            "the columns that are needed in a file of their own."
+        )
+        raise OtherFormatError(msg)
+    return columns
 
 
 def require_columns(path: Path, wanted: Sequence[str], separator: str | None = None) -> None:
@@ -158,14 +179,53 @@ def read_chunks(
 
 
 def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
-    n_rows = 0
+    n_rows = n_bytes = 0
     with pq.ParquetFile(path) as file:
+        refuse_bomb(path, _encoded_bytes(file, columns), f"file {path}", always=_PARQUET_ALLOWED)
+        kinds = [file.schema_arrow.field(name).type for name in columns]
+        texts = [
+            name
+            for name, kind in zip(columns, kinds, strict=True)
+            if pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        ]
+    # A text that many rows have is then read once: it must not fill memory.
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
         for batch in file.iter_batches(batch_size=size, columns=columns):
-            n_rows += batch.num_rows
-            yield (
-                pa.Table.from_batches([batch]).select(columns),
-                n_rows / file.metadata.num_rows,
-            )
+            table = pa.Table.from_batches([batch]).select(columns)
+            plain = _plain_bytes(table)
+            n_bytes += plain
+            refuse_bomb(path, n_bytes, f"file {path}", always=_PARQUET_ALLOWED)
+            step = max(1, batch.num_rows // (1 + plain // _BYTES_A_CHUNK))
+            for first in range(0, batch.num_rows, step):
+                part = table.slice(first, step)
+                for at, name in enumerate(columns):
+                    if name in texts:
+                        decoded = [
+                            one.dictionary_decode().cast(kinds[at])
+                            for one in part.column(at).chunks
+                        ]
+                        part = part.set_column(at, name, pa.chunked_array(decoded, kinds[at]))
+                n_rows += part.num_rows
+                yield part, n_rows / file.metadata.num_rows
+
+
+def _encoded_bytes(file: pq.ParquetFile, columns: Sequence[str]) -> int:
+    """Return how many bytes columns have without compression, as the file says."""
+    groups = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
+    parts = (group.column(at) for group in groups for at in range(group.num_columns))
+    return sum(one.total_uncompressed_size for one in parts if one.path_in_schema in columns)
+
+
+def _plain_bytes(table: pa.Table) -> int:
+    """Return how many bytes the values have when each row has its own."""
+    total = 0
+    for column in table.columns:
+        for chunk in column.chunks:
+            total += int(chunk.nbytes)
+            if pa.types.is_dictionary(chunk.type) and len(chunk.dictionary):
+                widths = pc.binary_length(chunk.dictionary.cast(pa.large_binary()))
+                total += pc.sum(widths.take(chunk.indices)).as_py() or 0
+    return total
 
 
 def _csv(

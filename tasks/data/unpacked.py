@@ -16,25 +16,27 @@ _MIB = 2**20
 _MOST_TIMES, _ALWAYS_ALLOWED = 50, 64 * _MIB
 
 
-def refuse_bomb(path: Path, unpacked: int, what: str) -> None:
+def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = None) -> None:
     """Raise an error if what was unpacked is far larger than its compressed file.
 
     Parameters
     ----------
     what : str
         What they are, for the message.
+    always : int, optional
+        How many bytes are always allowed. Default: 64 MiB.
 
     Raises
     ------
     InputError
-        If they are more than 64 MiB and more than 50 times the compressed file.
+        If they are more than `always` and more than 50 times the compressed file.
     """
-    most = max(_ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
+    most = max(always or _ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
     if unpacked > most:
         msg = (
             f"{what} must have at most {most // _MIB:,} MiB when it is unpacked, {_MOST_TIMES} "
-            "times the size of the compressed file; it has more. If that is right, unpack it and "
-            "name the unpacked file."
+            "times the size of the compressed file; it has more. If that is right, unpack it (a "
+            "Parquet file: save it as CSV) and name the unpacked file."
         )
         raise InputError(msg)
 
