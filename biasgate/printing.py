@@ -39,17 +39,25 @@ def print_json(content: Any) -> None:
     sys.stdout.write(json.dumps(plain(content), indent=2) + "\n")
 
 
-def print_history(model: str, entries: Sequence[ListedEntry]) -> None:
-    """Print the promotions of a model, latest first."""
+def print_history(model: str, entries: Sequence[ListedEntry], *, everything: bool) -> None:
+    """Print what moved, or was to move, the champion of a model, latest first; or everything."""
     out = console()
     out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
-    for one in entries:
+    listed = [one for one in entries if everything or one.action not in _DECISIONS]
+    if len(listed) < len(entries):
+        left = len(entries) - len(listed)
+        out.print(f"not shown: {left:,} of decisions after which nothing moved (--all)")
+    for one in listed:
         when = shown(one.opened[:19].replace("T", " "))
         out.print(f"\n[bold]{one.number}[/]  {when}  {one.action}: ", end="")
         out.print(shown(_moved(one)))
         lines = (f"{one.state}: {one.note}", f"why: {one.reason}", one.signed)
         for what in lines:
             out.print(Padding(shown(what), (0, 0, 0, 3)))
+
+
+# Entries of the ledger that say what was decided; after them champion is the same version.
+_DECISIONS = ("blocked", "spent")
 
 
 def _moved(entry: ListedEntry) -> str:

@@ -81,10 +81,13 @@ def rollback(
 @app.command(rich_help_panel=PROMOTE)
 def history(
     model: Model,
+    everything: Annotated[  # noqa: FBT002
+        bool, typer.Option("--all", help="Also the decisions after which nothing moved.")
+    ] = False,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """List the promotions and rollbacks of a model, latest first."""
+    """List the promotions and rollbacks of a model, latest first; as JSON, all entries."""
     with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
@@ -93,7 +96,7 @@ def history(
         if as_json:
             print_json(entries)
         else:
-            print_history(model, entries)
+            print_history(model, entries, everything=everything)
 
 
 @app.command(rich_help_panel=PROMOTE)

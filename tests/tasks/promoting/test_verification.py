@@ -20,16 +20,20 @@ from support.promoted import (
     trust,
     wrong,
 )
+from typer.testing import CliRunner
 
 from bias_metrics import evaluate_bias
+from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting import by_hand
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
+from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.records import LoggedVerdict, Report
 from biasgate.tasks.reporting.version_tags import tags_of
@@ -374,6 +378,21 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
     )
     assert wrong(gateway, store) == set()
     assert not promote_version(MODEL, version.version, "again", gateway).promoted
+
+
+def test_the_history_shows_moves_and_on_request_what_moved_nothing(gateway, store, champion):
+    moved, _, _ = champion
+    for _ in range(3):  # a version that is blocked night after night
+        blocked = Move(action="blocked", reason="it did not pass", blocked=["7"])
+        record(Ledger(gateway, MODEL), blocked, "version 7 is blocked")
+    command = ["history", MODEL, "--store", str(store)]
+    short, full = (CliRunner().invoke(app, [*command, *more]).output for more in ([], ["--all"]))
+    assert "not shown: 3 of decisions after which nothing moved (--all)" in short
+    assert "it did not pass" not in short
+    assert full.count("it did not pass") == 3
+    assert "not shown" not in full
+    for said in (short, full):
+        assert f"promotion: version {moved.version}, which replaced none" in said
 
 
 def test_a_version_compared_with_an_earlier_champion_is_to_be_judged_again(
