@@ -238,6 +238,25 @@ def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersio
         raise InputError(msg) from error
 
 
+def alias_apart(ledger: Ledger) -> str | None:
+    """Return what to do if the alias does not name the ledger's champion; None if it does."""
+    last, alias = ledger.chain.last_move, ledger.gateway.alias(ledger.model, CHAMPION)
+    if last is None or (alias.version if alias else "") == last.content.version:
+        return None
+    number = last.content.version
+    again = (
+        f"champion is version {number}, and candidates are compared with it. To set the alias "
+        f"again: biasgate promote {ledger.model} {number}"
+        if number
+        else "there is no champion, and candidates are compared with none. Delete the alias."
+    )
+    return (
+        f"warning: alias `{CHAMPION}` of {ledger.model} names "
+        f"{f'version {alias.version}' if alias else 'no version'}; by entry {last.number} of "
+        f"{ledger.name} {again}"
+    )
+
+
 def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     """Return the version under `champion`.
 

@@ -9,11 +9,11 @@ from pydantic import JsonValue, ValidationError
 from bias_metrics.gate import thresholds_needed, worst
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import RIVALS
 from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
+from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, alias_apart, champion_of_model
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -196,6 +196,9 @@ def pin_rivals(
         ledger = Ledger(gateway, registered_model)
         require_sound(ledger)
         heal(ledger)
+        apart = alias_apart(ledger)
+        if apart is not None:
+            say(apart)
         refuse_other_policy(registered_model, policy, gateway)
     named = {role: one for role, one in zip(RIVALS, (champion, reference), strict=True) if one}
     return find_rivals(named, registered_model, policy, candidates, gateway)

@@ -30,7 +30,7 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.entry import Move
-from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.ledger.ledger import Ledger, alias_apart
 from biasgate.tasks.promoting import by_hand
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import record
@@ -378,6 +378,23 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
     )
     assert wrong(gateway, store) == set()
     assert not promote_version(MODEL, version.version, "again", gateway).promoted
+
+
+def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_to_do(
+    gateway, champion
+):
+    moved, ledger = champion[0].version, Ledger(gateway, MODEL)
+    assert alias_apart(ledger) is None
+    gateway.delete_alias(MODEL, "champion")
+    said = alias_apart(ledger)
+    assert f"alias `champion` of {MODEL} names no version; by entry 1 of" in said
+    assert f"champion is version {moved}, and candidates are compared with it." in said
+    assert f"biasgate promote {MODEL} {moved}" in said
+    promote_version(MODEL, moved, "the alias was deleted", gateway)
+    assert alias_apart(ledger) is None
+    reset(MODEL, None, "nobody", gateway, lambda _: None)
+    gateway.set_alias(MODEL, "champion", moved)
+    assert "there is no champion, and candidates are compared with none" in alias_apart(ledger)
 
 
 def test_the_history_shows_moves_and_on_request_what_moved_nothing(gateway, store, champion):
