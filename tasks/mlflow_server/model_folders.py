@@ -106,7 +106,27 @@ def flavours_of(folder: Path) -> object:
 
 
 def model_signature(folder: Path) -> Any:
-    """Return the signature in a model folder, without loading the model; None if it has none."""
-    from mlflow.models import Model  # noqa: PLC0415
+    """Return the signature in a model folder, without loading the model; None if it has none.
 
-    return Model.load(str(folder)).signature
+    Raises
+    ------
+    InputError
+        If its file MLmodel is not as MLflow writes it.
+    """
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+    from mlflow.models import Model, ModelSignature  # noqa: PLC0415
+
+    flavours_of(folder)
+    try:
+        signature = Model.load(str(folder)).signature
+        problem = type(signature).__name__
+        error: Exception | None = None
+    except (AttributeError, KeyError, MlflowException, TypeError, ValueError) as failed:
+        signature, problem, error = False, type(failed).__name__, failed
+    if signature is None or isinstance(signature, ModelSignature):
+        return signature
+    msg = (
+        "the file MLmodel of a model version must have a signature as MLflow writes it; it "
+        f"cannot be read ({problem}). Log the model again (`infer_signature`)."
+    )
+    raise InputError(msg) from error

@@ -31,7 +31,10 @@ TESTS = {
         "test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promotion"
     ],
     "a symbolic link": ["test_a_symbolic_link_is_found_even_if_it_leads_to_the_same_bytes"],
-    "the source of a version": ["test_a_version_whose_source_was_pointed_to_another_is_found"],
+    "the place of a version's files": [
+        "test_a_version_whose_source_was_pointed_to_another_is_found"
+    ],
+    "a large file": ["test_a_file_of_another_size_than_judged_is_refused_before_it_is_read"],
     "`champion` or": [
         "test_an_alias_moved_by_hand_is_found",
         "test_a_previous_champion_moved_by_hand_is_found",

@@ -90,6 +90,20 @@ def test_a_model_without_signature_is_refused(custom):
         open_(folder, trusted=True)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(
+    "signature",
+    ["text", 5, ["a"], {"inputs": "not JSON"}, {"inputs": 5}, {"inputs": '[{"type": "odd"}]'}],
+)
+def test_a_signature_that_cannot_be_read_is_refused_with_what_to_do(custom, signature):
+    folder = custom()
+    described = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
+    text = yaml.safe_dump({**described, "signature": signature})
+    (folder / "MLmodel").write_text(text, "utf-8")
+    with pytest.raises(InputError, match=r"must have a signature as MLflow writes it.* Log the"):
+        open_(folder, trusted=True)
+
+
 def test_a_label_needs_a_model_that_knows_it(tmp_path):
     (tmp_path / "MLmodel").write_text("flavors: {}\n")
     with pytest.raises(InputError, match=r"one of the two labels.*got 'toxic' .known: none"):
