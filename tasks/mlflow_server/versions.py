@@ -192,6 +192,11 @@ class Registry:
                 f"model {uri} must be in the registry at {self.registry_uri}; "
                 f"{error.message.rstrip('.')}. Write models:/NAME/VERSION or models:/NAME@ALIAS."
             )
+            if self.registry_uri.startswith("sqlite:"):
+                msg += (
+                    " If it was logged elsewhere, say where with MLFLOW_TRACKING_URI: a server, or "
+                    "the file that MLflow makes where none is set, as in sqlite:///mlflow.db."
+                )
             raise InputError(msg) from error
 
     def alias(self, name: str, alias: str) -> ModelVersion | None:

@@ -9,6 +9,7 @@ import doctest
 import re
 import shlex
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -99,12 +100,16 @@ def run_shell(content, scene, biasgate):
         words = shlex.split(line, comments=True)
         if not words:
             continue
-        program, *arguments = words
+        given = dict(one.split("=", 1) for one in takewhile(lambda one: "=" in one, words))
+        program, *arguments = words[len(given) :]
         assert program == "biasgate", f"say why this is not run: {line}"
         target = None
         if ">" in arguments:
             arguments, target = arguments[:-2], arguments[-1]
-        done = biasgate(*arguments)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in given.items():
+                patch.setenv(name, value)
+            done = biasgate(*arguments)
         allowed = VERDICTS if arguments[0] in {"evaluate", "nightly"} else {0}
         assert done.exit_code in allowed, f"{line}\n{done.output}{done.stderr}"
         if target is not None:
@@ -127,7 +132,8 @@ def run_in_session(names, content, scene, biasgate):
         names.update(test.globs)
     else:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("MLFLOW_TRACKING_URI", uri)
+            if "MLFLOW_TRACKING_URI" in content:  # as whoever runs it has set it
+                patch.setenv("MLFLOW_TRACKING_URI", uri)
             exec(compile(content, "page", "exec"), names)  # noqa: S102 - our own pages
 
 
