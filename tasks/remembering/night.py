@@ -56,7 +56,7 @@ def _remembered(measured: Measured, verdict: LoggedVerdict) -> Remembered:
         if not key.startswith(_NO_CHOICES)
     }
     digests = Digests(
-        model=report.candidate.digest,
+        model=_model_digest(measured, verdict),
         data=report.evaluation_set.digest,
         options=json_digest([choices, sorted(report.bias.subgroups)]),
         policy=verdict.policy.digest,
@@ -72,6 +72,17 @@ def _remembered(measured: Measured, verdict: LoggedVerdict) -> Remembered:
         rows=Path(measured.rows).name,
         numbers=numbers_of(report),
     )
+
+
+def _model_digest(measured: Measured, verdict: LoggedVerdict) -> str:
+    """Return the digest of what scored: of a version, its files and how they are opened.
+
+    It is the same whether the version was trained in that night or taken from the registry.
+    """
+    bound = verdict.candidate.bound
+    if bound.what == "files" and measured.candidate.uri:
+        return json_digest([bound.digest, measured.candidate.opened_as()])
+    return measured.report.candidate.digest
 
 
 def numbers_of(report: Report) -> dict[str, list[float | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
@@ -13,7 +14,7 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided
-from biasgate.tasks.records.trend import Changed, Drifted, Night, Trend
+from biasgate.tasks.records.trend import Changed, Drifted, Night, Remembered, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift
 from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.night import SCHEMA_VERSION, causes_of, remember
@@ -25,18 +26,13 @@ _MOST = 10
 
 
 def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
-    """Return, for each model and set, what is other than when it was measured last."""
+    """Return, for each model and set, what is other than when it was measured last.
+
+    A candidate that is trained anew has a night before under its name, with another model.
+    """
     found: list[Changed] = []
     for one in tonight.models:
-        last = next(
-            (
-                (night.number, other)
-                for night in reversed(before)
-                for other in night.models
-                if (other.model, other.evaluation_set) == (one.model, one.evaluation_set)
-            ),
-            None,
-        )
+        last = _last(one, before, "model") or _last(one, before, "candidate")
         found.append(
             Changed(
                 candidate=one.candidate,
@@ -48,6 +44,18 @@ def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
             )
         )
     return found
+
+
+def _last(
+    one: Remembered, before: Sequence[Night], key: Literal["model", "candidate"]
+) -> tuple[int, Remembered] | None:
+    """Return the last night that measured the same model, or candidate, on the same set."""
+    for night in reversed(before):
+        for other in night.models:
+            same = getattr(one, key) == getattr(other, key)
+            if same and one.evaluation_set == other.evaluation_set:
+                return night.number, other
+    return None
 
 
 def sentences_of(
@@ -66,9 +74,11 @@ def sentences_of(
         if was is not None and was != one.outcome:
             before_is, now_is = (WORDS[word].text.lower() for word in (was, one.outcome))
             told.append(f"{of}: {now_is}; in night {one.since} it was {before_is}.")
-    now = {one.model for one in tonight.models}
+    now = {name for one in tonight.models for name in (one.model, one.candidate)}
     last = before[-1].models if before else []
-    gone = dict.fromkeys(one.candidate for one in last if one.model not in now)
+    gone = dict.fromkeys(
+        one.candidate for one in last if now.isdisjoint((one.model, one.candidate))
+    )
     told += [f"{name}: not measured tonight." for name in gone]
     for found in drift:
         of = found.candidate or "the data"

@@ -2,8 +2,10 @@
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from support.partial import partial
 
 from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
@@ -15,10 +17,11 @@ from biasgate.tasks.records.trend import (
     Remembered,
     Trend,
 )
-from biasgate.tasks.remembering.night import CAUSES, causes_of
+from biasgate.tasks.remembering.night import CAUSES, _model_digest, causes_of
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentences_of
 from biasgate.tasks.reporting.page.page import describe_trend, result_in_words
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
 ALARM = Change(
@@ -96,6 +99,27 @@ def test_a_model_is_compared_with_the_night_that_had_it_last():
     before = [night(1, model(data="x")), night(2, model("other", "models:/toxicity/9"))]
     [changed] = changes_of(night(3), before)
     assert (changed.since, changed.causes) == (1, ["data"])
+
+
+def test_a_candidate_that_is_trained_anew_is_compared_with_its_last_night():
+    before = [night(1, model("words", "models:/toxicity/7", model="seven"))]
+    tonight = night(2, model("words", "models:/toxicity/8", model="eight"))
+    assert news(tonight, before) == ["words on news: new model since night 1."]
+
+
+def test_a_version_is_the_same_model_whether_it_was_trained_that_night_or_taken_from_the_registry():
+    trained = CANDIDATES.validate_python(
+        {"name": "words", "kind": "tfidf", "train_on": {"source": "templates", "name": "training"}}
+    ).model_copy(update={"model": "models:/toxicity/2"})
+    watched = CANDIDATES.validate_python(
+        {"name": "champion", "kind": "mlflow", "model": "models:/toxicity/2"}
+    )
+    digests = set()
+    for one, digest in ((trained, "a"), (watched, "b")):
+        bound = partial({"candidate": {"bound": {"what": "files", "digest": "files"}}})
+        measured = partial({"report": {"candidate": {"digest": digest}}})
+        digests.add(_model_digest(SimpleNamespace(candidate=one, report=measured.report), bound))
+    assert len(digests) == 1
 
 
 def test_another_outcome_is_news():
