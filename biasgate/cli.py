@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ from biasgate.options import (
     Yes,
 )
 from biasgate.printing import print_error, print_json, print_next_steps
-from biasgate.running import check_input, run_flow
+from biasgate.running import check_input, run_evaluation, run_flow
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
@@ -127,7 +127,7 @@ def evaluate(
         check_input(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
         _run_tasks_by(task_runner, task_runner_options)
 
-        state: Any = run_flow(
+        summary = run_evaluation(
             "evaluate",
             str(config),
             str(output),
@@ -137,9 +137,8 @@ def evaluate(
             outcome_of=outcome_of,
             overwrite=overwrite,
             yes=yes,
-            return_state=True,
         )
-        _conclude(state.result(), output, store, as_json=as_json)
+        _conclude(summary, output, store, as_json=as_json)
 
 
 @app.command(rich_help_panel=EVALUATE)
@@ -201,9 +200,7 @@ def nightly(
             }
             serve(config, output, store.resolve(), cron, options)
             return
-        from biasgate.flows.states import NotPassedError  # noqa: PLC0415
-
-        state: Any = run_flow(
+        summary = run_evaluation(
             "nightly",
             str(config),
             str(output),
@@ -211,12 +208,7 @@ def nightly(
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
             yes=yes,
-            return_state=True,
         )
-        try:
-            summary = state.result()
-        except NotPassedError as error:
-            summary = error.summary
         _conclude(summary, Path(summary.output), store, as_json=as_json)
 
 
@@ -239,7 +231,7 @@ def demo(
     show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
-        summary: Any = run_flow("evaluate", str(show.CONFIG), str(output), store=store)
+        summary = run_evaluation("evaluate", str(show.CONFIG), str(output), store=store)
         if as_json:
             print_json(summary)
         else:

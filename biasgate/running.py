@@ -71,3 +71,11 @@ def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
     where = store.resolve()
     with waiting("working"):
         return until_stopped(lambda: flow(*places, store=str(where), **options), where)
+
+
+def run_evaluation(name: str, *places: str, store: Path, **options: Any) -> Any:
+    """Run the flow `evaluate` or `nightly`; return its summary, whether it passed or not."""
+    state = run_flow(name, *places, store=store, return_state=True, **options)
+    from biasgate.flows.states import summary_of  # noqa: PLC0415
+
+    return summary_of(state)

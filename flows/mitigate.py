@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.own_runs import own_run
+from biasgate.flows.states import summary_of
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
@@ -98,9 +100,9 @@ def mitigate(
             source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name
         )
         written = write_evaluation_file(evaluation, candidates, config, output)
-        summary = (
-            evaluate(written, output, store, withheld=None if promote else WITHHELD)
-            if candidates
-            else None
-        )
+        summary = None
+        if candidates:
+            withheld = None if promote else WITHHELD
+            state: Any = evaluate(written, output, store, withheld=withheld, return_state=True)
+            summary = summary_of(state)
         return report_mitigation(chosen.name, proposals, frozen, verdict, summary, output)

@@ -8,7 +8,7 @@ from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.own_runs import own_run
-from biasgate.flows.states import conclude
+from biasgate.flows.states import conclude, summary_of
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import removed_if_empty
 from biasgate.tasks.records import NightSummary, Summary
@@ -55,8 +55,16 @@ def nightly(
     with steps_of(config, store):
         folder = folder_of_this_run(output)
         with removed_if_empty(folder):
-            found: Any = evaluate(config, folder, store, outcome_of=outcome_of, yes=yes, night=True)
-        summary: Summary = found
+            state: Any = evaluate(
+                config,
+                folder,
+                store,
+                outcome_of=outcome_of,
+                yes=yes,
+                night=True,
+                return_state=True,
+            )
+            summary: Summary = summary_of(state)
         show_summary(summary)
         night = NightSummary(**vars(summary), output=folder)
         return conclude(night, fail_when_blocked=fail_when_blocked)
