@@ -28,7 +28,7 @@ def errors_told(
     """
     _set_up_logging(verbose=verbose, quiet=quiet)
     from biasgate.tasks.common.disks import disk_problem  # noqa: PLC0415
-    from biasgate.tasks.common.errors import CandidateError, InputError  # noqa: PLC0415
+    from biasgate.tasks.common.errors import CandidateError, InputError, ServerError  # noqa: PLC0415
     from biasgate.tasks.common.secrets import mask_error  # noqa: PLC0415
 
     try:
@@ -44,6 +44,9 @@ def errors_told(
             raise
         if isinstance(error, CandidateError):  # its text is our own
             print_error(f"{error} Scores that were finished are kept: run again to go on.")
+            raise typer.Exit(CRASH) from error
+        if isinstance(error, ServerError):
+            print_error(str(error))
             raise typer.Exit(CRASH) from error
         problem = disk_problem(error, places or {})
         if problem is not None:

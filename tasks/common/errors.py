@@ -74,6 +74,13 @@ class SourceError(RuntimeError):
     """
 
 
+class ServerError(RuntimeError):
+    """MLflow's server did not answer for as long as it is waited for: not retried."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(masked(text))
+
+
 class AnalysisError(RuntimeError):
     """An analysis failed. Its own message is withheld, since it may quote a comment."""
 
@@ -96,7 +103,7 @@ def without_quotes(
     """
     try:
         return call()
-    except (InputError, CandidateError, SourceError, AnalysisError):
+    except (InputError, CandidateError, SourceError, ServerError, AnalysisError):
         raise
     except Exception as error:  # noqa: BLE001 - other people's code may raise anything
         frames = traceback.extract_tb(error.__traceback__)[-2:]

@@ -31,6 +31,7 @@ from biasgate.tasks.common.errors import (
     CandidateError,
     CandidateStoppedError,
     InputError,
+    ServerError,
     SourceError,
     to_install,
 )
@@ -49,6 +50,7 @@ R = TypeVar("R")
 # A retry cannot fix these; it may fix anything else (a server that restarts, a full queue).
 _NOT_RETRIED = (
     InputError,
+    ServerError,
     AnalysisError,
     CandidateStoppedError,
     ValueError,

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.answered import AnsweredClient
 from biasgate.tasks.mlflow_server.artifacts import (
     fetch,
     listed_at,
@@ -84,12 +85,13 @@ class Registry:
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
-            return MlflowClient(tracking_uri=self.uri, registry_uri=self.registry_uri)
+            made = MlflowClient(tracking_uri=self.uri, registry_uri=self.registry_uri)
         except MlflowException as error:
             found = _OTHER_SCHEMA.search(error.message)
             if found is None:
                 raise
             raise InputError(_schema_problem(self.uri, found[1])) from error
+        return cast("MlflowClient", AnsweredClient(made, self.uri))
 
     def register(
         self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]

@@ -16,6 +16,7 @@ from prefect.client.schemas.filters import (
     ArtifactFilterFlowRunId,
     FlowRunFilter,
     FlowRunFilterId,
+    FlowRunFilterParentFlowRunId,
     LogFilter,
     LogFilterFlowRunId,
 )
@@ -37,9 +38,16 @@ def run_id(state):
     return state.state_details.flow_run_id
 
 
+def with_stages(run):
+    """The ids of a flow run and of its stages."""
+    below = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[run]))
+    with get_client(sync_client=True) as client:
+        return [run, *(one.id for one in client.read_flow_runs(flow_run_filter=below))]
+
+
 def logged_by(run, at_least):
-    """The log lines of a flow run, which arrive on the server some seconds late."""
-    of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run]))
+    """The log lines of a flow run and its stages, which arrive on the server some seconds late."""
+    of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=with_stages(run)))
     deadline, lines = time.monotonic() + 60, []
     with get_client(sync_client=True) as client:
         while at_least not in lines and time.monotonic() < deadline:
@@ -49,7 +57,7 @@ def logged_by(run, at_least):
 
 
 def test_task_runs_name_candidate_and_set(first):
-    of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run_id(first.state)]))
+    of_run = FlowRunFilter(id=FlowRunFilterId(any_=with_stages(run_id(first.state))))
     with get_client(sync_client=True) as client:
         names = [one.name for one in client.read_task_runs(flow_run_filter=of_run, limit=200)]
     expected = {"freeze comments", "train words", "check policy for comments"}
@@ -73,7 +81,8 @@ def test_the_log_of_a_run_says_what_happened_in_sentences(first, sentence):
 
 
 def test_scoring_has_one_progress_artifact_for_each_candidate_and_set(first):
-    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run_id(first.state)]))
+    runs = with_stages(run_id(first.state))
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=runs))
     with get_client(sync_client=True) as client:
         found = client.read_artifacts(artifact_filter=of_run, limit=200)
     scoring = sorted(

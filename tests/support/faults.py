@@ -51,6 +51,7 @@ IMPATIENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+    "BIASGATE_MLFLOW_WAIT_S": "0",
 }
 KINDS = ("exception", "kill -9", "server stopped", "disk full", "database locked")
 FIRED, KILLED, UNDISTURBED = 11, -signal.SIGKILL, 0

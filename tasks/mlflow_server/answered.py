@@ -1,0 +1,126 @@
+"""Calls to MLflow's server that are made again while it does not answer.
+
+This is the one policy for a server that is gone, starts again or fails now and then. MLflow's own
+client asks again at once; here it is asked again until the time is up, first after a quarter of a
+second, then more and more rarely. What the calls do may have been done when the answer was lost:
+`runs` and `versions` are written for that.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from biasgate.tasks.common.errors import InputError, ServerError
+from biasgate.tasks.common.prefect_task import say
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+Result = TypeVar("Result")
+WAIT = "BIASGATE_MLFLOW_WAIT_S"
+_FIRST_S, _LATER_S = 30.0, 300.0  # of a server that has not answered yet, and of one that has
+_SHORTEST_S, _LONGEST_S = 0.25, 8.0  # between two tries
+_SAID_AFTER_S = 2.0
+# MLflow's client asks again at once, and takes its time only here. Its own default is to wait four
+# minutes in each call, without a word.
+for _name, _value in {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0.5",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",  # a server may ask for hours
+}.items():
+    os.environ.setdefault(_name, _value)
+
+_have_answered: set[str] = set()
+
+
+class AnsweredClient:
+    """MLflow's client, of which each call is `answered`."""
+
+    def __init__(self, client: MlflowClient, server: str) -> None:
+        self._client, self._server = client, server
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_client":  # while it is unpickled
+            raise AttributeError(name)
+        found = getattr(self._client, name)
+        if name.startswith("_") or not callable(found):
+            return found
+        return lambda *args, **kwargs: answered(lambda: found(*args, **kwargs), self._server)
+
+
+def answered(call: Callable[[], Result], server: str) -> Result:
+    """Make a call until the server answers.
+
+    A server that has not answered this process before is given 30 seconds, another one five
+    minutes, so that it can be started again; `BIASGATE_MLFLOW_WAIT_S` sets both.
+
+    Parameters
+    ----------
+    server : str
+        Its address, for the error.
+
+    Raises
+    ------
+    ServerError
+        If the time is up.
+    InputError
+        If `BIASGATE_MLFLOW_WAIT_S` is not a number of seconds.
+    """
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    limit, started = _limit(server), time.monotonic()
+    pause, said = _SHORTEST_S, False
+    while True:
+        try:
+            result = call()
+        except MlflowException as error:
+            problem = _unanswered(error)
+            if problem is None:
+                _have_answered.add(server)
+                raise
+            waited = time.monotonic() - started
+            if waited + pause > limit:
+                raise ServerError(_gone(server, problem, waited)) from error
+            if waited > _SAID_AFTER_S and not said:
+                say(f"MLflow at {server} {problem}: asked again for up to {limit:.0f} s.")
+                said = True
+        else:
+            _have_answered.add(server)
+            return result
+        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not all at the same time
+        pause = min(2 * pause, _LONGEST_S)
+
+
+def _limit(server: str) -> float:
+    given = os.environ.get(WAIT)
+    if given is None:
+        return _LATER_S if server in _have_answered else _FIRST_S
+    if not given.isascii() or not given.isdigit():
+        msg = f"{WAIT} must be a whole number of seconds; got {given!r}."
+        raise InputError(msg)
+    return float(given)
+
+
+def _unanswered(error: BaseException) -> str | None:
+    """Return what the server did instead of an answer; None if it answered."""
+    import requests  # noqa: PLC0415
+
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, requests.exceptions.RetryError):
+        return "answers with errors (HTTP 5xx, 408 or 429)"
+    return "does not answer" if isinstance(cause, requests.RequestException) else None
+
+
+def _gone(server: str, problem: str, waited: float) -> str:
+    named = "the address" if urlsplit(server).hostname else "MLFLOW_TRACKING_URI"
+    return (
+        f"MLflow at {server} {problem}, for {waited:.0f} s. Start it, or correct {named}; then run "
+        f"again: finished work is kept. {WAIT} sets how long it is waited for."
+    )

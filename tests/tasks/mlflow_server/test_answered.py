@@ -1,0 +1,130 @@
+"""A server that is gone, fails or starts again: asked again for a bounded time, and it is said."""
+
+import http.server
+import pickle
+import socket
+import threading
+
+import pytest
+
+from biasgate.tasks.common.errors import InputError, ServerError
+from biasgate.tasks.mlflow_server import answered as module
+from biasgate.tasks.mlflow_server.answered import answered
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+GONE = '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}'
+
+
+@pytest.fixture
+def said(monkeypatch):
+    sentences = []
+    monkeypatch.setattr(module, "say", sentences.append)
+    monkeypatch.setattr(module, "_have_answered", set())
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv(module.WAIT, raising=False)
+    return sentences
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes only while somebody sleeps."""
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.time, "sleep", lambda pause: now.__setitem__(0, now[0] + pause))
+    return now
+
+
+@pytest.fixture
+def failing():
+    """Start a server that answers each request with the next of some statuses, then as asked."""
+    started = []
+
+    def start(*statuses):
+        left = list(statuses)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                status = left.pop(0) if left else 404
+                self.send_response(status)
+                self.send_header("Retry-After", "3600")
+                self.end_headers()
+                self.wfile.write(GONE.encode())
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        started.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}", left
+
+    yield start
+    for server in started:
+        server.shutdown()
+        server.server_close()
+
+
+def closed():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_a_server_that_fails_a_few_times_is_asked_again(failing, said, clock):
+    uri, left = failing(503, 500, 429)
+    assert Gateway.at(uri).run_tags("a") is None
+    assert left == []
+    assert said == []
+    assert 0 < clock[0] < module._SAID_AFTER_S
+
+
+def test_a_server_that_is_not_there_is_given_up_after_30_seconds(said, clock):
+    uri = closed()
+    with pytest.raises(ServerError) as error:
+        Gateway.at(uri).run_tags("a")
+    assert 20 < clock[0] <= 30
+    assert str(error.value).startswith(f"MLflow at {uri} does not answer, for ")
+    assert "BIASGATE_MLFLOW_WAIT_S sets how long it is waited for." in str(error.value)
+    assert said == [f"MLflow at {uri} does not answer: asked again for up to 30 s."]
+
+
+def test_a_server_that_has_answered_before_is_given_five_minutes(failing, said, clock):
+    uri, left = failing()
+    gateway = Gateway.at(uri)
+    gateway.run_tags("a")
+    left += [500] * 10_000
+    with pytest.raises(ServerError, match="answers with errors"):
+        gateway.run_tags("a")
+    assert 280 < clock[0] <= 300
+    assert len(said) == 1
+
+
+def test_a_server_that_is_silent_is_named_as_such(said, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv(module.WAIT, "0")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ServerError, match=f"MLflow at {uri} does not answer"):
+            Gateway.at(uri).run_tags("a")
+    assert said == []
+
+
+@pytest.mark.usefixtures("said")
+def test_an_answer_that_is_an_error_is_not_asked_for_again(failing):
+    uri, left = failing(400, 503)
+    assert Gateway.at(uri).run_tags("a") is None
+    assert left == [503]
+
+
+@pytest.mark.parametrize("given", ["-1", "soon", "1.5", ""])
+def test_the_time_must_be_a_number_of_seconds(given, monkeypatch):
+    monkeypatch.setenv(module.WAIT, given)
+    with pytest.raises(InputError, match=f"{module.WAIT} must be a whole number of seconds"):
+        answered(lambda: None, "http://127.0.0.1:9")
+
+
+def test_a_gateway_that_was_used_can_be_sent_to_another_process(tmp_path):
+    gateway = Gateway.of_store(tmp_path)
+    assert gateway.models() == []
+    assert pickle.loads(pickle.dumps(gateway)).models() == []  # noqa: S301 - our own bytes
