@@ -89,6 +89,8 @@ def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     }.items():
         os.environ.setdefault(name, value)
+    # It warns of each call that is made again; `answered` says it once.
+    logging.getLogger("urllib3.connectionpool").setLevel("INFO" if verbose else "ERROR")
     steps = logging.getLogger(STEPS)
     steps.setLevel(logging.CRITICAL if quiet else logging.INFO)
     steps.propagate = False

@@ -152,13 +152,19 @@ def test_a_stopped_evaluation_leaves_nothing_that_runs(evaluating, tmp_path, num
         assert "Run it again to resume." in (tmp_path / "log").read_text()
         assert list((tmp_path / "temporary").iterdir()) == []
         assert flow_states(tmp_path) == ["CANCELLED"]
+        assert set(stage_states(tmp_path)) == {"COMPLETED", "CANCELLED"}
 
 
-def flow_states(folder):
-    """The states of the flow runs in Prefect's database, in any order."""
+def flow_states(folder, stages="is null"):
+    """The states of the flow runs in Prefect's database that are no stages, in any order."""
+    asked = f"select state_type from flow_run where parent_task_run_id {stages}"  # noqa: S608
     with closing(sqlite3.connect(folder / "home" / "prefect.db")) as database:
-        found = database.execute("select state_type from flow_run").fetchall()
+        found = database.execute(asked).fetchall()
     return sorted(state for (state,) in found)
+
+
+def stage_states(folder):
+    return flow_states(folder, "is not null")
 
 
 @pytest.mark.slow
@@ -167,9 +173,11 @@ def test_the_run_after_a_kill_marks_the_killed_one_as_crashed(evaluating, tmp_pa
     process.kill()
     process.wait()
     assert flow_states(tmp_path) == ["RUNNING"]
+    assert "RUNNING" in stage_states(tmp_path)
     file = tmp_path / "file.yaml"
     file.write_text(file.read_text().replace(CANDIDATE, "policy: own.yaml\n"))
     environment = os.environ | {"PREFECT_HOME": str(tmp_path / "home")}
     command = [sys.executable, "-m", "biasgate", "evaluate", "file.yaml", "--output", "out"]
     subprocess.run([*command, "--store", "store"], cwd=tmp_path, env=environment, check=True)
     assert flow_states(tmp_path) == ["COMPLETED", "CRASHED"]
+    assert set(stage_states(tmp_path)) == {"COMPLETED", "CRASHED"}

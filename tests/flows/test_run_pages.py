@@ -26,6 +26,7 @@ from biasgate.cli import app
 from biasgate.tasks.common.prefect_artifacts import artifact_key
 from biasgate.tasks.common.prefect_task import run_name, say, task
 from biasgate.tasks.mlflow_server.runs import Experiment, Gateway
+from biasgate.tasks.records import Summary
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking import prefect_pages
 from biasgate.tasks.tracking.resume import EvaluationRun
@@ -62,7 +63,7 @@ def test_task_runs_name_candidate_and_set(first):
         names = [one.name for one in client.read_task_runs(flow_run_filter=of_run, limit=200)]
     expected = {"freeze comments", "train words", "check policy for comments"}
     for one in ("words on comments", "shifted on comments"):
-        steps = ("score", "gather", "summarise", "explain", "report", "draw", "decide", "log")
+        steps = ("score", "summarise", "explain", "report", "draw", "decide", "log")
         expected |= {f"{step} {one}" for step in steps} | {f"measure gay of {one}"}
     assert expected <= set(names)
 
@@ -109,7 +110,7 @@ def test_an_evaluation_shows_its_outcome_as_a_summary(artifacts, first):
     page = artifacts["biasgate-small"]
     assert page.type == "markdown"
     assert page.data.startswith("## small: Blocked")
-    assert "| shifted | comments | blocked |" in page.data
+    assert "| shifted | comments | Blocked" in page.data
     assert str(first.output / "report.html") in page.data
 
 
@@ -140,11 +141,10 @@ def test_a_server_that_refuses_artifacts_does_not_fail_an_evaluation(monkeypatch
         raise ConnectionError
 
     monkeypatch.setattr(prefect_pages, "publish_markdown", refuse)
-    run = EvaluationRun(
-        first.read("summary.json")["run_id"], Workplace(first.output.parents[1] / "store")
-    )
+    summary = Summary.read((first.output / "summary.json").read_bytes())
+    run = EvaluationRun(summary.run_id, Workplace(first.output.parents[1] / "store"))
     with caplog.at_level(logging.INFO, "biasgate.steps"):
-        prefect_pages.show_results.fn(first.read("summary.json"), str(first.output), run)
+        prefect_pages.show_results.fn(summary, str(first.output), run)
     assert "the results are not on Prefect's pages (ConnectionError)" in caplog.messages
 
 
