@@ -47,7 +47,7 @@ def diagnose_data(
             print_sentence(f"{one.training_set}:")
             for sentence in one.sentences:
                 print_sentence(f"  {sentence}")
-            print_sentence(f"Look at: {output / one['training_set'] / 'diagnosis.html'}")
+            print_sentence(f"Look at: {output / one.training_set / 'diagnosis.html'}")
 
 
 @app.command(rich_help_panel=DATA)

@@ -37,7 +37,7 @@ def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         _mine.discard(folder)
         lock.release()
 
@@ -81,7 +81,7 @@ def removed_if_empty(folder: str) -> Iterator[None]:
 def remove_own_folders() -> None:
     """Remove all own folders of this process, which must end at once."""
     for folder in list(_mine):
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     for folder in list(_perhaps_empty):
         with suppress(OSError):
             folder.rmdir()
@@ -120,4 +120,15 @@ def _remove_if_left(folder: Path) -> None:
     if folder.is_symlink() or not (folder / _LOCK).is_file():
         return
     with suppress(Timeout, OSError), FileLock(folder / _LOCK, timeout=0):
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, its lock file last: without it, what a kill leaves would be nobody's."""
+    with suppress(OSError):
+        for one in folder.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                shutil.rmtree(one, ignore_errors=True)
+            elif one.name != _LOCK:
+                one.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
