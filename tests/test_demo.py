@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from biasgate import demo
 from biasgate.cli import app
 
+from support.partial import partial
+
 # The tutorial runs the demo too, and is checked by fast tests.
 pytestmark = pytest.mark.slow
 
@@ -34,7 +36,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert result.exit_code == 0, result.output
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
-    assert demo.unexpected(summary, 0.8) is None
+    assert demo.unexpected(partial(summary), 0.8) is None
     assert "Passed: balanced_labels" in result.output
     assert "models:/toxicity_demo/2 is champion now" in result.output
     assert "bpsn_auc of gay is" in result.output
@@ -71,4 +73,4 @@ def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, strength
             }
         ],
     }
-    assert re.search(said, demo.unexpected(summary, strength))
+    assert re.search(said, demo.unexpected(partial(summary), strength))

@@ -29,6 +29,8 @@ class Remembered(Record):
 
     `model` is its version in the registry, or its name; `numbers` has the value and the ends of the
     95 % interval by key, as in `bpsn_auc/muslim`, and `rows` names the frozen set in the store.
+    `scored_by` is the digest under which the store keeps its scores: a model that is trained in one
+    night and taken from the registry in the next is the same model, and has scores under two.
     """
 
     candidate: str
@@ -38,6 +40,7 @@ class Remembered(Record):
     outcome: Outcome
     digests: Digests
     rows: str
+    scored_by: str
     numbers: dict[str, list[float | None]]
 
 

@@ -214,15 +214,15 @@ def _rows_of_nights(one: Compared, workplace: Workplace) -> _Rows | None:
 
 
 def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> _Rows | None:
-    digests = earlier.digests
+    data = earlier.digests.data
     folder = workplace.store / "sets" / Path(earlier.rows).name
     try:
         rows = EvaluationSet.load(folder)
     except (InputError, OSError):
         return None
-    place = Folder(workplace.scores).child(digests.data[:16], digests.model[:16])
+    place = Folder(workplace.scores).child(data[:16], earlier.scored_by[:16])
     scored = ScoredSet.load(place.url)
-    if rows.digest != digests.data or scored is None:
+    if rows.digest != data or scored is None:
         return None
     with tempfile.TemporaryDirectory() as temporary:
         evidence = write_evidence(rows, scored, {}, measured.source, Path(temporary) / FILE)

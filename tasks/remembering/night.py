@@ -70,6 +70,7 @@ def _remembered(measured: Measured, verdict: LoggedVerdict) -> Remembered:
         outcome=verdict.outcome,
         digests=digests,
         rows=Path(measured.rows).name,
+        scored_by=report.candidate.digest,
         numbers=numbers_of(report),
     )
 

@@ -231,7 +231,7 @@ def assert_runs_on_schedule(deployment, process, log, environment):
     assert (run.state.type.value, run.state.name) == ("COMPLETED", "Passed")
     [artifact] = artifacts
     assert artifact.key == "biasgate-nightly-nightly"
-    assert "| scores | rows | passed | 0 |" in artifact.data
+    assert "| scores | rows | Passed with exceptions | 0 |" in artifact.data
 
 
 async def finished_run(client, deployment, process):

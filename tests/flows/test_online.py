@@ -56,8 +56,8 @@ def test_each_decision_has_its_own_number_and_is_counted_once(home):
     assert numbers == [1, 2]
     assert read(home, 2, "noise")["online"] == read(home, 1, "noise")["online"]
     ledger = Ledger(Gateway.of_store(folder / ".biasgate"), "toxicity")
-    spent = [one.content["spent"] for one in ledger.entries() if one.content["action"] == "spent"]
-    assert [[one["number"] for one in of_entry] for of_entry in spent] == [[1], [2]]
+    spent = [one.content.spent for one in ledger.entries() if one.content.action == "spent"]
+    assert [[one.number for one in of_entry] for of_entry in spent] == [[1], [2]]
 
 
 def test_the_champion_judged_again_is_no_decision(home):

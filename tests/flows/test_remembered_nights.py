@@ -41,12 +41,12 @@ def nights(world, first):
 
 def test_the_champion_is_measured_and_keeps_its_verdict(nights, world):
     summary, _, output = nights[0]
-    decisions = {one["candidate"]: one for one in summary["decisions"]}
+    decisions = {one.candidate: one for one in summary.decisions}
     assert decisions.keys() == {"shifted", "champion"}
-    assert summary["outcome_of"] == ["shifted"]
-    assert "keeps the verdict that it has" in decisions["champion"]["sentence"]
+    assert summary.outcome_of == ["shifted"]
+    assert "keeps the verdict that it has" in decisions["champion"].sentence
     version = world.gateway.alias(MODEL, "champion")
-    runs = {one["run_id"] for one in summary["verdicts"]}
+    runs = {one.run_id for one in summary.verdicts}
     assert version.tags["biasgate.comments.run_id"] not in runs
     assert (output / "comments" / "champion" / "report.json").is_file()
 
@@ -61,6 +61,7 @@ def test_each_night_says_what_changed(nights):
 
 def test_an_unchanged_model_on_other_comments_is_tested_for_drift(nights):
     by_place = {one["candidate"]: one for one in nights[1][1]["drift"]}
+    assert by_place["champion"]["why_not"] is None, nights[0][1]["nights"]
     assert (by_place["champion"]["n_before"], by_place["champion"]["n_now"]) == (240, 240)
     assert by_place["champion"]["why_not"] is None
     assert by_place[None]["evaluation_set"] == "comments"
@@ -89,7 +90,7 @@ def test_the_data_are_tested_for_drift_where_every_model_is_new(world, first):
 
 def test_a_night_without_candidates_measures_the_champion_alone(nights):
     summary, trend, _ = nights[2]
-    assert [one["candidate"] for one in summary["decisions"]] == ["champion"]
+    assert [one.candidate for one in summary.decisions] == ["champion"]
     assert len(trend["nights"]) == 3
 
 
@@ -102,4 +103,4 @@ def test_the_report_has_the_section_and_no_comment(nights, world):
 
 def test_the_memory_is_in_mlflow(nights, world):
     del nights
-    assert [one["number"] for one in Memory(world.gateway, "by night").nights(9)] == [1, 2, 3]
+    assert [one.number for one in Memory(world.gateway, "by night").nights(9)] == [1, 2, 3]

@@ -47,6 +47,7 @@ def model(name="champion", uri="models:/toxicity/2", value=0.9, **digests):
         outcome="pass",
         digests=replace(DIGESTS, **digests),
         rows="news-1",
+        scored_by="m",
         numbers={
             "auc/overall": [value, value - 0.01, value + 0.01],
             "bpsn_auc/gay": [None, None, None],
