@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from biasgate.options import DATA, DEFAULT_STORE, AsJson, Config, Output, Store,
 from biasgate.printing import print_json, print_sentence
 from biasgate.running import check_input, check_sets, run_flow
 from biasgate.telling import errors_told
+
+if TYPE_CHECKING:
+    from biasgate.tasks.mitigating.diagnosis import TrainingDiagnosis
+    from biasgate.tasks.mitigating.mitigation_report import MitigationReport
 
 app = typer.Typer()
 
@@ -37,7 +41,7 @@ def diagnose_data(
         from biasgate.tasks.mitigation_checks import check_diagnosis  # noqa: PLC0415
 
         check_sets(lambda: check_diagnosis(evaluation, candidate, store), store)
-        found: Any = run_flow(
+        found: list[TrainingDiagnosis] = run_flow(
             "diagnose_data", str(config), str(output), store=store, candidate=candidate
         )
         if as_json:
@@ -95,7 +99,7 @@ def mitigate(
         config = config or file_of(blocked)
         evaluation = check_input(config, output, store)
         check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
-        found: Any = run_flow(
+        found: MitigationReport = run_flow(
             "mitigate",
             str(config),
             str(output),

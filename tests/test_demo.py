@@ -5,12 +5,11 @@ import re
 from functools import cache
 
 import pytest
+from support.partial import partial
 from typer.testing import CliRunner
 
 from biasgate import demo
 from biasgate.cli import app
-
-from support.partial import partial
 
 # The tutorial runs the demo too, and is checked by fast tests.
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
     assert demo.unexpected(partial(summary), 0.8) is None
-    assert "Passed: balanced_labels" in result.output
+    assert "Passed with exceptions: balanced_labels" in result.output
     assert "models:/toxicity_demo/2 is champion now" in result.output
     assert "bpsn_auc of gay is" in result.output
     assert "What to do next" in result.output

@@ -66,7 +66,7 @@ def test_the_evaluations_page_tells_the_verdicts_and_leads_to_the_comparison(pag
     unmet, _ = demands(demo)
     page.goto(pages)
     page.get_by_role("link", name="evaluate demo").click()
-    row = re.compile(f"^biased_labels templates blocked {unmet}$")
+    row = re.compile(f"^biased_labels templates Blocked {unmet}$")
     playwright.expect(page.get_by_role("row", name=row)).to_be_visible()
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Compare the runs").click()
@@ -103,7 +103,7 @@ def test_a_runs_page_says_what_it_is_blocked_for(page, pages, demo):
     page.goto(pages)
     page.get_by_role("link", name="evaluate demo").click()
     page.get_by_role("link", name=BIASED).click()
-    for text in (f"{n_demands} checks: ", f"{n_demands - unmet} passed:", "bpsn_auc of gay is 0."):
+    for text in (f"{n_demands} checks: ", f"{n_demands - unmet} passed;", "bpsn_auc of gay is 0."):
         playwright.expect(page.get_by_text(text).first).to_be_visible()
 
 

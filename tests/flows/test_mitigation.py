@@ -10,7 +10,7 @@ from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.store import Workplace
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
+pytestmark = pytest.mark.usefixtures("prefect_server")
 
 TRAIN = {"name": "training", "source": "templates", "part": "train"}
 TRAIN |= {"terms": ["gay", "muslim", "tall", "white"]}
@@ -56,6 +56,7 @@ def test_a_diagnosis_is_written_and_logged(folder, config):
     assert (folder / "diagnosis/training/diagnosis.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     output = folder / "out"
     code, text = biasgate(folder, "evaluate", config, "--output", output)
@@ -86,6 +87,7 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.slow
 def test_the_alias_moves_if_that_is_asked_for(folder):
     blocked = folder / "out" / "phrases" / "mine"
     before = outcomes(folder / "mitigated")
@@ -116,6 +118,7 @@ def joined(text):
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_results_of_the_blocked_candidate_are_not_replaced(folder, config):
     blocked = folder / "out" / "phrases" / "mine"
     code, text = biasgate(folder, "mitigate", config, "--from", blocked, "--output", folder / "out")
