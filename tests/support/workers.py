@@ -10,8 +10,14 @@ WORKER = [*PREFECT, "worker", "start", "--pool", "biasgate"]
 
 
 def deploy(config, file, environment):
-    """Do what the comment in prefect.yaml says."""
+    """Do what the comment in prefect.yaml says; runs of an earlier deployment are nobody's then."""
     folder = config.parent
+    subprocess.run(
+        [*PREFECT, "--no-prompt", "deployment", "delete", "nightly/worker"],
+        check=False,
+        env=environment,
+        capture_output=True,
+    )
     environment = environment | {
         "BIASGATE_CONFIG": str(config),
         "BIASGATE_OUTPUT": str(folder / "nightly"),
