@@ -144,10 +144,11 @@ def trend(
         with waiting("reading"):
             from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
             from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415
+            from biasgate.tasks.remembering.rows import lines_of  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_trend  # noqa: PLC0415
 
             found = require_nights(Memory(gateway, evaluation), nights)
-        known = sorted({key.partition("/")[0] for one in found[-1].models for key in one.numbers})
+        known = sorted({row.metric for lines in lines_of(found) for row in lines.rows})
         if metric is not None and metric not in known:
             msg = f"`--metric` must be one of {', '.join(known)}; got {metric!r}."
             raise InputError(msg)

@@ -25,7 +25,7 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.reading_evaluation import notify_of_crash, read_evaluation_file
 from biasgate.tasks.records import Decided, Summary
 from biasgate.tasks.records.trend import Trend
-from biasgate.tasks.remembering.trend import remember_night
+from biasgate.tasks.remembering.trend import remember_failed_night, remember_night
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
     check_texts,
@@ -48,8 +48,8 @@ from biasgate.tasks.tracking.set_uses import count_set_uses
     name="evaluate",
     flow_run_name="evaluate {config}",
     on_running=[own_run],
-    on_failure=[notify_of_crash],
-    on_crashed=[notify_of_crash],
+    on_failure=[notify_of_crash, remember_failed_night],
+    on_crashed=[notify_of_crash, remember_failed_night],
 )
 def evaluate(
     config: str,

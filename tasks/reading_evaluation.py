@@ -132,6 +132,10 @@ def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
     del flow
     path = Path(flow_run.parameters["config"])
     evaluation = read_settings(path, EvaluationFile)
+    notify(evaluation.notifications, message_of_crash(evaluation.name, kind_of(state)))
+
+
+def kind_of(state: Any) -> str:
+    """Return the name of the error with which a flow failed, or of its state; never its text."""
     error = getattr(state.data, "result", state.data)  # Prefect wraps it in its own record
-    kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
-    notify(evaluation.notifications, message_of_crash(evaluation.name, kind))
+    return type(error).__name__ if isinstance(error, BaseException) else str(state.name)

@@ -60,20 +60,8 @@ def prefect_server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def prefect_services(tmp_path_factory):
     """Environment of commands that use a real Prefect server, scheduler and all, of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     home = tmp_path_factory.mktemp("prefect-services")
-    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
-    environment |= {
-        "PREFECT_HOME": str(home),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "true",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-    }
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
-    command += ["--port", str(port)]
+    command, environment = _prefect_server(home)
     log = home / "server.log"
     with log.open("wb") as stream:
         server = subprocess.Popen(
@@ -84,6 +72,41 @@ def prefect_services(tmp_path_factory):
             yield environment
         finally:
             stop(server)
+
+
+@pytest.fixture
+def mortal_prefect(running, tmp_path):
+    """Environment of commands, and a function that starts their Prefect server, as often as asked.
+
+    It returns the process, which the test may kill.
+    """
+    home = tmp_path / "prefect"
+    home.mkdir()
+    command, environment = _prefect_server(home)
+
+    def start():
+        server = running(command, environment, name="server")
+        _wait_for_health(environment["PREFECT_API_URL"], server, tmp_path / "server.log")
+        return server
+
+    return environment, start
+
+
+def _prefect_server(home):
+    """Return the command of a Prefect server on a free port, and the environment of its users."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    environment |= {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
+    return [*command, "--port", str(port)], environment
 
 
 @pytest.fixture(scope="module")

@@ -43,9 +43,9 @@ class Lines:
 
 
 def lines_of(nights: Sequence[Night]) -> list[Lines]:
-    """Return every model and set of the last night beside the nights before."""
-    tonight, before = nights[-1], nights[:-1]
-    return [_lines(one, before) for one in tonight.models]
+    """Return every model and set of the last night that measured any, beside the nights before."""
+    measured = [one for one in nights if one.models]
+    return [_lines(one, measured[:-1]) for one in measured[-1].models] if measured else []
 
 
 def _lines(one: Remembered, before: Sequence[Night]) -> Lines:

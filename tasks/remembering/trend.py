@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.outcomes import WORDS
+from biasgate.tasks.reading_evaluation import kind_of
 from biasgate.tasks.records import Decided
 from biasgate.tasks.records.trend import Changed, Drifted, Night, Remembered, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift
@@ -75,7 +79,7 @@ def sentences_of(
             before_is, now_is = (WORDS[word].text.lower() for word in (was, one.outcome))
             told.append(f"{of}: {now_is}; in night {one.since} it was {before_is}.")
     now = {name for one in tonight.models for name in (one.model, one.candidate)}
-    last = before[-1].models if before else []
+    last = next((night.models for night in reversed(before) if night.models), [])
     gone = dict.fromkeys(
         one.candidate for one in last if now.isdisjoint((one.model, one.candidate))
     )
@@ -124,11 +128,10 @@ def remember_night(
     known = {(v.candidate.name, v.evaluation_set.name) for v in decided.verdicts}
     flat = [one for one in flat if (one.candidate.name, one.source.name) in known]
     try:
-        with locked(workplace.store / f"nights-{json_digest(evaluation)[:16]}"):
+        with _one_at_a_time(workplace, evaluation):
             nights = memory.nights(settings.nights + 1)
             before = [one for one in nights if one.run_id != run_id][-settings.nights :]
-            again = next((one.number for one in nights if one.run_id == run_id), None)
-            number = again or (nights[-1].number + 1 if nights else 1)
+            number = _number_of(run_id, nights)
             tonight = remember(
                 flat, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
             )
@@ -155,3 +158,35 @@ def remember_night(
     for sentence in tonight.news:
         say(f"night {number}: {sentence}")
     return trend
+
+
+def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
+    """Remember that a night failed: a Prefect hook, which does not change the flow's state.
+
+    The night has a number and no models. What cannot be logged is said.
+    """
+    del flow
+    if not flow_run.parameters["night"]:
+        return
+    run_id = str(flow_run.id)
+    try:
+        evaluation = read_settings(Path(flow_run.parameters["config"]), EvaluationFile).name
+        workplace = Workplace(Path(flow_run.parameters["store"]))
+        memory = Memory(workplace.gateway, evaluation)
+        with _one_at_a_time(workplace, evaluation):
+            number = _number_of(run_id, memory.nights(1))
+            night = remember([], [], evaluation=evaluation, number=number, run_id=run_id)
+            told = f"failed ({kind_of(state)}); the log of flow run {run_id} says where."
+            memory.add(replace(night, news=[told]))
+    except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error
+        say(f"`biasgate trend` does not know of this night: {type(error).__name__}")
+
+
+def _one_at_a_time(workplace: Workplace, evaluation: str) -> AbstractContextManager[None]:
+    return locked(workplace.store / f"nights-{json_digest(evaluation)[:16]}")
+
+
+def _number_of(run_id: str, nights: Sequence[Night]) -> int:
+    """Return the number of the night of a run; the next one if it is not known."""
+    again = next((one.number for one in nights if one.run_id == run_id), None)
+    return again or (nights[-1].number + 1 if nights else 1)

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from biasgate.flows.evaluate import evaluate
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.remembering.memory import Memory
 
 from .conftest import EVALUATION, MODEL, SHIFTED, _comments, _shifted_score, _write_table
@@ -104,3 +105,13 @@ def test_the_report_has_the_section_and_no_comment(nights, world):
 def test_the_memory_is_in_mlflow(nights, world):
     del nights
     assert [one.number for one in Memory(world.gateway, "by night").nights(9)] == [1, 2, 3]
+
+
+def test_a_night_that_fails_is_remembered(nights, world):
+    del nights
+    gone = SHIFTED | {"path": "gone.csv"}
+    with pytest.raises(InputError):
+        night(world, "six", candidates=[gone])
+    failed = Memory(world.gateway, "by night").nights(1)[0]
+    assert (failed.number, failed.models) == (4, [])
+    assert failed.news[0].startswith("failed (InputError); the log of flow run ")

@@ -168,7 +168,7 @@ def describe_trend(trend: Trend) -> TrendView:
     nights = trend.nights
     return TrendView(
         nights[-1].number,
-        len(nights) - 1,
+        sum(bool(one.models) for one in nights[:-1]),
         tuple(nights[-1].news),
         tuple(result_in_words(one) for one in trend.drift),
         tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),

@@ -1,10 +1,12 @@
 """What changed since earlier nights, in words and in rows."""
 
 import copy
+import logging
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from support.evaluations import write_inputs
 from support.partial import partial
 
 from bias_metrics import Change
@@ -17,11 +19,18 @@ from biasgate.tasks.records.trend import (
     Remembered,
     Trend,
 )
+from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.night import CAUSES, _model_digest, causes_of
 from biasgate.tasks.remembering.rows import lines_of
-from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentences_of
+from biasgate.tasks.remembering.trend import (
+    alarm_in_words,
+    changes_of,
+    remember_failed_night,
+    sentences_of,
+)
 from biasgate.tasks.reporting.page.page import describe_trend, result_in_words
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.store import Workplace
 
 DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
 ALARM = Change(
@@ -210,3 +219,34 @@ def test_records_are_not_changed_by_reading_them():
     lines_of(nights)
     news(nights[1], nights[:1])
     assert nights == kept
+
+
+def test_a_night_that_failed_has_its_place_and_no_text_of_its_error(tmp_path):
+    config, store = write_inputs(tmp_path) / "file.yaml", tmp_path / "store"
+    failed = SimpleNamespace(name="Failed", data=TimeoutError("a comment"))
+    for run_id, is_night in (("one", True), ("two", True), ("two", True), ("three", False)):
+        of = {"config": str(config), "store": str(store), "night": is_night}
+        remember_failed_night(None, SimpleNamespace(id=run_id, parameters=of), failed)
+    known = Memory(Workplace(store).gateway, "mistakes").nights(9)
+    assert [(one.number, one.run_id, one.models) for one in known] == [
+        (1, "one", []),
+        (2, "two", []),
+    ]
+    assert known[1].news == ["failed (TimeoutError); the log of flow run two says where."]
+    assert lines_of(known) == []
+
+
+def test_a_failed_night_hides_nothing_of_the_nights_before_it():
+    measured = night(1, model(), model("other", "models:/toxicity/3"))
+    failed = replace(night(2), models=[])
+    [first, _] = lines_of([measured, failed])
+    assert (first.candidate, first.n_nights) == ("champion", 0)
+    [said] = sentences_of(night(3, model()), [measured, failed], [], [])
+    assert said == "other: not measured tonight."
+
+
+def test_a_memory_that_cannot_be_written_changes_nothing(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    of = {"config": str(tmp_path / "none.yaml"), "store": str(tmp_path), "night": True}
+    remember_failed_night(None, SimpleNamespace(id="one", parameters=of), None)
+    assert "does not know of this night: InputError" in caplog.text
