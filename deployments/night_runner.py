@@ -5,6 +5,7 @@ SIGTERM it leaves a coroutine that is never awaited, prints the traceback of eve
 is cut, and waits for the night that runs, for however long that takes.
 """
 
+# ruff: noqa: SLF001 - Prefect offers no other way
 from __future__ import annotations
 
 import asyncio
@@ -18,6 +19,7 @@ import httpx
 from prefect.exceptions import PrefectException
 from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL
+from prefect.utilities.services import critical_service_loop
 
 from biasgate.tasks.common.prefect_task import say
 
@@ -25,6 +27,7 @@ _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 # So long may Prefect's server take to pause the schedule of a command that is stopped.
 _PATIENCE_S = 5.0
 _SERVER_ERROR = 500
+_JITTER = 0.3
 
 
 class NightRunner(Runner):
@@ -50,12 +53,8 @@ class NightRunner(Runner):
         await super().__aenter__()
         server = _Server()
         poller: Any = self._scheduled_run_poller
-        poller._get_and_submit_flow_runs = server.asked(poller._get_and_submit_flow_runs)  # noqa: SLF001
-        observer: Any = self._cancelling_observer
-        observer._check_for_cancelled_flow_runs = server.asked(  # noqa: SLF001
-            observer._check_for_cancelled_flow_runs  # noqa: SLF001
-        )
-        observer.logger.addFilter(_has_no_traceback)
+        poller._get_and_submit_flow_runs = server.asked(poller._get_and_submit_flow_runs)
+        _calm(self._cancelling_observer, server)
         return self
 
     async def _pause_schedules(self) -> None:
@@ -115,6 +114,30 @@ class _Server:
                 "until it does; nights that fall due meanwhile wait there"
             )
         self._is_gone = True
+
+
+def _calm(observer: Any, server: _Server) -> None:
+    """Let what looks for cancelled runs outlive the server, too.
+
+    Prefect's own one falls back to asking when its connection is cut, and gives up after a while.
+    """
+    observer.logger.addFilter(_has_no_traceback)
+    ended, asks = observer._handle_polling_task_done, observer._polling_task
+    observer._check_for_cancelled_flow_runs = server.asked(observer._check_for_cancelled_flow_runs)
+    # Prefect's own one fails at a task that was cancelled.
+    observer._handle_polling_task_done = lambda task: task.cancelled() or ended(task)
+    if asks is not None:  # it could not connect when it started
+        asks.remove_done_callback(ended)
+        asks.cancel()
+        asks = asyncio.create_task(
+            critical_service_loop(
+                observer._check_for_cancelled_flow_runs,
+                observer.polling_interval,
+                jitter_range=_JITTER,
+            )
+        )
+        asks.add_done_callback(observer._handle_polling_task_done)
+        observer._polling_task = asks
 
 
 def _has_no_traceback(record: logging.LogRecord) -> bool:

@@ -21,6 +21,7 @@ def night(number, *values):
             "outcome": "pass",
             "digests": dict.fromkeys(("model", "data", "options", "policy", "code"), "0"),
             "rows": "news-1",
+            "scored_by": "m",
             "numbers": {"auc/overall": [value, 0.1, 0.9], "bpsn_auc/a&b \u202e": [None] * 3},
         }
         for at, value in enumerate(values)
