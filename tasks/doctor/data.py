@@ -7,11 +7,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.doctor.check import Check
+from biasgate.tasks.doctor.servers import has_runs
+from biasgate.tasks.evidence.file import RIVALS
+from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.scoring.scored import try_candidate
 from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey, TrustedKeys
+from biasgate.tasks.store import Workplace
 
 _FUTURE_S = 300.0
 
@@ -29,6 +36,43 @@ def check_evaluation(config: Path | None) -> Iterator[Check]:
     sets, candidates = len(found.evaluation_sets), len(found.candidates)
     text = f"{config}: sets {sets}, candidates {candidates}, policy {found.policy.name}"
     yield Check("data", "ok", text)
+
+
+def check_champion(config: Path | None, store: Path) -> Iterator[Check]:
+    """Check that champion and reference can score the sets of an evaluation as they are now.
+
+    Nobody can be judged where they cannot. The sets are frozen, for the evaluation that follows;
+    champion and reference are opened.
+    """
+    if config is None or not config.is_file():
+        return
+    evaluation, workplace = read_evaluation(config), Workplace(store)
+    named = {
+        role: one
+        for role, one in zip(RIVALS, (evaluation.champion, evaluation.reference), strict=True)
+        if one
+    }
+    registered = evaluation.registered_model if has_runs(store) else None
+    if not named and registered is None:
+        return
+    rivals = find_rivals(
+        named,
+        registered,
+        evaluation.policy,
+        evaluation.candidates,
+        workplace.gateway,
+    )
+    frozen = [str(freeze(one, store).folder) for one in evaluation.evaluation_sets if rivals]
+    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
+    for role, rival in rivals.items():
+        name = rival.uri or rival.name
+        try:
+            try_candidate(rival, frozen, workplace)
+        except (CandidateError, InputError) as error:
+            text = f"{name} cannot score {sets}, so nobody can be judged: {masked(str(error))}"
+            yield Check(role, "wrong", text, "Put it in order before the next evaluation.")
+        else:
+            yield Check(role, "ok", f"{name} can score {sets}")
 
 
 def check_store(store: Path) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from biasgate.tasks.doctor.check import Check, told
-from biasgate.tasks.doctor.data import check_evaluation, check_keys, check_store
+from biasgate.tasks.doctor.data import check_champion, check_evaluation, check_keys, check_store
 from biasgate.tasks.doctor.machine import check_disks, check_gpu, check_versions
 from biasgate.tasks.doctor.servers import check_mlflow, check_prefect
 
@@ -29,6 +29,7 @@ def examine(store: Path, config: Path | None = None, *, may_write: bool = True) 
         "signing key": check_keys,
         "store": partial(check_store, store),
         "data": partial(check_evaluation, config),
+        "champion": partial(check_champion, config, store),
     }
     for what, look in looks.items():
         yield from told(what, look)

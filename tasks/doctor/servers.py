@@ -28,6 +28,11 @@ _MLFLOW, _REGISTRY, _PREFECT = "MLflow", "MLflow's registry", "Prefect"
 _VARIABLES = {_MLFLOW: TRACKING, _REGISTRY: REGISTRY, _PREFECT: "PREFECT_API_URL"}
 
 
+def has_runs(store: Path) -> bool:
+    """Return whether MLflow may know of anything: a server is named, or the store has runs."""
+    return bool(tracking_address()) or (store / DATABASE).exists()
+
+
 def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
     """Check that MLflow answers, and that this machine may set an alias there.
 
@@ -38,8 +43,7 @@ def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
     may_write : bool
         Whether to try it: a model of its own is registered, gets an alias, and is deleted.
     """
-    uri = tracking_address() or ""
-    if not uri and not (store / DATABASE).exists():
+    if not has_runs(store):
         yield Check("MLflow", "ok", f"{store} has no runs yet; the first evaluation makes them")
         return
     gateway = Gateway.of_store(store)

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
+from support.evaluations import write_inputs
 from support.promoted import revoke, signing_key, trust
 from typer.testing import CliRunner
 
@@ -243,6 +245,30 @@ def test_data_that_an_evaluation_file_names_is_checked(tmp_path):
     file.write_text("name: x", "utf-8")
     [found] = told("data", lambda: data.check_evaluation(file))
     assert (found.status, str(file) in found.found) == ("wrong", True)
+
+
+def test_a_champion_that_cannot_score_the_sets_as_they_are_now_is_told(tmp_path):
+    file = write_inputs(tmp_path) / "file.yaml"
+    config = yaml.safe_load(file.read_text("utf-8"))
+    del config["registered_model"], config["candidates"][0]["register"]
+    config["champion"] = {"name": "old", "kind": "scores", "path": "old.csv"}
+    file.write_text(yaml.safe_dump(config), "utf-8")
+    scores = (tmp_path / "scores.csv").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "old.csv").write_text("".join(scores), "utf-8")
+    able = Check("champion", "ok", "old can score rows")
+    assert list(data.check_champion(file, tmp_path / "store")) == [able]
+    (tmp_path / "old.csv").write_text("".join(scores[:-9]), "utf-8")
+    [unable] = data.check_champion(file, tmp_path / "store")
+    assert unable.status == "wrong"
+    assert unable.found.startswith("old cannot score rows, so nobody can be judged: ")
+    assert "9" in unable.found
+
+
+def test_without_a_champion_nothing_is_said_of_one(tmp_path):
+    file = write_inputs(tmp_path) / "file.yaml"
+    assert list(data.check_champion(file, tmp_path / "store")) == []
+    assert list(data.check_champion(None, tmp_path / "store")) == []
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_frozen_set_that_was_changed_is_told(tmp_path):
