@@ -22,10 +22,14 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.finding_candidates import find_candidates
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.reading_evaluation import notify_of_crash, read_evaluation_file
+from biasgate.tasks.reading_evaluation import (
+    notify_of_crash,
+    read_evaluation_file,
+    remember_failed_night,
+)
 from biasgate.tasks.records import Decided, Summary
 from biasgate.tasks.records.trend import Trend
-from biasgate.tasks.remembering.trend import remember_failed_night, remember_night
+from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
     check_texts,

@@ -14,10 +14,12 @@ from biasgate.tasks.data.freezing import check_source
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.remembering.trend import remember_failure
 from biasgate.tasks.reporting.notifications import message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.registered_candidates import placeholder
 from biasgate.tasks.scoring.unversioned import refuse_uncounted
+from biasgate.tasks.store import Workplace
 
 
 def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
@@ -132,10 +134,24 @@ def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
     del flow
     path = Path(flow_run.parameters["config"])
     evaluation = read_settings(path, EvaluationFile)
-    notify(evaluation.notifications, message_of_crash(evaluation.name, kind_of(state)))
+    notify(evaluation.notifications, message_of_crash(evaluation.name, _kind_of(state)))
 
 
-def kind_of(state: Any) -> str:
+def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
+    """Remember that a night failed: a Prefect hook, as above. What cannot be logged is said."""
+    del flow
+    of = flow_run.parameters
+    if not of["night"]:
+        return
+    try:
+        evaluation = read_settings(Path(of["config"]), EvaluationFile).name
+        workplace = Workplace(Path(of["store"]))
+        remember_failure(evaluation, str(flow_run.id), _kind_of(state), workplace)
+    except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error
+        say(f"`biasgate trend` does not know of this night: {type(error).__name__}")
+
+
+def _kind_of(state: Any) -> str:
     """Return the name of the error with which a flow failed, or of its state; never its text."""
     error = getattr(state.data, "result", state.data)  # Prefect wraps it in its own record
     return type(error).__name__ if isinstance(error, BaseException) else str(state.name)

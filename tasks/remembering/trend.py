@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.outcomes import WORDS
-from biasgate.tasks.reading_evaluation import kind_of
 from biasgate.tasks.records import Decided
 from biasgate.tasks.records.trend import Changed, Drifted, Night, Remembered, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift
@@ -160,26 +157,22 @@ def remember_night(
     return trend
 
 
-def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
-    """Remember that a night failed: a Prefect hook, which does not change the flow's state.
+def remember_failure(evaluation: str, run_id: str, kind: str, workplace: Workplace) -> None:
+    """Remember that a night failed: it has a number, and no models.
 
-    The night has a number and no models. What cannot be logged is said.
+    Parameters
+    ----------
+    run_id : str
+        The flow run.
+    kind : str
+        The name of the error.
     """
-    del flow
-    if not flow_run.parameters["night"]:
-        return
-    run_id = str(flow_run.id)
-    try:
-        evaluation = read_settings(Path(flow_run.parameters["config"]), EvaluationFile).name
-        workplace = Workplace(Path(flow_run.parameters["store"]))
-        memory = Memory(workplace.gateway, evaluation)
-        with _one_at_a_time(workplace, evaluation):
-            number = _number_of(run_id, memory.nights(1))
-            night = remember([], [], evaluation=evaluation, number=number, run_id=run_id)
-            told = f"failed ({kind_of(state)}); the log of flow run {run_id} says where."
-            memory.add(replace(night, news=[told]))
-    except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error
-        say(f"`biasgate trend` does not know of this night: {type(error).__name__}")
+    memory = Memory(workplace.gateway, evaluation)
+    with _one_at_a_time(workplace, evaluation):
+        number = _number_of(run_id, memory.nights(1))
+        night = remember([], [], evaluation=evaluation, number=number, run_id=run_id)
+        told = f"failed ({kind}); the log of flow run {run_id} says where."
+        memory.add(replace(night, news=[told]))
 
 
 def _one_at_a_time(workplace: Workplace, evaluation: str) -> AbstractContextManager[None]:

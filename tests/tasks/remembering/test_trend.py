@@ -11,7 +11,7 @@ from support.partial import partial
 
 from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation, remember_failed_night
 from biasgate.tasks.records.trend import (
     Digests,
     Drifted,
@@ -25,7 +25,6 @@ from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import (
     alarm_in_words,
     changes_of,
-    remember_failed_night,
     sentences_of,
 )
 from biasgate.tasks.reporting.page.page import describe_trend, result_in_words
