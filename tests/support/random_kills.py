@@ -2,9 +2,10 @@
 
     python tests/support/random_kills.py --kills 100
 
-prints the second table of docs/guides/killed.md. `biasgate evaluate` and `biasgate nightly` run in
-their own process group, with Prefect's temporary server, and SIGKILL goes to the process or to the
-group. After each series of kills on one store the same command runs to its end.
+prints the second table of docs/guides/killed.md. Commands run in their own process group, those
+with a flow with Prefect's temporary server, and SIGKILL goes to the process or to the group. After
+each series of kills on one store the same command runs to its end. Then the exit code, the champion
+and the moves in the ledger must be those of a command that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -13,31 +14,51 @@ import argparse
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import pandas as pd
 import psutil
+import yaml
 from support.disturbing import be_quiet
 from support.kills import HERE, MODEL, make_inputs
 
 from biasgate.cli import app
 from biasgate.flows import nightly  # noqa: F401 - so that no process waits for its import
-from biasgate.tasks.mlflow_server.moved_store import DATABASE
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.verify import verify
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["support.random_kills"])
-COMMANDS = ("evaluate", "nightly")
+RESULTS = ("evaluation.yaml", "--output", "output")
+COMMANDS = {
+    "evaluate": RESULTS,
+    "nightly": RESULTS,
+    "mitigate": ("mitigation.yaml", "--output", "output"),
+    "promote": (MODEL, "1", "--reason", "again"),
+    "rollback": (MODEL, "--reason", "worse"),
+    "clean": ("--keep", "0B", "--yes"),
+}
+"""The commands with their arguments."""
+NEW_STORE = ("evaluate", "nightly")
+"""Those that begin without a store; the others begin with two versions, the second of them
+champion."""
+MITIGATION = {
+    "candidates": [{"name": "trained", "kind": "tfidf", "train_on": {"name": "phrases"}}],
+    "mitigation": {"methods": ["reweight"]},
+}
+PHRASES = {"source": "templates", "part": "train", "terms": ["gay", "muslim", "tall", "white"]}
 MARK = "BIASGATE_KILLED_TRIAL"
 # A process that notices within this time that its parent was killed is no orphan.
 PATIENCE_S = 20
@@ -94,7 +115,7 @@ def _run(folder: Path, command: str) -> None:
     (folder / "temporary").mkdir(exist_ok=True)
     os.environ[MARK] = str(folder)
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "temporary")
-    app([command, "evaluation.yaml", "--output", "output", "--store", "store"])
+    app([command, *COMMANDS[command], "--store", "store"])
 
 
 def orphans(folder: Path) -> list[str]:
@@ -118,9 +139,72 @@ def _is_of(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
-def run_series(folder: Path, command: str, sent_to: str, delays: list[float]) -> Series:
-    """Kill a command after each delay, then let it run to its end; check after each."""
+def begin(folder: Path, command: str, two_versions: Path) -> None:
+    """Make the inputs of a command, and its store if it needs one."""
+    folder.mkdir()
+    config = make_inputs(folder)
+    if command in NEW_STORE:
+        return
+    shutil.copytree(two_versions / "store", folder / "store")
+    content = yaml.safe_load(config.read_text("utf-8")) | MITIGATION
+    content["candidates"][0]["train_on"] |= PHRASES
+    (folder / "mitigation.yaml").write_text(yaml.safe_dump(content), "utf-8")
+
+
+def make_two_versions(folder: Path) -> None:
+    """Evaluate twice, the second time with other scores, whose version becomes champion."""
+    folder.mkdir()
     make_inputs(folder)
+    for _ in range(2):
+        process = start(folder, "evaluate")
+        process.join()
+        if process.exitcode != 0:
+            raise RuntimeError((folder / "log").read_text("utf-8"))
+        scores = pd.read_csv(folder / "filed.csv")
+        scores["prediction"] **= 2
+        scores.to_csv(folder / "filed.csv", index=False)
+        shutil.rmtree(folder / "output")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ends.
+
+    Attributes
+    ----------
+    exit_code : int
+        Its exit code.
+    champion : str or None
+        The champion's version afterwards.
+    moves : list of tuple
+        What was done by the ledger: action, version, and the one that it replaced.
+    n_versions : int
+        How many versions there are.
+    """
+
+    exit_code: int | None
+    champion: str | None
+    moves: list[tuple[str, str, str]]
+    n_versions: int
+
+    @classmethod
+    def of(cls, exit_code: int | None, store: Path) -> Ending:
+        """Read what is in the store after a command."""
+        gateway = Gateway.of_store(store)
+        champion = gateway.alias(MODEL, "champion")
+        moves = [
+            (one.content.action, one.content.version, one.content.replaces)
+            for one in Ledger(gateway, MODEL).entries()
+            if one.content.state == "done"
+        ]
+        versions = gateway.versions(MODEL)
+        return cls(exit_code, champion and champion.version, moves, len(versions))
+
+
+def run_series(
+    folder: Path, command: str, sent_to: str, delays: list[float], expected: Ending
+) -> Series:
+    """Kill a command after each delay, then let it run to its end; check after each."""
     n_killed, problems = 0, list[str]()
     for delay in delays:
         process = start(folder, command)
@@ -132,8 +216,10 @@ def run_series(folder: Path, command: str, sent_to: str, delays: list[float]) ->
         problems += orphans(folder)
     process = start(folder, command)
     process.join(600)
-    if process.exitcode != 0:
-        problems.append(f"exit {process.exitcode}: {(folder / 'log').read_text('utf-8')[-2000:]}")
+    found = Ending.of(process.exitcode, folder / "store")
+    if found != expected:
+        said = (folder / "log").read_text("utf-8")[-2000:]
+        problems.append(f"{found} where {expected} is right: {said}")
     problems += orphans(folder)
     problems += left_folders(folder)
     problems += wrong_registry(folder / "store")
@@ -147,37 +233,45 @@ def left_folders(folder: Path) -> Iterator[str]:
 
 
 def wrong_registry(store: Path) -> Iterator[str]:
-    """Yield what is wrong with runs and champion."""
-    if not (store / DATABASE).exists():
-        return
+    """Yield what is wrong with runs and verdicts."""
     gateway = Gateway.of_store(store)
     experiments = [one.experiment_id for one in gateway.client.search_experiments()]
     states = Counter(one.info.status for one in gateway.client.search_runs(experiments))
     if set(states) - {"FINISHED", "KILLED"}:
         yield f"runs are {dict(states)}"
-    champion, versions = gateway.alias(MODEL, "champion"), gateway.versions(MODEL)
-    if champion is None or [one.version for one in versions] != [champion.version]:
-        yield f"champion is {champion} of {versions}"
     yield from (one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds)
 
 
-def campaign(folder: Path, n_kills: int, in_a_row: int, seed: int = 0) -> Iterator[Series]:
-    """Yield series until there are enough kills, the four kinds in turn."""
+def campaign(
+    folder: Path, n_kills: int, in_a_row: int, seed: int = 0, commands: Sequence[str] = NEW_STORE
+) -> Iterator[Series]:
+    """Yield series until there are enough kills, the commands in turn."""
     draws = random.Random(seed)  # noqa: S311 - not for secrets
-    kinds = [(command, to) for command in COMMANDS for to in ("process", "group")]
-    (folder / "undisturbed").mkdir()
-    started = time.monotonic()
-    first = run_series(folder / "undisturbed", "evaluate", "process", [])
-    if first.problems:
-        raise RuntimeError(str(first.problems))
-    seconds = time.monotonic() - started
+    kinds = [(command, to) for command in commands for to in ("process", "group")]
+    two_versions = folder / "two versions"
+    if set(commands) - set(NEW_STORE):
+        make_two_versions(two_versions)
+    undisturbed = {}
+    for command in commands:
+        place = folder / f"undisturbed {command}"
+        begin(place, command, two_versions)
+        started = time.monotonic()
+        process = start(place, command)
+        process.join()
+        seconds = time.monotonic() - started
+        ending = Ending.of(process.exitcode, place / "store")
+        sys.stderr.write(f"undisturbed {command}: {seconds:.1f} s, {ending}\n")
+        undisturbed[command] = (seconds, ending)
     number = n_done = 0
     while n_done < n_kills:
+        command, to = kinds[number % len(kinds)]
+        seconds, ending = undisturbed[command]
         place = folder / f"series {number}"
-        place.mkdir()
+        begin(place, command, two_versions)
         delays = [draws.uniform(0, seconds) for _ in range(min(in_a_row, n_kills - n_done))]
-        found = run_series(place, *kinds[number % len(kinds)], delays)
+        found = run_series(place, command, to, delays, ending)
         yield found
+        shutil.rmtree(place)
         number, n_done = number + 1, n_done + max(found.n_killed, 1)
 
 
@@ -198,11 +292,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--in-a-row", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(NEW_STORE))
     options = parser.parse_args()
     series = []
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name) / "home")
-        for one in campaign(Path(name), options.kills, options.in_a_row, options.seed):
+        wanted = options.kills, options.in_a_row, options.seed, options.commands
+        for one in campaign(Path(name), *wanted):
             series.append(one)
             sys.stderr.write(f"{one}\n")
     sys.stdout.write(f"{markdown(series)}\n\n{sum(one.n_killed for one in series)} kills.\n")
