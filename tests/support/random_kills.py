@@ -46,14 +46,14 @@ COMMANDS = {
     "evaluate": RESULTS,
     "nightly": RESULTS,
     "mitigate": ("mitigation.yaml", "--output", "output"),
-    "promote": (MODEL, "1", "--reason", "again"),
+    "promote": (MODEL, "2", "--reason", "again"),
     "rollback": (MODEL, "--reason", "worse"),
     "clean": ("--keep", "0B", "--yes"),
 }
 """The commands with their arguments."""
 NEW_STORE = ("evaluate", "nightly")
-"""Those that begin without a store; the others begin with two versions, the second of them
-champion."""
+"""Those that begin without a store. The others begin with two versions, the second of them
+champion; `promote` after a rollback to the first."""
 MITIGATION = {
     "candidates": [{"name": "trained", "kind": "tfidf", "train_on": {"name": "phrases"}}],
     "mitigation": {"methods": ["reweight"]},
@@ -139,6 +139,14 @@ def _is_of(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
+def run(folder: Path, command: str) -> None:
+    """Run a command that must succeed."""
+    process = start(folder, command)
+    process.join()
+    if process.exitcode != 0:
+        raise RuntimeError((folder / "log").read_text("utf-8"))
+
+
 def begin(folder: Path, command: str, two_versions: Path) -> None:
     """Make the inputs of a command, and its store if it needs one."""
     folder.mkdir()
@@ -146,6 +154,8 @@ def begin(folder: Path, command: str, two_versions: Path) -> None:
     if command in NEW_STORE:
         return
     shutil.copytree(two_versions / "store", folder / "store")
+    if command == "promote":
+        run(folder, "rollback")
     content = yaml.safe_load(config.read_text("utf-8")) | MITIGATION
     content["candidates"][0]["train_on"] |= PHRASES
     (folder / "mitigation.yaml").write_text(yaml.safe_dump(content), "utf-8")
@@ -156,10 +166,7 @@ def make_two_versions(folder: Path) -> None:
     folder.mkdir()
     make_inputs(folder)
     for _ in range(2):
-        process = start(folder, "evaluate")
-        process.join()
-        if process.exitcode != 0:
-            raise RuntimeError((folder / "log").read_text("utf-8"))
+        run(folder, "evaluate")
         scores = pd.read_csv(folder / "filed.csv")
         scores["prediction"] **= 2
         scores.to_csv(folder / "filed.csv", index=False)
