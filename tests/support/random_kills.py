@@ -45,20 +45,26 @@ RESULTS = ("evaluation.yaml", "--output", "output")
 COMMANDS = {
     "evaluate": RESULTS,
     "nightly": RESULTS,
-    "mitigate": ("mitigation.yaml", "--output", "output"),
+    "mitigate": ("mitigation.yaml", "--output", "output", "--promote"),
     "promote": (MODEL, "2", "--reason", "again"),
     "rollback": (MODEL, "--reason", "worse"),
     "clean": ("--keep", "0B", "--yes"),
 }
 """The commands with their arguments."""
-NEW_STORE = ("evaluate", "nightly")
+NEW_STORE = ("evaluate", "nightly", "mitigate")
 """Those that begin without a store. The others begin with two versions, the second of them
 champion; `promote` after a rollback to the first."""
+PHRASES = {"source": "templates", "terms": ["gay", "muslim", "tall", "white"]}
+TRAINED = {
+    "name": "trained",
+    "kind": "tfidf",
+    "train_on": {"name": "phrases", "part": "train"} | PHRASES,
+}
 MITIGATION = {
-    "candidates": [{"name": "trained", "kind": "tfidf", "train_on": {"name": "phrases"}}],
+    "evaluation_sets": [{"name": "unseen", "part": "test"} | PHRASES],
+    "candidates": [TRAINED],
     "mitigation": {"methods": ["reweight"]},
 }
-PHRASES = {"source": "templates", "part": "train", "terms": ["gay", "muslim", "tall", "white"]}
 MARK = "BIASGATE_KILLED_TRIAL"
 # A process that notices within this time that its parent was killed is no orphan.
 PATIENCE_S = 20
@@ -101,15 +107,16 @@ def prepare(home: Path) -> None:
     }
 
 
-def start(folder: Path, command: str) -> multiprocessing.process.BaseProcess:
+def start(folder: Path, command: str, **environment: str) -> multiprocessing.process.BaseProcess:
     """Start a command in a process group of its own."""
-    process = SERVER.Process(target=_run, args=(folder, command))
+    process = SERVER.Process(target=_run, args=(folder, command, environment))
     process.start()
     return process
 
 
-def _run(folder: Path, command: str) -> None:
+def _run(folder: Path, command: str, environment: dict[str, str]) -> None:
     os.setsid()
+    os.environ |= environment
     be_quiet(folder / "log")
     os.chdir(folder)
     (folder / "temporary").mkdir(exist_ok=True)
@@ -151,14 +158,13 @@ def begin(folder: Path, command: str, two_versions: Path) -> None:
     """Make the inputs of a command, and its store if it needs one."""
     folder.mkdir()
     config = make_inputs(folder)
-    if command in NEW_STORE:
-        return
-    shutil.copytree(two_versions / "store", folder / "store")
+    if command not in NEW_STORE:
+        shutil.copytree(two_versions / "store", folder / "store")
     if command == "promote":
         run(folder, "rollback")
-    content = yaml.safe_load(config.read_text("utf-8")) | MITIGATION
-    content["candidates"][0]["train_on"] |= PHRASES
-    (folder / "mitigation.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    if command == "mitigate":
+        content = yaml.safe_load(config.read_text("utf-8")) | MITIGATION
+        (folder / "mitigation.yaml").write_text(yaml.safe_dump(content), "utf-8")
 
 
 def make_two_versions(folder: Path) -> None:
@@ -195,9 +201,8 @@ class Ending:
     n_versions: int
 
     @classmethod
-    def of(cls, exit_code: int | None, store: Path) -> Ending:
-        """Read what is in the store after a command."""
-        gateway = Gateway.of_store(store)
+    def of(cls, exit_code: int | None, gateway: Gateway) -> Ending:
+        """Read what is in the registry after a command."""
         champion = gateway.alias(MODEL, "champion")
         moves = [
             (one.content.action, one.content.version, one.content.replaces)
@@ -223,7 +228,7 @@ def run_series(
         problems += orphans(folder)
     process = start(folder, command)
     process.join(600)
-    found = Ending.of(process.exitcode, folder / "store")
+    found = Ending.of(process.exitcode, Gateway.of_store(folder / "store"))
     if found != expected:
         said = (folder / "log").read_text("utf-8")[-2000:]
         problems.append(f"{found} where {expected} is right: {said}")
@@ -250,7 +255,7 @@ def wrong_registry(store: Path) -> Iterator[str]:
 
 
 def campaign(
-    folder: Path, n_kills: int, in_a_row: int, seed: int = 0, commands: Sequence[str] = NEW_STORE
+    folder: Path, n_kills: int, in_a_row: int, seed: int, commands: Sequence[str]
 ) -> Iterator[Series]:
     """Yield series until there are enough kills, the commands in turn."""
     draws = random.Random(seed)  # noqa: S311 - not for secrets
@@ -266,7 +271,9 @@ def campaign(
         process = start(place, command)
         process.join()
         seconds = time.monotonic() - started
-        ending = Ending.of(process.exitcode, place / "store")
+        ending = Ending.of(process.exitcode, Gateway.of_store(place / "store"))
+        if process.exitcode != 0:
+            raise RuntimeError((place / "log").read_text("utf-8"))
         sys.stderr.write(f"undisturbed {command}: {seconds:.1f} s, {ending}\n")
         undisturbed[command] = (seconds, ending)
     number = n_done = 0
@@ -299,7 +306,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--in-a-row", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(NEW_STORE))
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(NEW_STORE[:2]))
     options = parser.parse_args()
     series = []
     with tempfile.TemporaryDirectory() as name:
