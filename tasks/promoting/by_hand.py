@@ -103,10 +103,11 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
         before and is not named by `to`.
     """
     ledger = _settled(model, gateway)
-    done = _rolled_back(ledger, to)
+    # Read once: what another process rolls back in between must not look like a request to redo.
+    chain = ledger.chain
+    done = _rolled_back(ledger, chain, to)
     if done is not None:
         return done
-    chain = ledger.chain
     champion, version = champion_of_model(ledger, chain), to
     if version is None:
         alias = gateway.alias(model, PREVIOUS)
@@ -134,16 +135,15 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
         Transition("rollback", found, champion.version, verdicts, reason), gateway
     )
     if moved.champion_moved:
-        return _rolled_back(ledger, to) or moved
+        return _rolled_back(ledger, ledger.chain, to) or moved
     if left is None:
         return moved
     why = f"Entry {left.number} had rolled back from it ({printable(left.content.reason)})."
     return replace(moved, sentence=f"{moved.sentence} {why}")
 
 
-def _rolled_back(ledger: Ledger, to: str | None) -> Decision | None:
+def _rolled_back(ledger: Ledger, chain: Chain, to: str | None) -> Decision | None:
     """Say that a rollback is done, or that `to` is champion already; None if neither is so."""
-    chain = ledger.chain
     champion, last = champion_of_model(ledger, chain), chain.last_move
     if champion is None or last is None or champion.version != last.content.version:
         return None

@@ -453,18 +453,19 @@ def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champi
     assert len(history(MODEL, gateway)) == 3
 
 
+@pytest.mark.parametrize("step", ["champion_of_model", "require_held", "move_champion"])
 def test_a_rollback_of_another_process_meanwhile_is_not_undone(
-    gateway, store, champion, tmp_path, monkeypatch
+    gateway, store, champion, tmp_path, monkeypatch, step
 ):
     promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
-    move, other = by_hand.move_champion, iter([True])
+    found, others = getattr(by_hand, step), iter([True])
 
-    def after_another(transition, gateway):
-        if next(other, False):
+    def after_another(*given):
+        if next(others, False):
             roll_back(MODEL, "the other's", gateway)
-        return move(transition, gateway)
+        return found(*given)
 
-    monkeypatch.setattr(by_hand, "move_champion", after_another)
+    monkeypatch.setattr(by_hand, step, after_another)
     found = roll_back(MODEL, "mine", gateway)
     assert found.outcome == "pass"
     assert "(the other's)" in found.sentence
