@@ -1,4 +1,4 @@
-"""Archives that attack: encrypted ones, and small ones of very much."""
+"""Archives that attack: encrypted ones, small ones of very much, and names that lead elsewhere."""
 
 import io
 import tarfile
@@ -64,3 +64,47 @@ def test_a_tar_whose_other_files_are_far_larger_than_the_archive_is_refused(tmp_
     (tmp_path / "a").write_bytes(in_tar(BOMB))
     with pytest.raises(InputError, match=r"archive .*a must have at most 0 MiB when"):
         archived_files(tmp_path / "a")
+
+
+ELSEWHERE = ["../../rows.csv", "/rows.csv", "a/../../../rows.csv"]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_name_that_leads_elsewhere_is_unpacked_where_we_say(tmp_path, kind, name):
+    inside, path = tmp_path / "a" / "b" / "c", tmp_path / f"archive.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, b"id\n")
+    else:
+        with tarfile.open(path, "w") as archive:
+            entry = tarfile.TarInfo(name)
+            entry.size = 3
+            archive.addfile(entry, io.BytesIO(b"id\n"))
+    extract_file(path, NAME, inside / NAME)
+    assert (inside / NAME).read_bytes() == b"id\n"
+    assert list(tmp_path.rglob(NAME)) == [inside / NAME]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_a_link_in_a_tar_is_not_followed(tmp_path, kind):
+    secret, path = tmp_path / "secret", tmp_path / "archive.tar"
+    secret.write_text("what is not theirs")
+    with tarfile.open(path, "w") as archive:
+        entry = tarfile.TarInfo(NAME)
+        entry.type, entry.linkname = kind, str(secret)
+        archive.addfile(entry)
+    with pytest.raises(InputError, match=NAME):
+        extract_file(path, NAME, tmp_path / "out" / NAME)
+    assert not (tmp_path / "out" / NAME).exists()
+
+
+def test_a_link_in_a_zip_is_unpacked_as_the_text_that_it_is(tmp_path):
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        entry = zipfile.ZipInfo(NAME)
+        entry.create_system, entry.external_attr = 3, 0o120777 << 16
+        archive.writestr(entry, str(tmp_path / "secret"))
+    extract_file(path, NAME, tmp_path / "out" / NAME)
+    assert not (tmp_path / "out" / NAME).is_symlink()
+    assert (tmp_path / "out" / NAME).read_text() == str(tmp_path / "secret")
