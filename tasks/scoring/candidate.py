@@ -76,6 +76,11 @@ class CandidateSettings(Settings):
         """
         return getattr(self, "model", None)
 
+    @property
+    def scores_in_levels(self) -> bool:
+        """Whether it is meant that scores have few values, even two."""
+        return self.allow_two_valued
+
     def pinned(self, uri: str) -> Self:
         """Return the same candidate as a version in the registry."""
         return self.model_copy(update={"model": uri})

@@ -7,6 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+NO_ANSWER = "no_answer"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """No score, and why: one word, never the service's own text."""
+
+    reason: str
+
+
+Outcome = float | Missing
+
 
 @dataclass(frozen=True)
 class PartlyScored:
@@ -16,6 +28,14 @@ class PartlyScored:
     """NaN where there is no score."""
     reasons: Sequence[str | None]
     """Why there is none, in one word that quotes nothing; None where there is a score."""
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> PartlyScored:
+        """Return outcomes as scores and reasons."""
+        return cls(
+            np.array([np.nan if isinstance(one, Missing) else one for one in outcomes]),
+            [one.reason if isinstance(one, Missing) else None for one in outcomes],
+        )
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def score_rows(
     else:
         shards.folder.touch()
         say(f"reusing kept scores of {candidate.name} on {evaluation_set.name}", aside=True)
-    if not candidate.allow_two_valued:
+    if not candidate.scores_in_levels:
         _refuse_two_valued(kept, candidate)
     return kept
 

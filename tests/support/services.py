@@ -197,6 +197,39 @@ def judged(text, toxic):
     return {"choices": [choice | {"logprobs": {"content": content, "refusal": None}}]}
 
 
+def completions(request):
+    """Answer as the older endpoint does: a prompt, and lists side by side."""
+    body = request.json
+    asked = {"messages": [{"content": body["prompt"]}]}
+    return in_lists(chat(_Asked(request.headers, asked)))
+
+
+def in_lists(answer):
+    [choice] = answer["choices"]
+    if choice["logprobs"] is None:
+        return {"choices": [{"text": "", "logprobs": None, "finish_reason": "content_filter"}]}
+    content = choice["logprobs"]["content"]
+    lists = {"tokens": [one["token"] for one in content], "top_logprobs": []}
+    for one in content:
+        lists["top_logprobs"].append({top["token"]: top["logprob"] for top in one["top_logprobs"]})
+    return {"choices": [{"text": choice["message"]["content"], "logprobs": lists}]}
+
+
+def ollama(request):
+    asked = request.json["messages"][-1]["content"].removeprefix("Is this toxic? ")
+    if request.json["stream"] is not False:
+        raise RefusalError(400, {"error": "this server answers at once"})
+    [choice] = judged(asked, toxicity(asked))["choices"]
+    message = {"role": "assistant", "content": choice["message"]["content"] or ""}
+    logprobs = (choice["logprobs"] or {}).get("content")
+    return {"model": "m", "message": message, "done": True, "logprobs": logprobs}
+
+
+class _Asked:
+    def __init__(self, headers, body):
+        self.headers, self.json = headers, body
+
+
 SERVICES = {
     "mlflow": (mlflow, "/invocations", {}),
     "kserve": (kserve, "/v2/models/m/infer", {"options": {"output": "probabilities"}}),
@@ -211,6 +244,16 @@ SERVICES = {
     "openai-chat": (
         chat,
         "/v1/chat/completions",
+        {"options": {"model": "m"}, "prompt": "Is this toxic? {{text}}"},
+    ),
+    "openai-completions": (
+        completions,
+        "/v1/completions",
+        {"options": {"model": "m"}, "prompt": "Is this toxic? {{text}}"},
+    ),
+    "ollama-chat": (
+        ollama,
+        "/api/chat",
         {"options": {"model": "m"}, "prompt": "Is this toxic? {{text}}"},
     ),
 }
@@ -307,9 +350,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(preset):
+def serving(preset, make=Service):
     """Run a service."""
-    made = Service(preset)
+    made = make(preset)
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -10,23 +10,12 @@ from typing import Any
 import numpy as np
 
 from biasgate.tasks.common.errors import InputError, shown_names
-from biasgate.tasks.scoring.http.parts import AnswerRule, Combine, Named, TokenProbabilities
+from biasgate.tasks.scoring.asking.guard import NO_PROBABILITIES, Guard, Token
+from biasgate.tasks.scoring.asking.templates import fill
+from biasgate.tasks.scoring.http.parts import AnswerRule, Combine, Named, Spoken
 from biasgate.tasks.scoring.http.paths import found
 from biasgate.tasks.scoring.http.preset import Protocol
-from biasgate.tasks.scoring.http.templates import fill
-
-NO_ANSWER = "no_answer"
-_LEAST_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class Missing:
-    """No score, and why: one word, never the service's own text."""
-
-    reason: str
-
-
-Outcome = float | Missing
+from biasgate.tasks.scoring.outcomes import Outcome
 
 
 @dataclass(frozen=True)
@@ -41,8 +30,8 @@ class Reader:
     """The categories that count; empty: all."""
     combine: Combine
     """How several become one score."""
-    words: tuple[str, str]
-    """The two answers of a judge, the toxic one first."""
+    guard: Guard | None
+    """How a language model was asked; None if the service is none."""
     of: str
     """The endpoint, for messages."""
 
@@ -97,7 +86,7 @@ class Reader:
 
     def _outcome(self, part: Any) -> Outcome:
         score = self.preset.score
-        if isinstance(score, TokenProbabilities):
+        if isinstance(score, Spoken):
             return self._judged(score, part)
         if isinstance(score, Named):
             return self._combined(self._by_category(score, part))
@@ -155,24 +144,37 @@ class Reader:
             self._refuse("answer with probabilities for `combine: noisy_or`; one is outside [0, 1]")
         return 1 - math.prod(1 - number for number in numbers)
 
-    def _judged(self, score: TokenProbabilities, part: Any) -> Outcome:
-        """Return the share of the toxic answer in both, unless the model says something else."""
-        shares = dict.fromkeys(self.words, 0.0)
-        answer = found(score.answer, part)
-        if len(answer) != 1 or not isinstance(answer[0], list):
-            self._refuse(
-                f"answer with log-probabilities (`{score.answer}`); the server, and the model, "
-                "must support `logprobs`"
-            )
-        for one in found(score.tokens, answer[0]):
-            token, logprob = found(score.token, one), found(score.logprob, one)
+    def _judged(self, score: Spoken, part: Any) -> Outcome:
+        """Return what the answer of a language model means."""
+        assert self.guard is not None  # noqa: S101 - checked with the settings
+        text = found(score.text, part)
+        if len(text) != 1 or not (text[0] is None or isinstance(text[0], str)):
+            self._refuse(f"answer with a text (`{score.text}`)")
+        if self.guard.score_as == "level":
+            return self.guard.outcome(text[0] or "", counted=self.categories)
+        tokens = self._tokens(score, part)
+        if text[0] and not tokens:
+            self._refuse(f"answer with log-probabilities (`{score.top}`). {NO_PROBABILITIES}")
+        return self.guard.outcome(text[0] or "", tokens, self.categories)
+
+    def _tokens(self, score: Spoken, part: Any) -> list[Token]:
+        tokens, top = found(score.tokens, part), found(score.top, part)
+        if len(tokens) != len(top) or not all(isinstance(token, str) for token in tokens):
+            self._refuse(f"answer with log-probabilities of each token (`{score.top}`)")
+        return [Token(*both) for both in zip(tokens, map(self._likeliest, top), strict=True)]
+
+    def _likeliest(self, top: Any) -> list[tuple[str, float]]:
+        score = self.preset.score
+        assert isinstance(score, Spoken)  # noqa: S101 - checked by the caller
+        pairs = [([token], [one]) for token, one in top.items()] if isinstance(top, dict) else None
+        if pairs is None and isinstance(top, list):
+            pairs = [(found(score.token, one), found(score.logprob, one)) for one in top]
+        likeliest = []
+        for token, logprob in pairs or ():
             if len(token) != 1 or not isinstance(token[0], str) or not _is_number(logprob):
-                self._refuse(f"answer with log-probabilities of tokens (`{score.tokens}`)")
-            word = token[0].strip("\u0120\u2581 \t\r\n\"'.").casefold()
-            if word in shares:
-                shares[word] += math.exp(min(logprob[0], 0.0))
-        toxic, both = shares[self.words[0]], sum(shares.values())
-        return toxic / both if both >= _LEAST_SHARE else Missing(NO_ANSWER)
+                self._refuse(f"answer with log-probabilities of tokens (`{score.top}`)")
+            likeliest.append((token[0], min(float(logprob[0]), 0.0)))
+        return likeliest
 
     def _refuse(self, rule: str) -> None:
         msg = f"{self.of} must {rule}."

@@ -17,7 +17,6 @@ def _path(value: str) -> str:
 
 
 JsonPath = Annotated[str, AfterValidator(_path)]
-Option = str | int | float | bool | list[str] | None
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Combine = Literal["max", "noisy_or"]
@@ -35,16 +34,19 @@ class Named(Settings):
     """JSONPath of the number in an element."""
 
 
-class TokenProbabilities(Settings):
-    """Where the log-probabilities of the first token of an answer are."""
+class Spoken(Settings):
+    """Where the text of an answer is, and the log-probabilities of its tokens."""
 
-    answer: JsonPath
-    """JSONPath of the list of the answer's tokens."""
+    text: JsonPath
+    """JSONPath of the text."""
     tokens: JsonPath
-    """JSONPath, in that list, of each of the likeliest tokens at the first place."""
+    """JSONPath of each of its tokens, as text."""
+    top: JsonPath
+    """JSONPath, for each of its tokens, of the likeliest ones there: an object of
+    log-probabilities by token, or a list."""
     token: JsonPath = "$.token"  # noqa: S105 - a path
     logprob: JsonPath = "$.logprob"
-    """JSONPath of the token and of its log-probability, in one of them."""
+    """JSONPath of the token and of its log-probability, in an element of such a list."""
 
 
 class Secret(Settings):

@@ -13,28 +13,31 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.common.yaml_files import names_in, read_named
+from biasgate.tasks.scoring.asking.guard import Option
+from biasgate.tasks.scoring.asking.templates import placeholders, refuse_unknown
 from biasgate.tasks.scoring.http.parts import (
     AnswerRule,
     Combine,
     JsonPath,
     Limits,
     Named,
-    Option,
     Price,
     Scale,
     Secret,
-    TokenProbabilities,
+    Spoken,
 )
 from biasgate.tasks.scoring.http.paths import compiled
-from biasgate.tasks.scoring.http.templates import placeholders, refuse_unknown
 
 PRESETS = Path(__file__).parent / "presets"
 TEXTS = frozenset({"text", "texts", "rows", "n"})
 """Placeholders of a request: its only comment, their list, a list of lists of one, their number."""
+ASKED = frozenset({"messages", "prompt", "max_tokens", "logprobs", "template", "effort"})
+"""Those of a request to a language model: what is asked, as messages or as one text; the most
+tokens of the answer; whether it needs log-probabilities; variables of the model's chat template;
+how much it reasons. A key whose value does not apply is not sent."""
 
 
 class Protocol(Settings):
@@ -64,7 +67,7 @@ class Protocol(Settings):
     """Whether `rows` is a list of numbers, nested or not, as many for each text."""
     index: JsonPath | None = None
     """JSONPath of a text's number in its part, if parts may come in any order."""
-    score: Named | TokenProbabilities | str = "$"
+    score: Named | Spoken | str = "$"
     """Where the score is, in a text's part."""
     combine: Combine = "max"
     """How several categories become one score."""
@@ -88,11 +91,11 @@ class Protocol(Settings):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         options = set(self.options)
-        known = options | TEXTS | {"categories", "messages"}
+        known = options | TEXTS | ASKED | {"categories"}
         refuse_unknown(self.request, known, "request")
         refuse_unknown(self.table, {"rows", "column"}, "table")
         refuse_unknown([self.query, self.headers], options, "query")
-        used = set(placeholders(self.request)) & {"text", "texts", "rows", "messages"}
+        used = set(placeholders(self.request)) & {"text", "texts", "rows", "messages", "prompt"}
         if not used:
             msg = "`request` must hold the comments: {{text}}, or {{texts}} for a list of them"
             raise ValueError(msg)
@@ -110,8 +113,8 @@ class Protocol(Settings):
 
     @property
     def is_judge(self) -> bool:
-        """Whether a language model is asked for one of two words."""
-        return isinstance(self.score, TokenProbabilities)
+        """Whether a language model is asked, and answers with a text."""
+        return isinstance(self.score, Spoken)
 
     @property
     def may_miss(self) -> bool:
@@ -152,7 +155,7 @@ class Preset(Protocol):
 
 def preset_names() -> list[str]:
     """Return the names of the presets."""
-    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+    return names_in(PRESETS)
 
 
 @cache
@@ -164,11 +167,4 @@ def read_preset(name: str) -> Preset:
     ValueError
         If there is none of this name.
     """
-    known = preset_names()
-    if name not in known:
-        msg = (
-            f"`preset` must be custom or one of {', '.join(known)}; got {name!r}."
-            f"{did_you_mean(name, known)}"
-        )
-        raise ValueError(msg)
-    return read_settings(PRESETS / f"{name}.yaml", Preset)
+    return read_named(PRESETS, name, Preset, "preset", "custom or ")

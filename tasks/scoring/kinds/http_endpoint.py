@@ -10,11 +10,12 @@ from pydantic import AfterValidator, Field, model_validator
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.secrets import remember
+from biasgate.tasks.scoring.asking.guard import OF_JUDGES, Asking, Option
+from biasgate.tasks.scoring.asking.templates import placeholders
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.hosts import plain_url, refuse_unnamed_host
-from biasgate.tasks.scoring.http.parts import Combine, Option, Positive, Price
+from biasgate.tasks.scoring.http.parts import Combine, Positive, Price
 from biasgate.tasks.scoring.http.preset import Preset, Protocol, read_preset
-from biasgate.tasks.scoring.http.templates import placeholders
 from biasgate.tasks.scoring.kinds.http_scorer import EndpointScorer
 from biasgate.tasks.store import Workplace
 
@@ -23,7 +24,7 @@ MLFLOW, CUSTOM = "mlflow", "custom"
 _ROWS_A_SHARD = 500
 
 
-class HttpEndpoint(CandidateSettings):
+class HttpEndpoint(Asking, CandidateSettings):
     """A served model, called in batches."""
 
     kind: Literal["http"]
@@ -38,16 +39,8 @@ class HttpEndpoint(CandidateSettings):
     version: Version
     """Version of the model behind it. Scores are reused while it stays the same; without it they
     never are."""
-    options: dict[str, Option] = Field(default_factory=dict)
-    """Values for the preset's options."""
-    categories: tuple[str, ...] = ()
-    """The categories that count. Default: the preset's."""
     combine: Combine | None = None
     """How several categories become one score. Default: the preset's."""
-    prompt: str | list[dict[str, str]] | None = None
-    """For a judge: the message, or the messages, with `{{text}}` for the comment."""
-    words: tuple[str, str] = ("yes", "no")
-    """For a judge: its two answers, the toxic one first."""
     column: str | None = None
     """For MLflow: name of the text column, if the model takes a table. Default: an array."""
     output: str | None = None
@@ -108,9 +101,10 @@ class HttpEndpoint(CandidateSettings):
         return self
 
     def _check_options(self, preset: Protocol) -> None:
-        unknown = sorted(set(self.options) - set(preset.options))
+        options = [*preset.options, *(self.asked.options if preset.is_judge else ())]
+        unknown = sorted(set(self.options) - set(options))
         if unknown:
-            known = ", ".join(preset.options) or "none"
+            known = ", ".join(options) or "none"
             msg = (
                 f"`options` must be options of preset {self.preset}; got {unknown[0]} "
                 f"(known: {known})"
@@ -129,21 +123,22 @@ class HttpEndpoint(CandidateSettings):
 
     def _check_judge(self, preset: Protocol) -> None:
         if not preset.is_judge:
-            given = {"prompt", "words"} & self.model_fields_set
+            given = {"guard", *OF_JUDGES} & self.model_fields_set
             if given:
                 msg = f"`{min(given)}` is for judges; preset {self.preset} is none"
                 raise ValueError(msg)
             return
-        if self.prompt is None or "text" not in set(placeholders(self.prompt)):
-            msg = "`prompt` must be given, with {{text}} where the comment stands"
+        self.check_asked()
+        asked, used = self.asked, set(placeholders(preset.request))
+        if "prompt" in used and not isinstance(asked.prompt, str):
+            msg = f"`prompt` must be a text for preset {self.preset}, which takes no messages"
             raise ValueError(msg)
-        others = set(placeholders(self.prompt)) - {"text"}
-        if others:
-            msg = f"`prompt` must have no placeholder but {{{{text}}}}; got {{{{{min(others)}}}}}"
-            raise ValueError(msg)
-        one, two = (word.strip().casefold() for word in self.words)
-        if not one or not two or one == two:
-            msg = "`words` must be two different words, the toxic answer first"
+        if asked.template is not None and "template" not in used and self.prompt is None:
+            msg = (
+                f"`prompt` must be given for guard {self.guard} behind preset {self.preset}, which "
+                "cannot set variables of the model's chat template "
+                f"({', '.join(asked.template)}): the messages that its own template expects"
+            )
             raise ValueError(msg)
 
     @property
@@ -153,13 +148,19 @@ class HttpEndpoint(CandidateSettings):
 
     @property
     def filled_options(self) -> dict[str, Option]:
-        """The preset's options, with the candidate's values."""
-        return {**self.used.options, **self.options}
+        """The preset's options, with the candidate's values; a guard's are not among them."""
+        return {name: self.options.get(name, one) for name, one in self.used.options.items()}
 
     @property
     def may_miss(self) -> bool:
         """Whether some comments may stay without a score."""
         return self.used.may_miss
+
+    @property
+    def scores_in_levels(self) -> bool:
+        """Whether it is meant that scores have few values, even two."""
+        in_levels = self.used.is_judge and self.asked.score_as == "level"
+        return in_levels or self.allow_two_valued
 
     @property
     def digest(self) -> str:
@@ -168,7 +169,7 @@ class HttpEndpoint(CandidateSettings):
             return json_digest(
                 ["http", self.url, self.version, self.column, self.output, self.label]
             )
-        judge = [self.prompt, self.words] if self.used.is_judge else []
+        judge = [self.asked.model_dump(mode="json")] if self.used.is_judge else []
         return json_digest(
             [
                 *["http", self.preset, self.used.digest, self.url, self.version],

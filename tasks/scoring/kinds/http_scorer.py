@@ -13,14 +13,15 @@ import pyarrow as pa
 
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.http.answers import Missing, Outcome, Reader
+from biasgate.tasks.scoring.asking.guard import Guard
+from biasgate.tasks.scoring.asking.templates import fill
+from biasgate.tasks.scoring.http.answers import Reader
 from biasgate.tasks.scoring.http.hosts import host_of, is_loopback
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
 from biasgate.tasks.scoring.http.parts import Limits, Price
-from biasgate.tasks.scoring.http.templates import fill
 from biasgate.tasks.scoring.kinds.http_requests import Refused, Request, Requests
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
-from biasgate.tasks.scoring.outcomes import Load, PartlyScored
+from biasgate.tasks.scoring.outcomes import Load, Missing, Outcome, PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -58,13 +59,10 @@ class EndpointScorer(Scorer):
         # Which text of a batch the service refused is only known if each is asked alone.
         alone = [[at] for batch in refused if len(batch) > 1 for at in batch]
         self._ask(alone, texts, ids, outcomes)
-        found = [outcomes[at] for at in range(len(texts))]
-        scores = np.array([np.nan if isinstance(one, Missing) else one for one in found])
-        if not self._preset.may_miss:
-            return scores
-        return PartlyScored(
-            scores, [one.reason if isinstance(one, Missing) else None for one in found]
-        )
+        if self._guard is not None:
+            self._guard.refuse_other_model([outcomes[at] for at in places], self._of)
+        found = PartlyScored.of([outcomes[at] for at in range(len(texts))])
+        return found if self._preset.may_miss else found.scores
 
     def unsendable(self, text: str) -> str | None:
         """Return why a text is not sent; None if it is."""
@@ -132,16 +130,31 @@ class EndpointScorer(Scorer):
             "n": len(texts),
             "categories": list(one.categories or preset.categories),
         }
-        if one.prompt is not None:
-            prompt = one.prompt
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-            values["messages"] = fill(messages, {"text": texts[0]})
-        return Request(fill(preset.request, values), self.tokens(texts))
+        asked = self._guard
+        if asked is None:
+            return Request(fill(preset.request, values), self.tokens(texts))
+        by_probability = asked.score_as == "probability"
+        values |= {
+            "max_tokens": asked.max_tokens,
+            "logprobs": True if by_probability else None,
+            "template": asked.filled_template,
+            "effort": asked.effort,
+            "messages": asked.messages(texts[0]),
+            "prompt": asked.plain_prompt(texts[0]) if isinstance(asked.prompt, str) else None,
+        }
+        if not by_probability:
+            values["top_logprobs"] = None
+        body = {key: one for key, one in fill(preset.request, values).items() if one is not None}
+        return Request(body, self.tokens(texts))
 
     def tokens(self, texts: list[str]) -> int:
         """Return about how many tokens a request with these texts has."""
-        prompt = estimated_tokens(str(self._settings.prompt)) if self._settings.prompt else 0
+        prompt = estimated_tokens(str(self._guard.prompt)) if self._guard is not None else 0
         return prompt + sum(estimated_tokens(text) for text in texts)
+
+    @cached_property
+    def _guard(self) -> Guard | None:
+        return self._settings.asked if self._preset.is_judge else None
 
     @cached_property
     def _reader(self) -> Reader:
@@ -151,7 +164,7 @@ class EndpointScorer(Scorer):
             one.filled_options,
             one.categories or self._preset.categories,
             one.combine or self._preset.combine,
-            (one.words[0].strip().casefold(), one.words[1].strip().casefold()),
+            self._guard,
             self._of,
         )
 

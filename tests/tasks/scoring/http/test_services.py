@@ -119,7 +119,7 @@ def test_a_redirect_is_not_followed(service):
     assert len(service.seen) == 1
 
 
-NEED_NO_KEY = {"mlflow", "kserve", "torchserve", "tei", "vllm"}
+NEED_NO_KEY = {"mlflow", "kserve", "torchserve", "tei", "vllm", "ollama-chat"}
 
 
 @pytest.mark.parametrize("preset", [name for name in SERVICES if name not in NEED_NO_KEY])
@@ -142,6 +142,9 @@ def test_a_wrong_key_is_told_at_once(preset, monkeypatch):
         ("vllm", "x" * 9000, "too_long"),
         ("openai-chat", "REFUSE this", "refused"),
         ("openai-chat", "EVADE this", "no_answer"),
+        ("openai-completions", "REFUSE this", "refused"),
+        ("openai-completions", "EVADE this", "no_answer"),
+        ("ollama-chat", "REFUSE this", "no_answer"),
     ],
 )
 def test_a_comment_that_the_service_refuses_has_no_score_and_a_reason(preset, text, reason):

@@ -110,7 +110,7 @@ def test_parts_in_another_order_are_sorted_by_their_number():
         ({"preset": "openai-chat", "options": {"model": "m"}}, "`prompt` must be given"),
         (
             {"preset": "openai-chat", "options": {"model": "m"}, "prompt": "{{text}} {{name}}"},
-            "`prompt` must have no placeholder but {{text}}; got {{name}}",
+            r"`prompt` must have known placeholders; got {{name}} \(known: {{text}}, {{words}}\)",
         ),
         (
             {
@@ -119,7 +119,7 @@ def test_parts_in_another_order_are_sorted_by_their_number():
                 "prompt": "{{text}}",
                 "words": ["Yes", "yes "],
             },
-            "`words` must be two different words",
+            "`words` must be different words",
         ),
         ({"preset": "perspective", "requests_per_second": 0}, "greater than 0"),
         ({"preset": "kserve", "options": {"output": "o"}}, "url"),
