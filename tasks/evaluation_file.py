@@ -178,6 +178,12 @@ class EvaluationFile(Settings):
             raise ValueError(msg)
         known = [evaluation_set.name for evaluation_set in self.evaluation_sets]
         for analysis in self.analyses:
+            if analysis.needs_champion and self.champion is None and self.registered_model is None:
+                msg = (
+                    f"analysis {analysis.kind} must have scores of an earlier model: give their "
+                    "file as its `path`, or the model as `champion` of the evaluation"
+                )
+                raise ValueError(msg)
             unknown = [name for name in analysis.sets or () if name not in known]
             if unknown:
                 msg = (

@@ -105,6 +105,11 @@ class Analysis(Settings):
     sets: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     """Evaluation sets to analyse. Default: all."""
 
+    @property
+    def needs_champion(self) -> bool:
+        """Whether it compares with the champion's scores."""
+        return False
+
     def is_for(self, evaluation_set: str) -> bool:
         """Whether the analysis applies to this set."""
         return self.sets is None or evaluation_set in self.sets

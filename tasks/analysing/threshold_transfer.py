@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pydantic import FiniteFloat
 
@@ -16,15 +18,16 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.scores import read_scores
 from biasgate.tasks.data.source import SourceSettings
 
-_TOLD = 5
+_TOLD, _CHAMPION = 5, "champion"
 
 
 class ThresholdTransferAnalysis(Analysis):
     """The candidate's threshold that flags as many comments as an earlier model did at its own."""
 
     kind: Literal["threshold_transfer"]
-    path: ConfigPath
-    """The earlier model's scores: CSV or JSON lines (gz too), or Parquet."""
+    path: ConfigPath | None = None
+    """The earlier model's scores: CSV or JSON lines (gz too), or Parquet. Default: the
+    champion's."""
     separator: Separator | None = None
     """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     id: str = "id"
@@ -35,10 +38,17 @@ class ThresholdTransferAnalysis(Analysis):
     match: Literal["flag_rate", "recall"] = "flag_rate"
     """What stays as it was: the share of all comments that is flagged, or of the toxic ones."""
 
+    @property
+    def needs_champion(self) -> bool:
+        """Whether there is no file."""
+        return self.path is None
+
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a file that lacks a column, or rows of the set."""
         del source
-        known = self._scores()
+        if self.path is None:
+            return
+        known = self._scores(self.path)
         wanted = pd.Index(frozen.column("id").to_pandas())
         missing = wanted.difference(known.index, sort=False)
         if len(missing):
@@ -50,8 +60,7 @@ class ThresholdTransferAnalysis(Analysis):
 
     def analyse(self, rows: MeasuredRows) -> Findings:
         """Compare the flags on the measured rows for which both models have a score."""
-        ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
-        before = np.asarray(self._scores().reindex(ids).to_numpy(), dtype=np.float64)
+        before = self._before(rows)
         both = ~np.isnan(before)
         found = transfer_threshold(
             before[both],
@@ -64,10 +73,18 @@ class ThresholdTransferAnalysis(Analysis):
         )
         return Findings(found.to_dict(), _sentences(found), found.rows())
 
-    def _scores(self) -> pd.Series[float]:
-        return read_scores(
-            self.path, self.id, self.score, separator=self.separator, allow_missing=True
-        )
+    def _before(self, rows: MeasuredRows) -> npt.NDArray[np.float64]:
+        """Return the earlier model's scores of the measured rows; NaN where it has none."""
+        if self.path is None:
+            if _CHAMPION not in rows.evidence.roles:
+                found = "there is no champion, and no `path`"
+                self.refuse(rows.frozen, "scores of an earlier model", found)
+            return np.asarray(rows.evidence.measured_scores(_CHAMPION), dtype=np.float64)
+        ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
+        return np.asarray(self._scores(self.path).reindex(ids).to_numpy(), dtype=np.float64)
+
+    def _scores(self, path: Path) -> pd.Series[float]:
+        return read_scores(path, self.id, self.score, separator=self.separator, allow_missing=True)
 
 
 def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:

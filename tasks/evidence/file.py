@@ -216,6 +216,13 @@ class EvidenceFile:
         """Return the rows of the evaluated set alone, without those of earlier nights."""
         return self._chosen(slice(None) if self._tonight is None else self._tonight)
 
+    def measured_scores(self, role: str) -> npt.NDArray[Any]:
+        """Return one model's scores of the measured rows; NaN where it has none."""
+        found = self.scores(role)
+        for kept in (self._tonight, self.rows().labelled):
+            found = found if kept is None else found[kept]
+        return found
+
     def ids(self) -> pa.ChunkedArray:
         """Return the ids of these rows."""
         with pq.ParquetFile(self.path) as file:

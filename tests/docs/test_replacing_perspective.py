@@ -112,7 +112,13 @@ def test_the_guide_runs_from_the_first_command_to_the_last(
         service.answer = answer
         run_page(service, done)
     for line, (code, text) in done.items():
-        assert code in ({0, 3, 4} if "judge_successor" in line else {0}), f"{line}\n{text}"
+        judged = "judge_successor" in line or "january" in line
+        assert code in ({0, 3, 4} if judged else {0}), f"{line}\n{text}"
+    january = json.loads(Path("january/labelled/successor/report.json").read_text("utf-8"))
+    moved = january["analyses"]["threshold_transfer"]["result"]
+    assert abs(moved["rate_after"] - moved["rate_before"]) < 0.01
+    columns = pd.read_parquet("january/labelled/successor/evidence.parquet").columns
+    assert "score/champion" in columns
     kept = pd.read_csv("perspective_labelled.csv")
     labelled = pd.read_csv("labelled.csv")
     assert kept["id"].tolist() == labelled["id"].tolist()
@@ -130,3 +136,8 @@ def test_the_guide_runs_from_the_first_command_to_the_last(
     assert "Flagged before at 0.7: " in next(
         text for line, (_, text) in done.items() if "shadow" in line
     )
+
+
+def test_the_file_has_fifteen_lines():
+    first = next(block for block in blocks_of(PAGE) if block.language == "yaml")
+    assert len(first.content.splitlines()) <= 15

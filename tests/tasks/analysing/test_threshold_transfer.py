@@ -82,3 +82,17 @@ def test_a_file_without_the_column_is_refused(tmp_path, frozen):
 def test_options_that_mean_nothing_are_refused(tmp_path, options):
     with pytest.raises(ValidationError):
         analysis(tmp_path, **options)
+
+
+def test_without_a_file_the_champions_scores_are_the_earlier_ones(tmp_path, frozen):
+    one = analysis(tmp_path, path=None)
+    one.check(frozen, None)
+    given = rows(frozen, [0.4, 0.1, 0.5, 0.2])
+    before = np.array([0.9, 0.8, 0.3, np.nan])
+    given.evidence = SimpleNamespace(
+        roles=["candidate", "champion"], measured_scores=lambda role: {"champion": before}[role]
+    )
+    assert (one.analyse(given).result["before"], one.needs_champion) == (0.5, True)
+    given.evidence = SimpleNamespace(roles=["candidate"])
+    with pytest.raises(InputError, match="there is no champion, and no `path`"):
+        one.analyse(given)
