@@ -1,9 +1,7 @@
 """Errors at a threshold: rates, Dixon's sums, accuracy, advice."""
 
 from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_cells import rate_cells
+from bias_metrics.thresholds.rate_gaps import MeasuredRates
+from bias_metrics.thresholds.shares import Events
 
-__all__ = [
-    "flagged",
-    "rate_cells",
-]
+__all__ = ["Events", "MeasuredRates", "flagged"]

@@ -13,12 +13,8 @@ from bias_metrics._core.checks import aligned, check_mask
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import CLASSES, Rate
 from bias_metrics.rows import Background, Rows
-from bias_metrics.thresholds.rate_cells import gaps_of
-from bias_metrics.thresholds.rate_sides import Events, Side
-
-_MISSING = Rate(CLASSES, "flagged")
+from bias_metrics.thresholds.shares import Events, Share
 
 
 @dataclass(frozen=True)
@@ -134,14 +130,13 @@ def missing_scores(
     # Whatever the labels: neither shares nor gaps of missing scores look at them.
     rows = Rows(absent, subgroups, clusters=clusters, background=background)
     level = check_confidence(confidence)
-    events = Events.of(_MISSING, np.ones_like(absent), [absent], rows.clusters)
-    total = events.among(np.arange(rows.n))
+    events = Events(rows, np.ones_like(absent), [absent])
     found = {
-        name: replace(_share(gap.own, level), missing_gap=gap.measure())
-        for name, gap in gaps_of(events, rows, total, "rows", level)
+        name: replace(_share(gap.own, level), missing_gap=gap.measure(level))
+        for name, gap in events.gaps()
     }
-    return MissingScores(_share(total, level), found)
+    return MissingScores(_share(Share.of(events.everywhere()), level), found)
 
 
-def _share(side: Side, confidence: float) -> MissingShare:
-    return MissingShare(side.n, side.events[0], side.measure(0, confidence))
+def _share(share: Share, confidence: float) -> MissingShare:
+    return MissingShare(share.n, share.events[0], share.measure(confidence))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned
+from bias_metrics._core.checks import aligned, check_threshold
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.report import cell_of
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.rate_cells import Gap, decisions, rate_cells
+from bias_metrics.thresholds.errors import flagged
+from bias_metrics.thresholds.shares import Events, ShareGap
 
 
 @dataclass(frozen=True)
@@ -145,10 +147,8 @@ def rate_gaps(
     >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
-    rows.refuse("rate_gaps", "sample_weight")
-    model = decisions(rows, "y_score", y_score, threshold, threshold_range)
-    level = check_confidence(confidence)
-    return _gaps(list(rate_cells(rows, [model], level)), 0, threshold, rows, level)
+    measured = MeasuredRates(rows, {"y_score": y_score}, [threshold])
+    return measured.report(check_confidence(confidence), threshold_range)
 
 
 @aligned
@@ -205,32 +205,84 @@ def compare_rate_gaps(
     >>> one.first, one.second, round(one.size_low, 2)
     (0.5, 0.0, 0.18)
     """
-    rows.refuse("compare_rate_gaps", "sample_weight")
-    models = [
-        decisions(rows, "y_score_a", y_score_a, threshold_a, threshold_range_a),
-        decisions(rows, "y_score_b", y_score_b, threshold_b, threshold_range_b),
-    ]
-    level = check_confidence(confidence)
-    compared = list(rate_cells(rows, models, level))
-    differences: dict[str, dict[str, Difference]] = {name: {} for name in rows.subgroups}
-    for name, metric, gap in compared:
-        differences[name][metric] = gap.difference()
-    return RateGapComparison(
-        _gaps(compared, 0, threshold_a, rows, level),
-        _gaps(compared, 1, threshold_b, rows, level),
-        differences,
-    )
+    scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
+    measured = MeasuredRates(rows, scores, [threshold_a, threshold_b])
+    ranges = threshold_range_a, threshold_range_b
+    return measured.comparison(check_confidence(confidence), ranges)
 
 
-def _gaps(
-    compared: Sequence[tuple[str, str, Gap]],
-    model: int,
-    threshold: float,
-    rows: Rows,
-    confidence: float,
+Range = tuple[float, float] | None
+Gaps = dict[str, dict[str, ShareGap]]
+
+
+class MeasuredRates:
+    """One or two models' errors, each at its threshold, counted once; asked for at any confidence.
+
+    Parameters and errors are those of `rate_gaps`; `scores` are by the name of their argument.
+    """
+
+    def __init__(
+        self, rows: Rows, scores: Mapping[str, npt.ArrayLike], thresholds: Sequence[float]
+    ) -> None:
+        rows.refuse("rate_gaps" if len(scores) == 1 else "compare_rate_gaps", "sample_weight")
+        self.rows = rows
+        self.scores = [rows.scores(*each) for each in scores.items()]
+        self.thresholds = [check_threshold(threshold) for threshold in thresholds]
+        self._counted: dict[tuple[float, ...], Gaps] = {}
+
+    def report(
+        self, confidence: float, threshold_range: Range = None, names: Iterable[str] | None = None
+    ) -> RateGaps:
+        """Return one model's gaps; `names` are the subgroups, default all."""
+        return _measured(self._gaps([threshold_range], names), 0, self.thresholds, confidence)
+
+    def comparison(
+        self,
+        confidence: float,
+        ranges: Sequence[Range] = (None, None),
+        names: Iterable[str] | None = None,
+    ) -> RateGapComparison:
+        """Return both models' gaps beside each other; `names` are the subgroups, default all."""
+        gaps = self._gaps(ranges, names)
+        first, second = (_measured(gaps, model, self.thresholds, confidence) for model in (0, 1))
+        differences = {
+            name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
+            for name, of_group in gaps.items()
+        }
+        return RateGapComparison(first, second, differences)
+
+    def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
+        """Return gaps that allow for the ranges in which the thresholds lie."""
+        at, *ends = zip(
+            *([own, *(span or ())] for own, span in zip(self.thresholds, ranges, strict=True)),
+            strict=True,
+        )
+        gaps, moved = self._count(at), [self._count(end) for end in ends]
+        return {
+            name: {
+                metric: gap.allowing([end[name][metric] for end in moved])
+                for metric, gap in gaps[name].items()
+            }
+            for name in (gaps if names is None else names)
+        }
+
+    def _count(self, thresholds: tuple[float, ...]) -> Gaps:
+        if thresholds not in self._counted:
+            at = zip(self.scores, map(check_threshold, thresholds), strict=True)
+            flags = [flagged(scores, threshold) for scores, threshold in at]
+            found: Gaps = {name: {} for name in self.rows.subgroups}
+            for metric, rate in threshold_metrics().items():
+                for name, gap in Events.of_rate(rate, self.rows, flags).gaps():
+                    found[name][metric] = gap
+            self._counted[thresholds] = found
+        return self._counted[thresholds]
+
+
+def _measured(
+    gaps: Gaps, model: int, thresholds: Sequence[float], confidence: float
 ) -> RateGaps:
-    """Measure one model's gaps."""
-    found: dict[str, dict[str, MetricValue]] = {name: {} for name in rows.subgroups}
-    for name, metric, gap in compared:
-        found[name][metric] = gap.measure(model)
-    return RateGaps(float(threshold), found, confidence)
+    found = {
+        name: {metric: gap.measure(confidence, model) for metric, gap in of_group.items()}
+        for name, of_group in gaps.items()
+    }
+    return RateGaps(thresholds[model], found, confidence)

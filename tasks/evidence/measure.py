@@ -17,9 +17,7 @@ from bias_metrics import (
     RateGapComparison,
     RateGaps,
     compare_prediction_powered,
-    compare_rate_gaps,
     prediction_powered_bias,
-    rate_gaps,
 )
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import LEAST_COMPARED, LEAST_ROWS, Evidence, Losses, without_sampling_error
@@ -34,6 +32,7 @@ from bias_metrics.parts import PackedMasks
 from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
+from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
 Span = tuple[float, float] | None
@@ -316,32 +315,35 @@ class Measuring:
 
     def _gaps(self, name: str, asked: _Asked) -> RateGaps:
         """Return the gaps in error rates at a threshold."""
-        return rate_gaps(
-            self._rows(self.rows, self._masks(asked.names)[0]),
-            self.rows.y_score,
-            threshold=self.thresholds[name][CANDIDATE],
-            threshold_range=self.span(name, CANDIDATE, asked.confidence),
-            confidence=asked.confidence,
-        )
+        span = self.span(name, CANDIDATE, asked.confidence)
+        return self._rates(name, [CANDIDATE]).report(asked.confidence, span, asked.names)
 
     def _compare_gaps(self, rival: str, asked: _Asked) -> dict[str, RateGapComparison]:
         """Return them beside a rival's, by the thresholds that it has."""
-        found = {}
-        for name, of_role in self.thresholds.items():
-            if rival not in of_role:
-                continue
-            rows, members = self._both(rival, self._masks(asked.names)[0])
-            found[name] = compare_rate_gaps(
-                self._rows(rows, members),
-                rows.y_score,
-                rows.scores[rival],
-                threshold_a=of_role[CANDIDATE],
-                threshold_b=of_role[rival],
-                threshold_range_a=self.span(name, CANDIDATE, asked.confidence),
-                threshold_range_b=self.span(name, rival, asked.confidence),
-                confidence=asked.confidence,
+        roles = [CANDIDATE, rival]
+        return {
+            name: self._rates(name, roles).comparison(
+                asked.confidence,
+                [self.span(name, role, asked.confidence) for role in roles],
+                asked.names,
             )
-        return found
+            for name, of_role in self.thresholds.items()
+            if rival in of_role
+        }
+
+    def _rates(self, name: str, roles: Sequence[str]) -> MeasuredRates:
+        """Return the models' errors at a threshold, as counted."""
+        at = [self.thresholds[name][role] for role in roles]
+
+        def measured() -> MeasuredRates:
+            members = self._masks([*self.rows.members, *self.categories])[0]
+            rows = self.rows
+            for rival in roles[1:]:
+                rows, members = self._both(rival, members)
+            scores = {role: rows.scores[role] for role in roles}
+            return MeasuredRates(self._rows(rows, members), scores, at)
+
+        return self._once(("rates", name, *roles, *at), measured)
 
     def _content(
         self,

@@ -17,7 +17,7 @@ from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report import worst_first
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
-from bias_metrics.thresholds import flagged, rate_cells
+from bias_metrics.thresholds import Events, flagged
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
@@ -154,16 +154,15 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     thresholds = _grid(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.
     rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
-    decided = [[flagged(scores, one)] for one in thresholds]
+    decided = [flagged(scores, one) for one in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
-    for name, metric, gap in rate_cells(rows, decided, CONFIDENCE, shown):
-        if metric not in RATE_OF_GAP:
-            continue
-        rate, at_each = RATE_OF_GAP[metric], range(len(thresholds))
-        rates = [_ends(gap.own.measure(one, CONFIDENCE)) for one in at_each]
-        subgroups[name][rate] = [value for value, _, _ in rates]
-        subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
-        subgroups[name][metric] = [_ends(gap.measure(one)) for one in at_each]
+    at_each = range(len(thresholds))
+    for metric, rate in RATE_OF_GAP.items():
+        for name, gap in Events.of_rate(threshold_metrics()[metric], rows, decided).gaps(shown):
+            rates = [_ends(gap.own.measure(CONFIDENCE, at)) for at in at_each]
+            subgroups[name][rate] = [value for value, _, _ in rates]
+            subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
+            subgroups[name][metric] = [_ends(gap.measure(CONFIDENCE, at)) for at in at_each]
     flagged_toxic = _flagged(decided, labels)
     overall = Rates(
         false_positive_rate=_flagged(decided, ~labels),
@@ -192,10 +191,10 @@ def _ends(found: MetricValue) -> list[float | None]:
     return [None if one is None else round(one, _DIGITS) for one in ends]
 
 
-def _flagged(decided: list[list[Bools]], rows: Bools) -> list[float | None]:
+def _flagged(decided: list[Bools], rows: Bools) -> list[float | None]:
     if not rows.any():
         return [None] * len(decided)
-    return [round(float(one[rows].mean()), _DIGITS) for [one] in decided]
+    return [round(float(flags[rows].mean()), _DIGITS) for flags in decided]
 
 
 def _replace_by_reported(

@@ -5,16 +5,17 @@ import pytest
 
 from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics.metrics import threshold_metrics
-from bias_metrics.thresholds.rate_sides import Events
+from bias_metrics.rows import Rows
+from bias_metrics.thresholds.shares import Events, Share
 
 FPR = threshold_metrics()["fpr_gap"]
 
 
 def share_of(flagged, clusters=None):
     """The share of harmless rows that are flagged."""
-    labels = np.zeros(len(flagged), dtype=bool)
-    events = Events.of(FPR, labels, [np.asarray(flagged, dtype=bool)], clusters)
-    return events.among(np.arange(len(flagged))).measure(0, 0.95)
+    rows = Rows(np.zeros(len(flagged), dtype=bool), {}, clusters=clusters)
+    events = Events.of_rate(FPR, rows, [np.asarray(flagged, dtype=bool)])
+    return Share.of(events.everywhere()).measure(0.95)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 40), (40, 40), (1, 1)])

@@ -1,0 +1,338 @@
+"""Shares of rows with an event, and their differences between a subgroup and its background.
+
+An event is an error at a threshold (a harmless row flagged, a toxic row not flagged), or a missing
+score. Subgroup and background consist of different rows, so the variance of a gap is the sum of two
+binomial ones. Two models on the same rows are correlated through the rows on which both have the
+event. Rows of one cluster are correlated too: with clusters, the variance is the sum of squares of
+the clusters' influences, as for the AUCs. Only counts are kept, so that any confidence may be asked
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import lacks
+from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
+from bias_metrics._core.differences import undefined_difference as without_uncertainty
+from bias_metrics._core.intervals import effective_number, few_clusters, quantile, two_sided_p
+from bias_metrics._core.proportions import (
+    paired_change,
+    share_difference_interval,
+    wilson_interval,
+)
+from bias_metrics._core.ranks import Floats
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.estimate import Estimate, Number
+from bias_metrics.metrics import Class, Rate
+from bias_metrics.rows import Places, Rows
+
+_UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often an event happens among some rows, under each model; with clusters, in each."""
+
+    n: int  # Rows of the classes that the metric counts
+    events: tuple[int, ...]  # Rows with the event, under each model
+    both: int  # Rows with the event under every model
+    # (number of clusters,): The rows by cluster, if there are clusters.
+    rows_by_cluster: Floats | None = None
+    events_by_cluster: tuple[Floats, ...] = ()  # Rows with the event by cluster, under each model
+
+    def less(self, other: Counts) -> Counts:
+        """Return the counts without those of `other`, which is part of them."""
+        by_cluster = None
+        if self.rows_by_cluster is not None and other.rows_by_cluster is not None:
+            by_cluster = self.rows_by_cluster - other.rows_by_cluster
+        events = zip(self.events, other.events, strict=True)
+        each = zip(self.events_by_cluster, other.events_by_cluster, strict=True)
+        return Counts(
+            self.n - other.n,
+            tuple(a - b for a, b in events),
+            self.both - other.both,
+            by_cluster,
+            tuple(a - b for a, b in each),
+        )
+
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Return each model's share with the influence of each cluster; none without clusters."""
+        rows = self.rows_by_cluster
+        if rows is None or not self.n:
+            return ()
+        freedom, n_clusters = max(effective_number(rows) - 1, 1.0), int(np.count_nonzero(rows))
+        return tuple(
+            Estimate(
+                events / self.n,
+                np.empty(0),
+                freedom,
+                self.n,
+                (0.0, 1.0),
+                by_cluster=(of_clusters - events / self.n * rows) / self.n,
+                n_clusters=n_clusters,
+            )
+            for events, of_clusters in zip(self.events, self.events_by_cluster, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """How often an event happens among some rows, under each model."""
+
+    n: int
+    events: tuple[int, ...]
+    both: int
+    """As in `Counts`."""
+    numbers: tuple[Number, ...] = ()
+    """With clusters: each model's share, with the error that allows for them."""
+
+    @classmethod
+    def of(cls, counts: Counts) -> Share:
+        """Return what is kept of counts."""
+        numbers = tuple(of_model.number for of_model in counts.estimates())
+        return cls(counts.n, counts.events, counts.both, numbers)
+
+    def value(self, model: int) -> float:
+        """Return the share of the rows with the event."""
+        return self.events[model] / self.n
+
+    def covariance(self, a: int, b: int) -> float:
+        """Return the covariance of two models' shares; for a model with itself, the variance."""
+        together = self.events[a] if a == b else self.both
+        return (together / self.n - self.value(a) * self.value(b)) / (self.n - 1)
+
+    def measure(self, confidence: float, model: int = 0) -> MetricValue:
+        """Return the share with its interval: Wilson's, with clusters as far as these require."""
+        if not self.n:
+            return undefined("no rows")
+        share = self.value(model)
+        low, high = wilson_interval(share, self.n, quantile(confidence))
+        n_clusters = None
+        if self.numbers:
+            number = self.numbers[model]
+            n_clusters = number.n_clusters
+            if reason := few_clusters(n_clusters):
+                return MetricValue(share, reason, n_clusters=n_clusters)
+            reach = _inflated_error(number) * quantile(confidence, number.freedom)
+            low, high = min(low, share - reach), max(high, share + reach)
+        low, high = max(low, 0.0), min(high, 1.0)
+        return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
+
+
+@dataclass(frozen=True)
+class ShareGap:
+    """A subgroup's share minus its background's, under one model or two."""
+
+    own: Share
+    background: Share
+    name: str
+    """Name of the counted rows, such as "negatives"."""
+    numbers: tuple[Number, ...] = ()
+    """With clusters: each model's gap."""
+    apart: tuple[Number, ...] = ()
+    """With clusters and two models: the first gap minus the second, and plus the second."""
+    moved: tuple[tuple[float, ...], ...] = ()
+    """For each model whose threshold is an estimate: the gap at the ends of its range."""
+
+    @classmethod
+    def of(cls, own: Counts, background: Counts, name: str) -> ShareGap:
+        """Return what is kept of counts."""
+        both = zip(own.estimates(), background.estimates(), strict=False)
+        gaps = [of_own.minus(other) for of_own, other in both]
+        numbers, apart = tuple(gap.number for gap in gaps), ()
+        if len(gaps) == 2:
+            first, second = gaps
+            apart = first.minus(second).number, first.minus(second.negated()).number
+        return cls(Share.of(own), Share.of(background), name, numbers, apart)
+
+    def value(self, model: int = 0) -> float | None:
+        """Return the subgroup's share minus the background's."""
+        if not self.own.n or not self.background.n:
+            return None
+        return self.own.value(model) - self.background.value(model)
+
+    def allowing(self, ends: Sequence[ShareGap]) -> ShareGap:
+        """Return the gap, given the same ones at the ends of the thresholds' ranges."""
+        models = range(len(self.own.events))
+        moved = (tuple(end.value(model) or 0.0 for end in ends) for model in models)
+        return replace(self, moved=tuple(moved) if ends else ())
+
+    def measure(self, confidence: float, model: int = 0) -> MetricValue:
+        """Return the gap with its interval."""
+        own, other = self.own, self.background
+        counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
+        if lack := lacks(**counts):
+            return undefined(lack)
+        value = own.value(model) - other.value(model)
+        if min(own.n, other.n) < 2:
+            return MetricValue(value, "fewer than 2 rows in a class")
+        allowance, z = self._allowance(model), quantile(confidence)
+        std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
+        ends = own.events[model], own.n, other.events[model], other.n
+        low, high = share_difference_interval(*ends, z)
+        low = max(value - math.hypot(value - low, allowance), -1.0)
+        high = min(value + math.hypot(high - value, allowance), 1.0)
+        found = MetricValue(value, std_error=std_error, low=low, high=high)
+        if not self.numbers:
+            return found
+        number = self.numbers[model]
+        wider = math.hypot(_inflated_error(number), allowance / z)
+        n_clusters = number.n_clusters
+        found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
+        if reason := few_clusters(n_clusters):
+            return replace(found, low=None, high=None, reason=reason)
+        reach = wider * quantile(confidence, number.freedom)
+        low, high = min(low, value - reach), max(high, value + reach)
+        return replace(found, low=max(low, -1.0), high=min(high, 1.0))
+
+    def difference(self, confidence: float) -> Difference:
+        """Return the first model's gap minus the second's, on the same rows.
+
+        Its interval comes from the gaps' own ones and their covariance; with clusters it reaches as
+        far as their error requires. It has zero width if both models decide alike.
+        """
+        a, b = self.measure(confidence, 0), self.measure(confidence, 1)
+        if a.std_error is None or b.std_error is None:
+            return without_uncertainty(a, b)
+        if not self.apart:
+            return self._paired(a, b, confidence)
+        number = self.apart[0]
+        if reason := few_clusters(number.n_clusters):
+            error = _inflated_error(number)
+            found = Difference(a.value, b.value, less(a, b), error, reason=reason)
+        else:
+            of_rows = (replace(gap, std_error=gap.row_std_error) for gap in (a, b))
+            found = self._paired(*of_rows, confidence)
+        return replace(found, n_clusters=number.n_clusters)
+
+    def _paired(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
+        together = Joint(self._covariance(0, 1), _UNKNOWN)
+        found = paired(a, b, together, confidence, small=True)
+        if self._decide_alike():
+            found = symmetric(a, b, 0.0, confidence)
+        else:
+            low, high = self._by_disagreements(quantile(confidence))
+            found = _reaching(found, low, high)
+        total = paired(a, negated(b), together.negated(), confidence, small=True)
+        if self.apart:
+            of_difference, of_sum = self.apart
+            found = self._stretched(found, of_difference, confidence)
+            total = self._stretched(total, of_sum, confidence)
+        return sized(found, total, b, confidence)
+
+    def _by_disagreements(self, z: float) -> tuple[float, float]:
+        """Return the interval computed only from the rows on which the models disagree.
+
+        If they nearly always agree, the correlation behind the other interval is itself estimated
+        from few rows; the caller takes the union of the two.
+        """
+        (own, own_variance), (other, variance) = (
+            paired_change(share.events[0] - share.both, share.events[1] - share.both, share.n)
+            for share in (self.own, self.background)
+        )
+        value = own - other
+        reach = math.hypot(
+            z * math.sqrt(own_variance + variance), self._allowance(0), self._allowance(1)
+        )
+        return value - reach, value + reach
+
+    def _stretched(self, found: Difference, apart: Number, confidence: float) -> Difference:
+        """Return a difference whose interval reaches at least as far as its clustered error."""
+        error = _inflated_error(apart)
+        if not self._decide_alike():
+            z = quantile(confidence)
+            error = math.hypot(error, self._allowance(0) / z, self._allowance(1) / z)
+        assert found.value is not None  # noqa: S101
+        reach = error * quantile(confidence, apart.freedom)
+        p_value = two_sided_p(found.value, error, apart.freedom)
+        found = replace(found, std_error=error, p_value=p_value)
+        return _reaching(found, found.value - reach, found.value + reach)
+
+    def _decide_alike(self) -> bool:
+        if self.moved and self.moved[0] != self.moved[1]:
+            return False
+        sides = self.own, self.background
+        return all(share.events[0] == share.events[1] == share.both for share in sides)
+
+    def _allowance(self, model: int) -> float:
+        """Return how far the gap changes as an estimated threshold moves within its range."""
+        value = self.value(model) or 0.0
+        ends = self.moved[model] if self.moved else ()
+        return max((abs(end - value) for end in ends), default=0.0)
+
+    def _covariance(self, a: int, b: int) -> float:
+        return self.own.covariance(a, b) + self.background.covariance(a, b)
+
+
+def _inflated_error(number: Number) -> float:
+    """Return the clustered error of a share, or of a difference of shares, G / (G - 1) inflated."""
+    n_clusters = number.n_clusters
+    return math.sqrt(n_clusters / max(n_clusters - 1, 1)) * number.std_error
+
+
+def _reaching(found: Difference, low: float, high: float) -> Difference:
+    """Return a difference whose interval reaches as far as another one, too."""
+    assert found.low is not None  # noqa: S101
+    assert found.high is not None  # noqa: S101
+    return replace(found, low=min(found.low, low), high=max(found.high, high))
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The rows that a metric counts, and which have the event, under one model or two."""
+
+    rows: Rows
+    counted: BoolArray  # Rows of its classes
+    happened: Sequence[BoolArray]  # Which rows have the event, under each model
+    name: str = "rows"  # Name of the counted rows
+
+    @classmethod
+    def of_rate(cls, rate: Rate, rows: Rows, flags: Sequence[BoolArray]) -> Events:
+        """Return what a metric at a threshold counts, given which rows each model flags."""
+        of_class: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
+        counted = np.logical_or.reduce([of_class[label] for label in rate.of])
+        wanted = rate.event == "flagged"
+        name = f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
+        return cls(rows, counted, [of_model == wanted for of_model in flags], name)
+
+    def everywhere(self) -> Counts:
+        """Count events among all rows."""
+        return self.among(np.arange(self.rows.n))
+
+    def among(self, places: Places) -> Counts:
+        """Count events among some rows."""
+        places = places[self.counted[places]]
+        happened = [of_model[places] for of_model in self.happened]
+        counts = Counts(
+            places.size,
+            tuple(int(of_model.sum()) for of_model in happened),
+            int(np.logical_and.reduce(happened).sum()),
+        )
+        clusters = self.rows.clusters
+        if clusters is None:
+            return counts
+        codes, n = clusters[places], int(clusters.max()) + 1
+        return replace(
+            counts,
+            rows_by_cluster=np.bincount(codes, minlength=n).astype(np.float64),
+            events_by_cluster=tuple(
+                np.bincount(codes[of_model], minlength=n).astype(np.float64)
+                for of_model in happened
+            ),
+        )
+
+    def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
+        """Yield each subgroup (or each of these names) beside its background."""
+        rows, everywhere = self.rows, self.everywhere()
+        shared = None if rows.excluded is None else self.among(rows.excluded)
+        for name in rows.subgroups if names is None else names:
+            own = self.among(np.flatnonzero(rows.subgroups[name]))
+            yield name, ShareGap.of(own, everywhere.less(shared or own), self.name)
