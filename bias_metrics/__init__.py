@@ -52,13 +52,14 @@ from bias_metrics.mitigation.imbalance import LabelImbalance
 from bias_metrics.mitigation.pool import PoolChoice
 from bias_metrics.mitigation.relabelling import Relabelling
 from bias_metrics.mitigation.weights import BalancingWeights
-from bias_metrics.prediction_powered.comparison import compare_prediction_powered
-from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
+from bias_metrics.prediction_powered.evaluation import (
+    compare_prediction_powered,
+    prediction_powered_bias,
+)
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
-from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
-from bias_metrics.report.comparison import compare_bias
+from bias_metrics.report.comparison import CandidateComparisons, compare_bias, compare_candidates
 from bias_metrics.report.evaluation import (
     SliceReports,
     evaluate_bias,
@@ -93,10 +94,10 @@ from bias_metrics.thresholds.rate_gaps import (
     compare_rate_gaps,
     rate_gaps,
 )
-from bias_metrics.thresholds.threshold_range import equal_error_range
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
     ThresholdTable,
+    equal_error_range,
     equal_error_rate,
     error_rates,
     threshold_table,

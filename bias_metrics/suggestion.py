@@ -16,24 +16,8 @@ _ALIKE = 0.65
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Return " Did you mean 'X'?" with the most similar known name, or "".
 
-    Parameters
-    ----------
-    given : object
-        The unknown name.
-    known : iterable of str
-        The known names.
-
-    Returns
-    -------
-    str
-        Starts with a space, so that it can follow a sentence.
-
-    Examples
-    --------
     >>> did_you_mean("bpsn-auc", ["subgroup_auc", "bpsn_auc"])
     " Did you mean 'bpsn_auc'?"
-    >>> did_you_mean("martian", ["muslim", "gay"])
-    ''
     """
     by_case = {name.lower(): name for name in known}
     similar = difflib.get_close_matches(str(given).lower(), by_case, n=1, cutoff=_ALIKE)

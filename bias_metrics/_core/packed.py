@@ -12,22 +12,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class PackedMasks(Mapping[str, BoolArray]):
-    """A mapping of subgroup to mask whose masks are unpacked on access.
+    """A mapping of subgroup to mask, one bit per row, whose masks are unpacked on access.
 
-    It can be used wherever a mapping of masks is expected. 5,000 subgroups of 1.8 million rows
-    take 1.1 GB, while one byte per row would take 9 GB.
+    `bits` has one row of `numpy.packbits` per subgroup; it may be memory-mapped from a file.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the subgroups, all different.
-    bits : uint8 array of shape (len(names), ceil(n_rows / 8))
-        One row of `numpy.packbits` per subgroup; may be memory-mapped from a file.
-    n_rows : int
-        Number of rows of each mask.
-
-    Examples
-    --------
     >>> masks = PackedMasks.of([("gay", [True, False, True])], 3)
     >>> masks["gay"].tolist(), masks.n_rows
     ([True, False, True], 3)

@@ -22,8 +22,11 @@ from bias_metrics.diagnosis.patterns import (
     Diagnosis,
     Findings,
     Pattern,
+    Range,
+    kind_of_gap,
+    share_of_positives,
+    unsigned_gap,
 )
-from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
 from bias_metrics.report.report import SubgroupBias
 from bias_metrics.report.steps import MeasuredSubgroup, ranked_members

@@ -12,8 +12,7 @@ import numpy as np
 from bias_metrics._core.checks import check_choice, check_rng
 from bias_metrics._core.intervals import quantile
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics.drift.exchange import Exchange, p_values
-from bias_metrics.drift.nights import Key, Night, Union, numbers_of
+from bias_metrics.drift.nights import Exchange, Key, Night, Union, numbers_of, p_values
 from bias_metrics.estimate import Estimate
 from bias_metrics.rows import BACKGROUNDS, Background
 

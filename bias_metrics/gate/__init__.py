@@ -12,7 +12,6 @@ from bias_metrics.gate.decide import (
 from bias_metrics.gate.exceptions import PassException, extent_of
 from bias_metrics.gate.harm import RULE, HarmLimit, judge_harm
 from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import Objective, ObjectiveMetric, measure_objective
@@ -49,7 +48,7 @@ from bias_metrics.gate.rules import (
     corrected_confidence,
     for_every_look,
 )
-from bias_metrics.gate.targets import targets_of
+from bias_metrics.gate.targets import targets_of, without_sampling_error
 from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
 
 __all__ = [

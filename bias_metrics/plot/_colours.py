@@ -21,29 +21,9 @@ Colour = tuple[float, float, float, float]
 def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
     """Return the scale and the colours of a metric, given by the end of its name.
 
-    Every colour map can be read by lightness alone, for readers who do not see its hues. Beyond
-    the ends of a scale the colour no longer changes.
-
-    Parameters
-    ----------
-    metric : str
-        `auc` and `..._auc`: 0.5 to 1, bright is good. `..._aeg`: -1/2 to 1/2, white is good,
-        red: the subgroup scores higher, blue: lower. `..._equality_difference`, the mean
-        distance of a term: 0 to 0.2, white is good. `percent_...`: 0 to 50 percent, darker is
-        more.
-    difference : bool, default=False
-        True for the difference of two models' AUCs (purple: the first is better) or AEGs (red:
-        the first is higher), from -0.2 to 0.2.
-
-    Returns
-    -------
-    tuple of Normalize and Colormap
-        `colours(scale(value))` is the colour.
-
-    Raises
-    ------
-    ValueError
-        If the metric has no scale.
+    AUCs: 0.5 to 1, bright is good. AEGs: -1/2 to 1/2, white is good, red is higher. The difference
+    of two models' AUCs (purple: the first is better) or AEGs: -0.2 to 0.2. Every colour map can be
+    read by lightness, too.
     """
     kind = metric.rpartition("_")[2]
     ends, colours = {

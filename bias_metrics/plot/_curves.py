@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 def equality_curve(
     curve: Result, *, name: str = "", of: str = "negative", ax: Axes | None = None
@@ -103,3 +109,104 @@ def _draw(axes: Axes, name: str, result: Result) -> None:
     axes.plot(x, y, color="black", linewidth=1.2)
     for colour, side in ((ORANGE, y >= x), (BLUE, y <= x)):
         axes.fill_between(x, x, y, where=side, interpolate=True, color=colour, alpha=0.4, lw=0)
+
+
+# ---- Reliability: the share of positives among rows of similar scores, by identity
+
+
+_ACROSS = 4
+
+
+def reliability(
+    calibrated: Result, *, overall: Result | None = None, name: str = "", ax: Axes | None = None
+) -> Figure:
+    """Draw the reliability of one set of rows.
+
+    Horizontal axis: the mean score of rows of similar scores; vertical axis: the share of
+    positives among them, with its band. On the dashed diagonal both are equal: the scores are
+    probabilities. Below it they are too high, above it too low.
+
+    Parameters
+    ----------
+    calibrated : Calibrated or mapping
+        From `bias_metrics.calibration_report`, or its `to_dict()`.
+    overall : Calibrated or mapping, optional
+        All rows, drawn in grey behind it.
+    name : str, default=""
+        For the title.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
+        A square from 0 to 1.
+    """
+    axes = axes_for(ax, 4.2, 4.4)
+    _draw_bins(axes, name, plain(calibrated), None if overall is None else plain(overall))
+    axes.set_xlabel("mean score", fontsize=9)
+    axes.set_ylabel("share of positives", fontsize=9)
+    return axes.figure
+
+
+def reliability_panels(
+    calibrated: Mapping[str, Result], *, overall: Result | None = None, title: str = ""
+) -> Figure:
+    """Draw the reliability of several identities, as `reliability` draws each.
+
+    Parameters
+    ----------
+    calibrated : mapping of str to Calibrated or mapping
+        By identity.
+    overall : Calibrated or mapping, optional
+        All rows, drawn in grey behind each.
+    title : str, default=""
+        Above the picture.
+
+    Returns
+    -------
+    matplotlib Figure
+        One square from 0 to 1 per identity, four in a row.
+    """
+    rows = max(math.ceil(len(calibrated) / _ACROSS), 1)
+    figure = new_figure(9.5, 0.9 + 2.6 * rows)
+    grid = figure.subplots(rows, _ACROSS, squeeze=False, sharex=True, sharey=True)
+    behind = None if overall is None else plain(overall)
+    for position, axes in enumerate(grid.flat):
+        if position >= len(calibrated):
+            axes.set_axis_off()
+        elif position + _ACROSS >= len(calibrated):  # nothing below it
+            axes.tick_params(labelbottom=True)
+    for axes, (name, one) in zip(grid.flat, calibrated.items(), strict=False):
+        _draw_bins(axes, name, plain(one), behind)
+    figure.supxlabel("mean score", fontsize=9)
+    figure.supylabel("share of positives", fontsize=9)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
+
+
+def _draw_bins(
+    axes: Axes, name: str, found: Mapping[str, Any], behind: Mapping[str, Any] | None
+) -> None:
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
+    axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
+    axes.tick_params(labelsize=8)
+    error, bins = found["calibration_error"]["value"], found["reliability"]
+    heading = f"{name}\n" + ("" if error is None else f"calibration error {error:.3f}")
+    axes.set_title(heading, fontsize=9, parse_math=False)
+    if not bins:
+        axes.set_facecolor(UNDEFINED)
+        axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
+        return
+    if behind is not None:
+        axes.plot(*_points(behind["reliability"]), color=GREY, linewidth=1.0)
+    x, y = _points(bins)
+    low, high = ([one[end] for one in bins] for end in ("low", "high"))
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.25, lw=0)
+    axes.plot(x, y, color=BLUE, linewidth=1.2, marker="o", markersize=2.5)
+
+
+def _points(bins: list[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
+    return [one["mean_score"] for one in bins], [one["share_positive"] for one in bins]

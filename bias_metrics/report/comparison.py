@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned
-from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.packed import Subgroups, by_name
+from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics.groups.counts import as_dicts
+from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.report import BiasComparison
 from bias_metrics.report.steps import Options
@@ -116,3 +121,122 @@ def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[F
     """Yield checked scores, given by the name that errors give them."""
     for name, scores in given.items():
         yield rows.scores(name, scores)
+
+
+# ---- Several candidates against one champion, with one family-wise error rate
+
+
+class CandidateComparisons(dict[str, BiasComparison], Tabular):
+    """The comparison of each candidate with the champion, by name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return the records of every comparison, each with its candidate."""
+        return labelled("candidate", rows_of(self))
+
+
+@aligned
+def compare_candidates(
+    y_true: npt.ArrayLike,
+    candidates: Subgroups,
+    y_score_champion: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    weight_kind: WeightKind = "probability",
+    power: float = -5.0,
+    power_mean_groups: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> CandidateComparisons:
+    """Compare the bias of several candidates with the champion's on the same rows.
+
+    Of many candidates that are as good as the champion, one looks better by chance. Here the
+    chance of any wrong finding is that of one comparison, however many candidates there are.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    candidates : mapping of str to float array of shape (n,), or data frame
+        Name and scores of each candidate; at least one.
+    y_score_champion : float array of shape (n,)
+        Scores of the champion.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup.
+    sample_weight, weight_kind, power, power_mean_groups, clusters, background
+        As in `compare_bias`.
+    confidence : float, default=0.95
+        Confidence of the intervals of one number for all candidates together. For a one-sided
+        test at 5 %, use 0.90.
+
+    Returns
+    -------
+    CandidateComparisons
+        A dict of str to BiasComparison (candidate minus champion), in the order given. Each
+        interval has the confidence `1 - (1 - confidence) / k` for k candidates (Bonferroni), as
+        rules of the gate have with `correction: bonferroni`; `p_holm` and `p_bh` are adjusted for
+        all cells of all candidates.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `compare_bias`; and if there is no candidate.
+
+    References
+    ----------
+    Holm (1979), Scandinavian Journal of Statistics 6. Dunnett (1955), Journal of the American
+    Statistical Association 50, on several treatments and one control; his quantiles, which need
+    normal data, are at most 3 % smaller than Bonferroni's for up to 5 candidates.
+
+    Examples
+    --------
+    >>> y_true, gay = [0, 1] * 6, [0, 0, 1, 1] * 3
+    >>> champion = [0.1, 0.9, 0.8, 0.8, 0.3, 0.7, 0.6, 0.5, 0.9, 0.9, 0.4, 0.3]
+    >>> candidates = {"copy": champion, "new": [0.1, 0.9, 0.2, 0.8, *champion[4:]]}
+    >>> found = compare_candidates(y_true, candidates, champion, {"gay": gay})
+    >>> {name: round(one.overall.auc.value, 3) for name, one in found.items()}
+    {'copy': 0.0, 'new': 0.097}
+    """
+    given = {str(name): scores for name, scores in by_name(candidates, "candidates").items()}
+    if not given:
+        msg = "`candidates` must hold at least one candidate; got none."
+        raise ValueError(msg)
+    rows = Rows(
+        y_true,
+        subgroups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        clusters=clusters,
+        background=background,
+    )
+    level = check_confidence(confidence)
+    options = Options.of(
+        rows,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=1 - (1 - level) / len(given),
+    )
+    y_scores = {f"candidates[{name!r}]": scores for name, scores in given.items()}
+    scores = checked_scores(rows, y_scores | {"y_score_champion": y_score_champion})
+    *firsts, second = (Measurement(rows, of_model) for of_model in scores)
+    pairings = {name: Pairing(first, second) for name, first in zip(given, firsts, strict=True)}
+    adjusted = adjust_differences(
+        {
+            (name, group): cells
+            for name, pairing in pairings.items()
+            for group, cells in pairing.differences(options).items()
+        }
+    )
+    return CandidateComparisons(
+        {
+            name: pairing.comparison_of(
+                options, {one: adjusted[name, one] for one in second.members}, level
+            )
+            for name, pairing in pairings.items()
+        }
+    )

@@ -5,9 +5,10 @@ The report is the same to the last bit. They are no part of the library's public
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,6 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.lazily import Lazily
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import check_power, final_score, power_mean_of
@@ -74,12 +74,7 @@ class Options:
 def rank_scores(
     y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
 ) -> SortedClasses:
-    """Sort all rows once, by class: the first step of `evaluate_bias`.
-
-    Parameters and errors are those of `evaluate_bias`.
-
-    The result is shared, unchanged, by every `measure_subgroup` and by `summarise_bias`.
-    """
+    """Sort all rows once, by class; parameters and errors are those of `evaluate_bias`."""
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
@@ -95,31 +90,7 @@ def measure_subgroup(
     confidence: float | None = None,
     excluded: SortedClasses | None = None,
 ) -> SubgroupBias:
-    """Measure one subgroup, given its own rows only: the second step of `evaluate_bias`.
-
-    Parameters
-    ----------
-    everyone : SortedClasses
-        All rows, the subgroup's included, from `rank_scores`.
-    sample_weight : float array of shape (m,), optional
-        Their weights; given if and only if `rank_scores` had weights.
-    confidence : float, optional
-        Confidence of the intervals; default no intervals.
-    excluded : SortedClasses, optional
-        The rows excluded from its background, its own included, from `rank_scores`: those of
-        all subgroups for a background without identities. Default its own rows.
-
-    Returns
-    -------
-    SubgroupBias
-        Counts and the five metrics; an empty subgroup has five undefined cells.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`; and if only one of the two steps had weights, or these rows
-        cannot be among the ranked ones (another dtype, or too many).
-    """
+    """Measure one subgroup, given its own rows only; the others are from `rank_scores`."""
     own = rank_scores(y_true, y_score, sample_weight=sample_weight)
     if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
         msg = "`sample_weight` must be given if and only if `rank_scores` had weights."
@@ -184,10 +155,7 @@ def summarise_bias(
     background: Background = "outside_subgroup",
     overall: MetricValue | None = None,
 ) -> BiasReport:
-    """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
-
-    `overall` is the overall AUC, if it is known.
-    """
+    """Compute overall and aggregate numbers; `overall` is the overall AUC, if it is known."""
     check_choice("background", background, BACKGROUNDS)
     power = check_power(power)
     groups = check_power_mean_groups(power_mean_groups, subgroups)
@@ -217,3 +185,33 @@ def _effective(everyone: SortedClasses) -> dict[str, float] | None:
     if comparison.base.weight is None:
         return None
     return dict(zip(("negative", "positive"), comparison.sizes, strict=True))
+
+
+# ---- A mapping whose values are computed on demand
+
+
+T = TypeVar("T")
+# Values that are cached: enough for all subgroups of most evaluations, but not for thousands.
+KEPT = 64
+
+
+class Lazily(Mapping[str, T]):
+    """Values by name, computed by a function; the most recently used ones are cached."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._names = dict.fromkeys(names)
+        self._made = lru_cache(maxsize=KEPT)(make)
+
+    def __getitem__(self, name: str) -> T:
+        """Return a value; compute it if it is not cached."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._made(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Count the names."""
+        return len(self._names)

@@ -278,9 +278,7 @@ class MeasuredRates:
         return self._counted[thresholds]
 
 
-def _measured(
-    gaps: Gaps, model: int, thresholds: Sequence[float], confidence: float
-) -> RateGaps:
+def _measured(gaps: Gaps, model: int, thresholds: Sequence[float], confidence: float) -> RateGaps:
     found = {
         name: {metric: gap.measure(confidence, model) for metric, gap in of_group.items()}
         for name, of_group in gaps.items()

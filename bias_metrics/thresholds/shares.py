@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from bias_metrics._core.cells import lacks
 from bias_metrics._core.checks import BoolArray
@@ -147,7 +146,8 @@ class ShareGap:
         """Return what is kept of counts."""
         both = zip(own.estimates(), background.estimates(), strict=False)
         gaps = [of_own.minus(other) for of_own, other in both]
-        numbers, apart = tuple(gap.number for gap in gaps), ()
+        numbers = tuple(gap.number for gap in gaps)
+        apart: tuple[Number, ...] = ()
         if len(gaps) == 2:
             first, second = gaps
             apart = first.minus(second).number, first.minus(second.negated()).number
@@ -209,8 +209,8 @@ class ShareGap:
             error = _inflated_error(number)
             found = Difference(a.value, b.value, less(a, b), error, reason=reason)
         else:
-            of_rows = (replace(gap, std_error=gap.row_std_error) for gap in (a, b))
-            found = self._paired(*of_rows, confidence)
+            of_rows = [replace(gap, std_error=gap.row_std_error) for gap in (a, b)]
+            found = self._paired(of_rows[0], of_rows[1], confidence)
         return replace(found, n_clusters=number.n_clusters)
 
     def _paired(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
@@ -250,11 +250,11 @@ class ShareGap:
         if not self._decide_alike():
             z = quantile(confidence)
             error = math.hypot(error, self._allowance(0) / z, self._allowance(1) / z)
-        assert found.value is not None  # noqa: S101
+        value = found.value
+        assert value is not None  # noqa: S101
         reach = error * quantile(confidence, apart.freedom)
-        p_value = two_sided_p(found.value, error, apart.freedom)
-        found = replace(found, std_error=error, p_value=p_value)
-        return _reaching(found, found.value - reach, found.value + reach)
+        found = replace(found, std_error=error, p_value=two_sided_p(value, error, apart.freedom))
+        return _reaching(found, value - reach, value + reach)
 
     def _decide_alike(self) -> bool:
         if self.moved and self.moved[0] != self.moved[1]:

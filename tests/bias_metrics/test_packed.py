@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, compare_bias, diagnose_bias, evaluate_bias, threshold_report
-from bias_metrics._core.lazily import KEPT, Lazily
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.report.steps import KEPT, Lazily
 
 N = 1501
 RNG = np.random.default_rng(4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, diagnose_bias
-from bias_metrics.diagnosis.ranges import unsigned_gap
+from bias_metrics.diagnosis.patterns import unsigned_gap
 from bias_metrics.thresholds.curves import equality_curve
 
 NO_MARGINS = {"aeg_margin": 0, "auc_margin": 0, "spread_margin": 0, "share_margin": 0}

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import data_drift, evaluate_bias, metric_drift
-from bias_metrics.drift.exchange import Exchange, p_values
-from bias_metrics.drift.nights import Night, Union, numbers_of
+from bias_metrics.drift.nights import Exchange, Night, Union, numbers_of, p_values
 
 N = 600
 

@@ -4,8 +4,8 @@ import pytest
 from support.gate_cells import TODAY, cell, change, content
 
 from bias_metrics.gate.decide import decide, evidence_needed
-from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.targets import without_sampling_error
 from bias_metrics.gate.verdict import Evidence
 
 SAMPLED = {"n_clusters": 3, "row_std_error": 0.1}

@@ -13,7 +13,7 @@ from bias_metrics.metrics import AUCS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.raters import votes as cells
 from bias_metrics.raters import votes as fitting
 from bias_metrics.raters.expected import FINAL, OVERALL
-from bias_metrics.raters.imputed import combined, mean_of, share_of
+from bias_metrics.raters.noise import combined, mean_of, share_of
 from bias_metrics.raters.results import numbers_of
 
 THIRDS = np.array([0, 1, 2, 3, 1, 0, 2, 3, 1, 2]) / 3
