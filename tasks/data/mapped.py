@@ -212,12 +212,14 @@ class MappedSource(SourceSettings):
         return TermMatcher(self.terms, self.matching) if self.terms else None
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return the terms that no text matches, and the names that no row has."""
+        """Return the terms that no text matches, and words like them; names that no row has."""
         matchers = [one for one in (self._matcher, self._named) if one is not None]
         unmatched = {
             name: words for matcher in matchers for name, words in matcher.unmatched().items()
         }
-        return {"unmatched_terms": unmatched} if matchers else {}
+        near = {} if self._matcher is None else self._matcher.near()
+        found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
+        return found if matchers else {}
 
     def _raw_chunks(self) -> Iterator[reading.Chunk]:
         """Yield the columns of `_columns` as they are in the files."""

@@ -1,21 +1,39 @@
-"""Which texts mention which identity: matches whole words and ignores case."""
+"""Which texts mention which identity: matches whole words in every script and ignores case."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import JsonValue
 
+from biasgate.tasks.data.near_words import NearTerms, NearWords, stem
+from biasgate.tasks.data.scripts import (
+    border_after,
+    border_before,
+    folded,
+    folded_parts,
+    has_borders,
+    proclitics,
+    spellings,
+    words_of,
+)
+
 Matching = Literal["longest", "overlap"]
-_MARK = "\0"
+_MARK, _PART = "\0", "*"
 _ARTICLE = re.compile(rf"\ban (?={_MARK})")
 
 
 class TermMatcher:
     """Finds identity terms in texts.
+
+    Texts and terms are compared in the normal form of `biasgate.tasks.data.scripts`, and terms are
+    whole words where their script has borders of words. Articles, conjunctions and prepositions
+    that Arabic, Persian and Hebrew write together with a word may stand before it. A `*` at an end
+    of a term says that the word may go on there: `*frau*` is found in *Hausfrauen*.
 
     Parameters
     ----------
@@ -32,40 +50,60 @@ class TermMatcher:
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]], matching: Matching = "longest") -> None:
-        if not all(word.strip() for words in terms.values() for word in words or [""]):
+        self._listed = {name: list(forms) for name, forms in terms.items()}
+        self._terms = [[_Term.of(form) for form in forms] for forms in terms.values()]
+        if not all(forms and all(term.core for term in forms) for forms in self._terms):
             msg = "every identity must have terms, and none may be empty"
             raise ValueError(msg)
         self.identities = list(terms)
-        self._terms = {name: list(words) for name, words in terms.items()}
         self.matching = matching
-        owners: dict[str, list[int]] = {}
-        for position, words in enumerate(terms.values()):
-            for word in words:
-                owners.setdefault(_folded(word), []).append(position)
-        longest_first = sorted(owners, key=len, reverse=True)
-        self._words = longest_first
-        self._unmatched = set(longest_first)
-        self._owners = [owners[word] for word in longest_first]
-        # One group per word: the matched text does not tell which word it was, because the case
-        # rules of `re` and `str.lower` differ for letters such as the Turkish dotted I.
-        self._any = _pattern(f"({_spaced(word)})" for word in longest_first)
-        self._each = [_pattern(map(_spaced, words)) for words in terms.values()]
+        self._owners: dict[_Term, list[int]] = {}
+        for position, forms in enumerate(self._terms):
+            for term in forms:
+                self._owners.setdefault(term, []).append(position)
+        self._unmatched = set(self._owners)
+        self._spans = _Spans(self._owners)
+        self._in_words = _Spans(term for term in self._owners if term.may_be_in_words)
+        self._words: dict[str, list[_Term]] = {}
+        for term, word in _written(term for term in self._owners if term.is_word):
+            self._words.setdefault(word, []).append(term)
+        for word, known in self._words.items():
+            # As one of the listed words rather than as another one with something attached.
+            self._words[word] = known[:1] if matching == "longest" else list(dict.fromkeys(known))
+        phrases = [term for term in self._owners if not term.is_word and not term.may_be_in_words]
+        self._openings = {words_of(opening)[0] for _, opening in _written(phrases)}
+        self._known = self._openings.union(self._words)
+        beginnings: dict[str, list[int]] = {}
+        for term, owners in self._owners.items():
+            for beginning in term.beginnings():
+                beginnings.setdefault(beginning, []).extend(owners)
+        self._near = NearWords(beginnings, self._words, len(self.identities))
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
         """Return which texts mention which identity."""
+        rows: list[int] = []
+        mentioned: list[int] = []
+        for row, text in enumerate(map(folded, texts)):
+            words = words_of(text) if self._known else []
+            terms = self._terms_in(text, words)
+            identities = {owner for term in terms for owner in self._owners[term]}
+            self._unmatched.difference_update(terms)
+            rows += [row] * len(identities)
+            mentioned += identities
+            if self._near.wants_next():
+                self._near.look(words, identities)
         found = np.zeros((len(texts), len(self.identities)), dtype=np.bool_)
-        for row, text in enumerate(texts):
-            if self.matching == "longest":
-                for match in self._any.finditer(text):
-                    at = (match.lastindex or 0) - 1
-                    found[row, self._owners[at]] = True
-                    self._unmatched.discard(self._words[at])
-            elif self._any.search(text):
-                self._unmatched -= {
-                    one for one in self._unmatched if _pattern([_spaced(one)]).search(text)
-                }
-                found[row] = [pattern.search(text) is not None for pattern in self._each]
+        found[rows, mentioned] = True
         return found
+
+    def _terms_in(self, text: str, words: list[str]) -> list[_Term]:
+        """Return the terms of a text. Most texts can have words alone, and need no pattern."""
+        hits = self._known.intersection(words)
+        if self._openings.isdisjoint(hits) and not self._in_words.any_in(text):
+            return [term for hit in hits for term in self._words[hit]] if hits else []
+        if self.matching == "overlap":
+            return [term for term in self._owners if term.pattern.search(text)]
+        return [term for term, _ in self._spans.each(text)]
 
     def around(self, texts: Sequence[str]) -> Iterator[tuple[int, str] | None]:
         """Yield the text around the terms, for each text that names exactly one identity.
@@ -76,16 +114,18 @@ class TermMatcher:
         Yields
         ------
         tuple of int and str, or None
-            The index of the identity in `identities`, and the text with a mark in place of
-            each term; None for a text without a term, or with terms of several identities.
+            The index of the identity in `identities`, and the normal form of the text with a mark
+            in place of each term; None for a text without a term, or with terms of several
+            identities.
         """
-        for text in texts:
-            owners = {
-                owner
-                for match in self._any.finditer(text)
-                for owner in self._owners[(match.lastindex or 0) - 1]
-            }
-            rest = " ".join(self._any.sub(_MARK, text).lower().split())
+        for text in map(folded, texts):
+            owners: set[int] = set()
+            pieces, last = [], 0
+            for term, (start, end) in self._spans.each(text):
+                owners.update(self._owners[term])
+                pieces += [text[last:start], _MARK]
+                last = end
+            rest = " ".join("".join([*pieces, text[last:]]).split())
             yield (owners.pop(), _ARTICLE.sub("a ", rest)) if len(owners) == 1 else None
 
     def swapped(self, text: str, rng: np.random.Generator) -> str | None:
@@ -100,22 +140,25 @@ class TermMatcher:
         str or None
             None if the text has no term, or there is no other identity.
         """
+        parts = folded_parts(text)
+        ends = np.cumsum([len(part) for part in parts])  # in the normal form, of each character
         others: dict[int, int] = {}
-
-        def other(match: re.Match[str]) -> str:
-            at = (match.lastindex or 0) - 1
-            owner = self._owners[at][0]
+        pieces, last = [], 0
+        for term, span in self._spans.each("".join(parts)):
+            owner = self._owners[term][0]
             if owner not in others:
-                left = [
-                    index for index in range(len(self.identities)) if index not in self._owners[at]
-                ]
+                left = [at for at in range(len(self.identities)) if at not in self._owners[term]]
                 others[owner] = int(rng.choice(left)) if left else owner
-            own = list(map(_folded, self._terms[self.identities[owner]]))
-            theirs = self._terms[self.identities[others[owner]]]
-            place = own.index(self._words[at])
-            return _in_case_of(match[0], theirs[place if place < len(theirs) else 0])
-
-        found = self._any.sub(other, text)
+            theirs = self._listed[self.identities[others[owner]]]
+            place = self._terms[owner].index(term)
+            other = theirs[place if place < len(theirs) else 0].strip(_PART)
+            start = int(np.searchsorted(ends, span[0], "right"))
+            end = int(np.searchsorted(ends, span[1] - 1, "right")) + 1
+            while end < len(parts) and not parts[end]:
+                end += 1
+            pieces += [text[last:start], _in_case_of(text[start:end], other)]
+            last = end
+        found = "".join([*pieces, text[last:]])
         return found if others and found != text else None
 
     def unmatched(self) -> dict[str, JsonValue]:
@@ -124,25 +167,146 @@ class TermMatcher:
         With `longest`, this includes terms that only occur within longer ones.
         """
         lacking: dict[str, JsonValue] = {
-            name: [word for word in words if _folded(word) in self._unmatched]
-            for name, words in self._terms.items()
+            name: [form for form, term in zip(forms, terms, strict=True) if term in self._unmatched]
+            for (name, forms), terms in zip(self._listed.items(), self._terms, strict=True)
         }
-        return {name: words for name, words in lacking.items() if words}
+        return {name: forms for name, forms in lacking.items() if forms}
+
+    def near(self) -> dict[str, NearTerms]:
+        """Return the words of the texts that begin like a term and are none, by identity."""
+        return self._near.told(self.identities)
+
+
+class _Term(NamedTuple):
+    """A term in the normal form."""
+
+    core: str
+    """Without `*`."""
+    goes_on_before: bool
+    goes_on_after: bool
+    """Whether `*` stands before it, and after it."""
+
+    @classmethod
+    def of(cls, written: str) -> _Term:
+        bare = written.strip()
+        before, after = bare.startswith(_PART), bare.endswith(_PART)
+        if bare == _PART:
+            before = after = False
+        core = bare[before : len(bare) - after]
+        return cls(" ".join(folded(core).split()), before, after)
+
+    @property
+    def may_be_in_words(self) -> bool:
+        """Whether it may stand where words have no border, or has no words."""
+        ends = has_borders(self.core[0]) and has_borders(self.core[-1])
+        return not ends or self.goes_on_before or self.goes_on_after or not words_of(self.core)
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is one whole word."""
+        return not self.may_be_in_words and words_of(self.core) == [self.core]
+
+    @property
+    def edges(self) -> tuple[str, str]:
+        """What must stand before and after it."""
+        before = "" if self.goes_on_before else border_before(self.core[0])
+        after = "" if self.goes_on_after else border_after(self.core[-1])
+        return before + _attached(self.core), after
+
+    @property
+    def cores(self) -> tuple[str, ...]:
+        """How it may be spelt."""
+        return tuple(dict.fromkeys(filter(str.strip, spellings(self.core))))
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of this term alone."""
+        return _pattern_of(self)
+
+    def beginnings(self) -> Iterator[str]:
+        """Yield how other forms of the word may begin, if it is one."""
+        if self.is_word:
+            for before in proclitics(self.core[0]):
+                yield before + stem(self.core)
+
+
+class _Spans:
+    """Where terms stand in a text; of those that begin at one place, the longest."""
+
+    def __init__(self, terms: Iterable[_Term]) -> None:
+        alike: dict[tuple[str, str], list[_Term]] = {}
+        for term in terms:
+            alike.setdefault(term.edges, []).append(term)
+        self._alike = list(alike.values())
+        cores = [{core for term in known for core in term.cores} for known in self._alike]
+        self._patterns = [_pattern(edges, of) for edges, of in zip(alike, cores, strict=True)]
+        # A pattern that begins with a letter is searched much faster than one with a border.
+        self._plain = [_pattern(("", ""), of) for of in cores]
+        self._term_of = lru_cache(4096)(self._find_term)
+
+    def any_in(self, text: str) -> bool:
+        """Whether a text has one of the terms."""
+        return any(
+            plain.search(text) and pattern.search(text)
+            for plain, pattern in zip(self._plain, self._patterns, strict=True)
+        )
+
+    def each(self, text: str) -> Iterator[tuple[_Term, tuple[int, int]]]:
+        """Yield each term of a text, and where it begins and ends; only equal ones overlap."""
+        kinds = [kind for kind, plain in enumerate(self._plain) if plain.search(text)]
+        if len(kinds) == 1:
+            for match in self._patterns[kinds[0]].finditer(text):
+                yield self._term_of(kinds[0], match[1]), match.span(1)
+            return
+        at = 0
+        while found := [
+            (kind, first) for kind in kinds if (first := self._patterns[kind].search(text, at))
+        ]:
+            start, end = min((first.start(), -first.end()) for _, first in found)
+            for kind, first in found:
+                if first.span() == (start, -end):
+                    yield self._term_of(kind, first[1]), first.span(1)
+            at = -end
+
+    def _find_term(self, kind: int, core: str) -> _Term:
+        """Return the term that is written so, rather as it is listed."""
+        known, bare = self._alike[kind], " ".join(core.split())
+        exact = [term for term in known if term.core == bare]
+        return (exact or [term for term in known if term.pattern.fullmatch(core)])[0]
+
+
+@lru_cache(4096)
+def _pattern_of(term: _Term) -> re.Pattern[str]:
+    return _pattern(term.edges, term.cores)
+
+
+def _pattern(edges: tuple[str, str], cores: Iterable[str]) -> re.Pattern[str]:
+    before, after = edges
+    longest_first = sorted(cores, key=lambda core: (-len(core), core))
+    return re.compile(f"{before}({'|'.join(map(_spaced, longest_first))}){after}")
+
+
+def _spaced(core: str) -> str:
+    """Return the pattern of a term: between its words stands any space, and what is attached."""
+    first, *others = core.split()
+    return re.escape(first) + "".join(rf"\s+{_attached(word)}{re.escape(word)}" for word in others)
+
+
+def _attached(word: str) -> str:
+    before = proclitics(word[0])
+    return f"(?:{'|'.join(before)})" if len(before) > 1 else ""
+
+
+def _written(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
+    """Yield how terms may be written: as listed; then otherwise spelt, with what is attached."""
+    known = list(terms)
+    yield from ((term, term.core) for term in known)
+    for term in known:
+        for core in term.cores:
+            yield from ((term, before + core) for before in proclitics(core[0]))
 
 
 def _in_case_of(model: str, word: str) -> str:
     if len(model) > 1 and model.isupper():
         return word.upper()
     return word[:1].upper() + word[1:] if model[:1].isupper() else word
-
-
-def _folded(word: str) -> str:
-    return " ".join(word.lower().split())
-
-
-def _spaced(word: str) -> str:
-    return r"\s+".join(map(re.escape, word.split()))
-
-
-def _pattern(alternatives: Iterable[str]) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)", re.IGNORECASE)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import BiasReport
+from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.records import Choices, Missing, ReportedChoices
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
@@ -19,6 +20,7 @@ UPSIDE_DOWN = "the scores look upside down"
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
 _FEW_WRONG = 0.01
+_MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was found; identities
 
 
 def cautions(
@@ -27,6 +29,7 @@ def cautions(
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
     missing: Missing | None = None,
+    near_terms: Mapping[str, NearTerms] = {},
 ) -> list[str]:
     """Return every warning of a report.
 
@@ -46,6 +49,7 @@ def cautions(
         warn_of_misjoin(bias),
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
+        warn_of_other_forms(near_terms),
         warn_of_empty_identities(bias),
         warn_of_full_identities(bias),
         warn_of_weights(choices),
@@ -117,6 +121,29 @@ def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:
         return None
     plural = "these terms" if len(named) > 1 else "this term"
     return f"no comment matches {plural}: {_listed(named)}. Check the spelling."
+
+
+def warn_of_other_forms(near: Mapping[str, NearTerms]) -> str | None:
+    """Name identities that comments may mention in forms that `terms` lacks, and these words."""
+    often = {
+        name: one
+        for name, one in near.items()
+        if one["words"] and one["n_near"] >= _MANY_NEAR * max(one["n_found"], 1)
+    }
+    if not often:
+        return None
+    worst = sorted(often, key=lambda name: -often[name]["n_near"] / (often[name]["n_found"] or 1))
+    told = "; ".join(
+        f"{name} in {often[name]['n_near']:,} comments (found in {often[name]['n_found']:,} of "
+        f"{often[name]['n_looked_at']:,}), such as "
+        + ", ".join(f"{word} ({n:,})" for word, n in often[name]["words"].items())
+        for name in worst[:_TOLD_NEAR]
+    )
+    more = f"; and {len(worst) - _TOLD_NEAR:,} more identities" if len(worst) > _TOLD_NEAR else ""
+    return (
+        "comments in which an identity was not found have words that begin like its terms: "
+        f"{told}{more}. Add those that mention the identity to `terms`, which are whole words."
+    )
 
 
 def warn_of_empty_identities(report: BiasReport) -> str | None:

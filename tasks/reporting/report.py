@@ -67,7 +67,9 @@ def build_report(
         split=evaluation_set.record["split"],
         source=evaluation_set.record["source"],
     )
-    unmatched = evaluation_set.record.get("unmatched_terms", {})
+    unmatched, near = (
+        evaluation_set.record.get(name, {}) for name in ("unmatched_terms", "near_terms")
+    )
     judged = ModelRecord(
         **vars(candidate.identity()),
         digest=scores.candidate_digest,
@@ -87,7 +89,7 @@ def build_report(
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(bias, reported, candidate, unmatched, missing),
+            *cautions(bias, reported, candidate, unmatched, missing, near),
             *_cautions_of_raters(evaluation_set),
         ],
         missing=missing,

@@ -1,0 +1,123 @@
+"""Words of texts that begin like a term and are none: other forms that a list may lack."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import TypedDict
+
+_ALL_UNTIL, _THEN_EVERY = 50_000, 20  # texts of which the words are looked at; later only some
+_MOST_WORDS = 20_000  # kept for an identity, so that memory is bounded
+_TOLD, _TOLD_FROM, _LONGEST_TOLD = 8, 3, 30
+
+
+def stem(word: str) -> str:
+    """Return how other forms of a word may begin.
+
+    Without a vowel sign at its end; without its last letter if it has five or six letters, without
+    two if it has more.
+    """
+    cut = 2 if len(word) > 6 else 1 if len(word) > 4 else 0
+    if not cut and len(word) > 2 and unicodedata.category(word[-1])[0] == "M":
+        cut = 1
+    return word[: len(word) - cut]
+
+
+class NearTerms(TypedDict):
+    """The words like terms of one identity, among the texts whose words were looked at."""
+
+    n_looked_at: int
+    n_found: int
+    """Texts in which the identity was found."""
+    n_near: int
+    """Texts in which it was not found, and which have such words."""
+    words: dict[str, int]
+    """The most frequent ones, with the number of texts."""
+
+
+class NearWords:
+    """Counts, in texts in which an identity was not found, the words that begin like its terms.
+
+    Parameters
+    ----------
+    beginnings : mapping of str to sequence of int
+        How words may begin, and the identities that this speaks for.
+    listed : container of str
+        The words that are terms.
+    """
+
+    def __init__(
+        self, beginnings: Mapping[str, Sequence[int]], listed: Container[str], n_identities: int
+    ) -> None:
+        self._beginnings = beginnings
+        self._any = tuple(beginnings)
+        self._listed = listed
+        self._seen = self._looked_at = 0
+        self._n_found = [0] * n_identities
+        self._n_near = [0] * n_identities
+        self._words: list[Counter[str]] = [Counter() for _ in range(n_identities)]
+        self._identities_of = lru_cache(65_536)(self._find_identities)
+
+    def wants_next(self) -> bool:
+        """Whether the words of the next text should be looked at; call it for each."""
+        self._seen += 1
+        return bool(self._any) and (self._seen <= _ALL_UNTIL or self._seen % _THEN_EVERY == 0)
+
+    def look(self, words: Sequence[str], found: Collection[int]) -> None:
+        """Count the words of one text, in which these identities were found."""
+        self._looked_at += 1
+        for identity in found:
+            self._n_found[identity] += 1
+        near = {
+            (identity, word)
+            for word in set(words)
+            for identity in self._identities_of(word)
+            if identity not in found
+        }
+        for identity, word in near:
+            counted = self._words[identity]
+            if word in counted or len(counted) < _MOST_WORDS:
+                counted[word] += 1
+        for identity in {identity for identity, _ in near}:
+            self._n_near[identity] += 1
+
+    def told(self, identities: Sequence[str]) -> dict[str, NearTerms]:
+        """Return the counts, by identity, and the words of at least three texts.
+
+        Of words with other characters than letters nothing is told but their number: they may be
+        names of accounts.
+        """
+        return {
+            name: {
+                "n_looked_at": self._looked_at,
+                "n_found": self._n_found[at],
+                "n_near": self._n_near[at],
+                "words": dict(islice(self._plain(at), _TOLD)),
+            }
+            for at, name in enumerate(identities)
+            if self._n_near[at]
+        }
+
+    def _plain(self, at: int) -> Iterator[tuple[str, int]]:
+        for word, count in self._words[at].most_common():
+            if count >= _TOLD_FROM and _is_plain(word):
+                yield word, count
+
+    def _find_identities(self, word: str) -> frozenset[int]:
+        if word in self._listed or not word.startswith(self._any):
+            return frozenset()
+        return frozenset(
+            identity
+            for beginning, identities in self._beginnings.items()
+            if word.startswith(beginning)
+            for identity in identities
+        )
+
+
+def _is_plain(word: str) -> bool:
+    return len(word) <= _LONGEST_TOLD and all(
+        letter.isalpha() or unicodedata.category(letter)[0] == "M" for letter in word
+    )
