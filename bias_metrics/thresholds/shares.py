@@ -13,73 +13,199 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bias_metrics._core.cells import lacks
 from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
 from bias_metrics._core.differences import undefined_difference as without_uncertainty
-from bias_metrics._core.intervals import effective_number, few_clusters, quantile, two_sided_p
+from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p
 from bias_metrics._core.proportions import (
     paired_change,
     share_difference_interval,
     wilson_interval,
 )
-from bias_metrics._core.ranks import Floats
+from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.estimate import Estimate, Number
+from bias_metrics.estimate import Number
 from bias_metrics.metrics import Class, Rate
 from bias_metrics.rows import Places, Rows
 
 _UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
 
 
+class Sums(NamedTuple):
+    """Sums over clusters that the variance of a share needs; exact, since counts are whole."""
+
+    n_clusters: int
+    rows: float  # Of the squared numbers of rows
+    events: tuple[float, ...]  # Of the squared numbers of events, under each model
+    together: tuple[float, ...]  # Of rows times events, under each model
+    both: float  # Of the events under two models, multiplied; 0 for any other number of models
+
+    def less(self, other: Sums) -> Sums:
+        """Return the sums without those of some of the clusters."""
+        return Sums(
+            self.n_clusters - other.n_clusters,
+            self.rows - other.rows,
+            tuple(a - b for a, b in zip(self.events, other.events, strict=True)),
+            tuple(a - b for a, b in zip(self.together, other.together, strict=True)),
+            self.both - other.both,
+        )
+
+    def squares(self, model: int, share: float) -> float:
+        """Sum the squares of each cluster's events, less the share of its rows."""
+        found = self.events[model] - 2 * share * self.together[model] + share**2 * self.rows
+        return max(found, 0.0)
+
+    def squares_of_two(self, sign: int, share: float) -> float:
+        """Return the same of the first model's events plus or minus the second's."""
+        events = sum(self.events) + 2 * sign * self.both
+        together = self.together[0] + sign * self.together[1]
+        return max(events - 2 * share * together + share**2 * self.rows, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ByCluster:
+    """The rows of each of some clusters, and those with the event under each model."""
+
+    rows: Floats
+    events: tuple[npt.NDArray[np.int32], ...]
+
+    @classmethod
+    def of(cls, codes: Places, n: int, happened: Sequence[BoolArray]) -> ByCluster:
+        """Count rows, of which the clusters are given by number, and events."""
+        events = (np.bincount(codes[of_model], minlength=n) for of_model in happened)
+        return cls(
+            np.bincount(codes, minlength=n).astype(np.float64),
+            tuple(of_model.astype(np.int32) for of_model in events),
+        )
+
+    def at(self, clusters: Places) -> ByCluster:
+        """Return some of the clusters."""
+        return ByCluster(self.rows[clusters], tuple(each[clusters] for each in self.events))
+
+    def less(self, other: ByCluster) -> ByCluster:
+        """Return the same clusters without some of their rows."""
+        events = zip(self.events, other.events, strict=True)
+        return ByCluster(self.rows - other.rows, tuple(a - b for a, b in events))
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The sums over these clusters."""
+        events = [each.astype(np.float64) for each in self.events]
+        return Sums(
+            int(np.count_nonzero(self.rows)),
+            inner(self.rows, self.rows),
+            tuple(inner(each, each) for each in events),
+            tuple(inner(each, self.rows) for each in events),
+            inner(*events) if len(events) == 2 else 0.0,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often an event happens among some rows, under each model; with clusters, in each."""
+    """How often an event happens among some rows, under each model; with clusters, in each.
+
+    Of a background, only the clusters that the subgroup has rows in are known one by one.
+    """
 
     n: int  # Rows of the classes that the metric counts
     events: tuple[int, ...]  # Rows with the event, under each model
     both: int  # Rows with the event under every model
-    # (number of clusters,): The rows by cluster, if there are clusters.
-    rows_by_cluster: Floats | None = None
-    events_by_cluster: tuple[Floats, ...] = ()  # Rows with the event by cluster, under each model
+    near: ByCluster | None = None
+    far: Sums | None = None  # Of the clusters that are not `near`
 
     def less(self, other: Counts) -> Counts:
         """Return the counts without those of `other`, which is part of them."""
-        by_cluster = None
-        if self.rows_by_cluster is not None and other.rows_by_cluster is not None:
-            by_cluster = self.rows_by_cluster - other.rows_by_cluster
         events = zip(self.events, other.events, strict=True)
-        each = zip(self.events_by_cluster, other.events_by_cluster, strict=True)
+        near = self.near
+        if near is not None and other.near is not None:
+            near = near.less(other.near)
         return Counts(
             self.n - other.n,
             tuple(a - b for a, b in events),
             self.both - other.both,
-            by_cluster,
-            tuple(a - b for a, b in each),
+            near,
+            self.far,
         )
 
-    def estimates(self) -> tuple[Estimate, ...]:
-        """Return each model's share with the influence of each cluster; none without clusters."""
-        rows = self.rows_by_cluster
-        if rows is None or not self.n:
+    def around(self, clusters: Places | None) -> Counts:
+        """Return the counts with some of the clusters one by one, and sums of the others."""
+        if clusters is None or self.near is None:
+            return self
+        near = self.near.at(clusters)
+        return replace(self, near=near, far=self.near.sums.less(near.sums))
+
+    def influence(self, model: int) -> Floats:
+        """Return how far each cluster that is near moves the share."""
+        assert self.near is not None  # noqa: S101
+        share = self.events[model] / self.n
+        return (self.near.events[model] - share * self.near.rows) / self.n
+
+    def rest(self, model: int) -> float:
+        """Sum the squares of how far the other clusters move it."""
+        return self.far.squares(model, self.events[model] / self.n) / self.n**2 if self.far else 0.0
+
+    def rest_of_two(self, sign: int) -> float:
+        """Return the same of the first model's share plus or minus the second's."""
+        if self.far is None:
+            return 0.0
+        share = (self.events[0] + sign * self.events[1]) / self.n
+        return self.far.squares_of_two(sign, share) / self.n**2
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters with rows."""
+        assert self.near is not None  # noqa: S101
+        return int(np.count_nonzero(self.near.rows)) + (self.far.n_clusters if self.far else 0)
+
+    @cached_property
+    def freedom(self) -> float:
+        """Degrees of freedom of the clustered error."""
+        assert self.near is not None  # noqa: S101
+        squares = inner(self.near.rows, self.near.rows) + (self.far.rows if self.far else 0.0)
+        return max(float(self.n) ** 2 / squares - 1, 1.0)
+
+    def numbers(self) -> tuple[Number, ...]:
+        """Return each model's share with the error that allows for clusters; none without them."""
+        if self.near is None or not self.n:
             return ()
-        freedom, n_clusters = max(effective_number(rows) - 1, 1.0), int(np.count_nonzero(rows))
         return tuple(
-            Estimate(
+            _number(
                 events / self.n,
-                np.empty(0),
-                freedom,
-                self.n,
-                (0.0, 1.0),
-                by_cluster=(of_clusters - events / self.n * rows) / self.n,
-                n_clusters=n_clusters,
+                [self.influence(model)],
+                self.rest(model),
+                [self],
+                bounds=(0.0, 1.0),
             )
-            for events, of_clusters in zip(self.events, self.events_by_cluster, strict=True)
+            for model, events in enumerate(self.events)
         )
+
+
+def _number(
+    value: float,
+    moved: Sequence[Floats],
+    rest: float,
+    counts: Sequence[Counts],
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Number:
+    """Return a sum of numbers, of which each is moved by the same clusters and the rest."""
+    together = moved[0] if len(moved) == 1 else np.sum(moved, axis=0)
+    return Number(
+        value,
+        math.sqrt(inner(together, together) + rest),
+        min(part.freedom for part in counts),
+        min(part.n for part in counts),
+        bounds,
+        row_std_error=0.0,
+        n_clusters=min(part.n_clusters for part in counts),
+    )
 
 
 @dataclass(frozen=True)
@@ -96,8 +222,7 @@ class Share:
     @classmethod
     def of(cls, counts: Counts) -> Share:
         """Return what is kept of counts."""
-        numbers = tuple(of_model.number for of_model in counts.estimates())
-        return cls(counts.n, counts.events, counts.both, numbers)
+        return cls(counts.n, counts.events, counts.both, counts.numbers())
 
     def value(self, model: int) -> float:
         """Return the share of the rows with the event."""
@@ -144,13 +269,26 @@ class ShareGap:
     @classmethod
     def of(cls, own: Counts, background: Counts, name: str) -> ShareGap:
         """Return what is kept of counts."""
-        both = zip(own.estimates(), background.estimates(), strict=False)
-        gaps = [of_own.minus(other) for of_own, other in both]
-        numbers = tuple(gap.number for gap in gaps)
+        counts = [own, background]
+        if own.near is None or not own.n or not background.n:
+            return cls(Share.of(own), Share.of(background), name)
+        models = range(len(own.events))
+        moved = [own.influence(model) - background.influence(model) for model in models]
+        values = [own.events[at] / own.n - background.events[at] / background.n for at in models]
+        numbers = tuple(
+            _number(values[at], [moved[at]], background.rest(at), counts) for at in models
+        )
         apart: tuple[Number, ...] = ()
-        if len(gaps) == 2:
-            first, second = gaps
-            apart = first.minus(second).number, first.minus(second.negated()).number
+        if len(models) == 2:
+            apart = tuple(
+                _number(
+                    values[0] + sign * values[1],
+                    [moved[0], sign * moved[1]],
+                    background.rest_of_two(sign),
+                    counts,
+                )
+                for sign in (-1, 1)
+            )
         return cls(Share.of(own), Share.of(background), name, numbers, apart)
 
     def value(self, model: int = 0) -> float | None:
@@ -307,8 +445,8 @@ class Events:
         """Count events among all rows."""
         return self.among(np.arange(self.rows.n))
 
-    def among(self, places: Places) -> Counts:
-        """Count events among some rows."""
+    def among(self, places: Places, among: Places | None = None) -> Counts:
+        """Count events among some rows, in all clusters or among some, sorted."""
         places = places[self.counted[places]]
         happened = [of_model[places] for of_model in self.happened]
         counts = Counts(
@@ -320,19 +458,19 @@ class Events:
         if clusters is None:
             return counts
         codes, n = clusters[places], int(clusters.max()) + 1
-        return replace(
-            counts,
-            rows_by_cluster=np.bincount(codes, minlength=n).astype(np.float64),
-            events_by_cluster=tuple(
-                np.bincount(codes[of_model], minlength=n).astype(np.float64)
-                for of_model in happened
-            ),
-        )
+        if among is not None:
+            codes, n = np.searchsorted(among, codes), among.size
+        return replace(counts, near=ByCluster.of(codes, n, happened))
 
     def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
         """Yield each subgroup (or each of these names) beside its background."""
         rows, everywhere = self.rows, self.everywhere()
-        shared = None if rows.excluded is None else self.among(rows.excluded)
+        if rows.excluded is not None:
+            everywhere = everywhere.less(self.among(rows.excluded))
         for name in rows.subgroups if names is None else names:
-            own = self.among(np.flatnonzero(rows.subgroups[name]))
-            yield name, ShareGap.of(own, everywhere.less(shared or own), self.name)
+            places = np.flatnonzero(rows.subgroups[name])
+            clusters = None if rows.clusters is None else np.unique(rows.clusters[places])
+            own, background = self.among(places, clusters), everywhere.around(clusters)
+            if rows.excluded is None:
+                background = background.less(own)
+            yield name, ShareGap.of(own, background, self.name)

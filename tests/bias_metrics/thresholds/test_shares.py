@@ -60,3 +60,37 @@ def test_it_covers_the_share_as_often_as_it_says(chance, n_clusters):
             held[known] += found.low <= chance <= found.high
     assert held[True] >= 925  # 950 less more than three Monte Carlo errors of 7
     assert held[False] < 880  # it can fail: rows that pass for independent are not
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+@pytest.mark.parametrize("n_models", [1, 2, 5])
+def test_clusters_without_rows_of_the_subgroup_count_as_if_each_were_looked_at(
+    background, n_models
+):
+    rng = np.random.default_rng(n_models)
+    n = 400
+    clusters, inside, other = rng.integers(0, 150, n), rng.random(n) < 0.1, rng.random(n) < 0.2
+    labels = rng.random(n) < 0.3
+    flags = [rng.random(n) < rate for rate in rng.uniform(0.1, 0.9, n_models)]
+    rows = Rows(labels, {"a": inside, "b": other}, clusters=clusters, background=background)
+    gap = dict(Events.of_rate(FPR, rows, flags).gaps())["a"]
+    outside = ~inside if background == "outside_subgroup" else ~inside & ~other
+
+    def influence(flagged):
+        moved = np.zeros(150)
+        for sign, members in ((1, inside & ~labels), (-1, outside & ~labels)):
+            share = flagged[members].mean()
+            for row in np.flatnonzero(members):
+                moved[clusters[row]] += sign * (flagged[row] - share) / members.sum()
+        return moved
+
+    moved = [influence(flagged) for flagged in flags]
+    errors = [number.std_error for number in gap.numbers]
+    assert errors == pytest.approx([np.sqrt((of_model**2).sum()) for of_model in moved], rel=1e-12)
+    both = [moved[0] - moved[1], moved[0] + moved[1]] if n_models == 2 else []
+    apart = [number.std_error for number in gap.apart]
+    assert apart == pytest.approx([np.sqrt((change**2).sum()) for change in both], rel=1e-12)
+    used = [np.bincount(clusters[of & ~labels]) for of in (inside, outside)]
+    assert gap.numbers[0].n_clusters == min(np.count_nonzero(sizes) for sizes in used)
+    worth = [sizes.sum() ** 2 / (sizes**2).sum() - 1 for sizes in used]
+    assert gap.numbers[0].freedom == pytest.approx(min(worth), rel=1e-12)
