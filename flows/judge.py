@@ -130,4 +130,5 @@ def judge_on_set(
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
     write_candidate_page(measured, verdict, evidence)
+    evidence.release()
     return log_candidate_run(measured, verdict, run)

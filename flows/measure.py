@@ -99,6 +99,7 @@ def measure_candidate(
     ).result()
     report = write_report(bias, explained, analysed, candidate, rows, scores, evidence, missing)
     draw_figures(report, evidence)
+    evidence.release()
     if submission:
         write_submission_file(scores, folder)
     return Measured(source, candidate, rows, scores, folder, report)

@@ -75,6 +75,15 @@ class EvidenceFile:
         """Keep the path alone: another process reads the rows itself."""
         return EvidenceFile, (self.path,)
 
+    def release(self) -> None:
+        """Let go of what was read and ranked: Prefect keeps what a task returned.
+
+        It is read again when asked for.
+        """
+        with _READING:
+            for name in vars(self).keys() - {"path"}:
+                del self.__dict__[name]
+
     @property
     def folder(self) -> Path:
         """The folder of the file, which is the candidate's on a set."""

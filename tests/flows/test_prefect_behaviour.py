@@ -5,8 +5,10 @@ them flows die, reads answer 422, or the scheduler makes no runs and only its lo
 """
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from datetime import UTC, datetime
 
 import pytest
@@ -222,3 +224,20 @@ def _scheduled_runs(cron, *, wanted):
             return runs
 
     return asyncio.run(ask())
+
+
+def test_what_a_task_returned_is_kept_while_its_flow_runs():
+    class Result:
+        pass
+
+    @task(name="make")
+    def make():
+        return Result()
+
+    @flow
+    def run():
+        gone = weakref.ref(make())
+        gc.collect()
+        return gone() is not None
+
+    assert run()

@@ -83,6 +83,13 @@ def test_all_columns_are_of_the_measured_rows(table, written):
     assert codes.tolist() == pd.factorize(measured["thread"])[0].tolist()
 
 
+def test_released_evidence_holds_nothing_and_reads_its_rows_again(written):
+    before = written.measurement.rows.y_true.tolist(), written.column("label").tolist()
+    written.release()
+    assert vars(written) == {"path": written.path}
+    assert (written.measurement.rows.y_true.tolist(), written.column("label").tolist()) == before
+
+
 def test_evidence_is_written_again_only_where_a_rival_is_another_one(frozen, scored, tmp_path):
     source, rows = frozen
     first, other = scored("prediction"), scored("other")
