@@ -98,7 +98,7 @@ def test_a_champion_that_is_no_candidate_there_is_compared_as_a_version(model, c
 
 def test_without_a_registered_champion_the_report_or_nothing_is_named():
     told = no_candidate("old", "worse one", Path("out"), judged_against({"name": "old"}))
-    assert "report.html has the differences under *Beside the champion*." in told
+    assert "report.html has its numbers beside theirs." in told
     told = no_candidate("old", "worse one", Path("out"), judged_against(None))
     assert told == "'old' must be a candidate in out; it has worse one."
 

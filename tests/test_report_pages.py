@@ -151,7 +151,7 @@ def test_drawings_move_with_the_numbers(opened):
     page = opened()
     unfold(page)
     explorer = page.locator(".explorer").first
-    drawn = "box => [...box.querySelectorAll('.dot')].map(one => one.getAttribute('d'))"
+    drawn = "box => [...box.querySelectorAll('circle.d')].map(one => one.getAttribute('cx'))"
     before = explorer.evaluate(drawn)
     explorer.get_by_role("slider").focus()
     page.keyboard.press("End")
@@ -162,21 +162,98 @@ def test_drawings_move_with_the_numbers(opened):
 
 
 def places(drawn):
-    """Where shapes start, in hundredths of the axis."""
-    return [float(re.match(r"M([\d.]+)", one)[1]) for one in drawn]
+    """Where shapes are, in hundredths of the axis."""
+    return list(map(float, drawn))
 
 
 def test_without_scripts_tables_show_and_controls_do_not(opened):
     page = opened(java_script_enabled=False)
-    assert page.locator(".controls").first.is_hidden()
+    assert page.locator("#metrics .controls").is_hidden()
     assert page.locator("#metrics table:visible").count()
+    assert page.locator("ul.verdicts dl").first.is_visible()
+
+
+def shown_names(page):
+    return page.locator("#metrics table:visible tbody tr:visible th bdi").all_inner_texts()
+
+
+def test_identities_are_found_by_name_and_by_what_is_wrong(opened):
+    page = opened()
+    page.locator("#metrics .name").fill("a|")
+    assert shown_names(page) == ["a|b"]
+    page.locator("#metrics .name").fill("")
+    page.locator("#metrics .kind").select_option("worse")
+    assert shown_names(page) == [NAMES[0]]
+    page.locator("#metrics .kind").select_option("")
+    assert len(shown_names(page)) == len(NAMES)
+
+
+def test_a_heading_sorts_up_down_and_back_to_the_worst_first(opened):
+    page = opened()
+    before = shown_names(page)
+    heading = page.locator("#metrics table:visible thead th button").nth(2)
+    values = "[...document.querySelectorAll('#metrics table')].find(one => one.checkVisibility())"
+    values = f"[...({values}).querySelectorAll('tbody tr')].map(row => row.children[2])"
+    values += ".filter(Boolean).map(cell => Number(cell.querySelector('b')?.textContent))"
+    values += ".filter(Number.isFinite)"
+    heading.click()
+    rising = page.evaluate(values)
+    assert rising == sorted(rising)
+    heading.click()
+    assert page.evaluate(values) == sorted(rising, reverse=True)
+    heading.click()
+    assert shown_names(page) == before
+
+
+def test_rows_are_saved_as_csv_in_which_no_name_is_a_formula(opened):
+    page = opened()
+    with page.expect_download() as waited:
+        page.locator("#metrics .save").click()
+    lines = Path(waited.value.path()).read_text("utf-8").splitlines()
+    assert lines[0].startswith('"identity","n","Subgroup AUC","Subgroup AUC low"')
+    assert len(lines) == 1 + len(NAMES)
+    assert any(one.startswith('"\'=cmd()"') for one in lines)
+
+
+def test_another_candidate_takes_the_place_of_the_champion(opened, request):
+    page = opened()
+    rival = page.locator("#metrics .rival")
+    if "candidate" in request.node.callspec.id:
+        assert rival.count() == 0
+        return
+    marks = "[...document.querySelectorAll('#p0 .c')].map(one => one.getAttribute('cx'))"
+    own = page.evaluate(marks)
+    rival.select_option("p1")
+    assert page.evaluate(marks) != own
+    rival.select_option("")
+    assert page.evaluate(marks) == own
+
+
+def test_the_script_draws_as_the_page_was_drawn(opened):
+    page = opened()
+    drawn = "[...document.querySelectorAll('#metrics .grid svg')].map(one => one.outerHTML)"
+    before = page.evaluate(drawn)
+    assert len(before) > 30
+    rival = page.locator("#metrics .rival")
+    if rival.count():
+        rival.select_option("p1")
+        assert page.evaluate(drawn) != before
+        rival.select_option("")
+        again = page.evaluate(drawn)
+        shapes = [re.sub(r"[\d.]+", "", one) for one in before]
+        assert [re.sub(r"[\d.]+", "", one) for one in again] == shapes
+        # Numbers are drawn as they are written, with three decimals.
+        assert numbers_in(again) == pytest.approx(numbers_in(before), abs=0.3)
+
+
+def numbers_in(texts):
+    return [float(one) for text in texts for one in re.findall(r"\d+\.?\d*", text)]
 
 
 def test_paper_has_the_tables_and_no_controls(opened):
     page = opened()
     page.emulate_media(media="print")
-    assert page.locator("nav").is_hidden()
-    assert page.locator(".controls").first.is_hidden()
+    assert page.locator("#metrics .controls").is_hidden()
     assert page.locator("#metrics .grid").first.is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
 

@@ -115,7 +115,7 @@ def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]
     if version is None:
         return (
             f"{text} They were judged against a champion that is no candidate there; report.html "
-            "has the differences under *Beside the champion*."
+            "has its numbers beside theirs."
         )
     own = one.verdict.candidate.model or str(one.folder)
     command = shlex.join(["biasgate", "compare", own, version])

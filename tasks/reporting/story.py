@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS, WORST_FIRST, Loss
@@ -20,12 +21,14 @@ from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
 from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import (
     CandidateDecision,
+    Differences,
     HoldsFor,
     Report,
     Verdict,
     metric_cells,
 )
-from biasgate.tasks.records.numbers import final_score_name, has_enough_rows
+from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
+from biasgate.tasks.reporting.tables import number, with_interval
 
 NO_CHAMPION = "There was no champion to compare with."
 MOST_EXCEPTIONS = 12
@@ -74,6 +77,23 @@ class Check:
     def has_failed(self) -> bool:
         """Whether it counts against the candidate."""
         return self.status in {"fail", "error"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A number of an identity beside the champion's."""
+
+    group: str
+    metric: str
+    champion: float
+    candidate: float
+
+    @property
+    def text(self) -> str:
+        """The identity, the metric, and both values."""
+        metric = METRICS[self.metric]
+        values = (number(one, signed=metric.is_gap) for one in (self.champion, self.candidate))
+        return f"{self.group} {metric.title} {' → '.join(values)}"
 
 
 @dataclass(frozen=True)
@@ -149,6 +169,26 @@ class VerdictStory:
         )
 
     @property
+    def failing(self) -> tuple[str, ...]:
+        """The identities of which a check failed, the worst first."""
+        return _groups(check for check in self.unmet if check.has_failed)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """The others of which a check lacks evidence."""
+        lacking = _groups(check for check in self.unmet if check.status == "insufficient")
+        return tuple(name for name in lacking if name not in self.failing)
+
+    @property
+    def losses(self) -> tuple[Change, ...]:
+        """What is shown to be worse than the champion's by its own comments, the worst first."""
+        return tuple(
+            Change(cell.group, cell.metric, cell.second, cell.first)
+            for cell in self.worsened
+            if not cell.without
+        )
+
+    @property
     def about(self) -> str:
         """The candidate and the set."""
         return f"{self.candidate} on {self.evaluation_set}"
@@ -175,10 +215,22 @@ class Story(VerdictStory):
     """The findings of further analyses."""
     numbers: tuple[tuple[str, MetricValue], ...]
     """The numbers of all comments together."""
+    headline: str
+    """The outcome in one sentence, by its meaning."""
+    treated_worst: str
+    """Who is treated worst: identity, number, 95 % interval, limit."""
+    gains: tuple[Change, ...]
+    """What is shown to be better than the champion's, after Holm's adjustment; most first."""
+    n_identities: int
+    n_holding: int
+    """How many identities there are, and of how many each check passed."""
 
     @classmethod
-    def of(cls, report: Report, verdict: Verdict) -> Story:
-        """Say what is said of a candidate; the report is of the rows that the verdict is about."""
+    def of(cls, report: Report, verdict: Verdict, differences: Differences | None = None) -> Story:
+        """Say what is said of a candidate; the report is of the rows that the verdict is about.
+
+        Without `differences` from the champion nothing is said to be better.
+        """
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
         upside_down = [
@@ -200,6 +252,11 @@ class Story(VerdictStory):
             focus=_focus(report, worst),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
+            headline=_headline(said, worst, upside_down),
+            treated_worst=_treated_worst(report, worst),
+            gains=gains_of(differences),
+            n_identities=verdict.holds_for.of,
+            n_holding=len(verdict.holds_for.identities),
         )
 
     @property
@@ -213,6 +270,215 @@ class Story(VerdictStory):
         if self.look_first in self.worst:
             return self.worst
         return f"{self.worst} {self.look_first}" if self.has_failed else self.look_first
+
+
+@dataclass(frozen=True)
+class CandidateStory:
+    """What is said of a candidate on all sets: what people read first, wherever they read it."""
+
+    name: str
+    word: Word
+    sentence: str
+    """What became of it."""
+    stories: tuple[Story, ...]
+    """What is said of it on each set."""
+
+    @classmethod
+    def each(
+        cls, decisions: Sequence[CandidateDecision], stories: Sequence[Story]
+    ) -> list[CandidateStory]:
+        """Tell of every candidate of an evaluation."""
+        return [
+            cls(
+                one.candidate,
+                word_of(one),
+                one.sentence,
+                tuple(story for story in stories if story.candidate == one.candidate),
+            )
+            for one in decisions
+        ]
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in short; the headline says for whom it is a block."""
+        return WORDS["fail"].text if self.word.status == "fail" else self.word.text
+
+    @property
+    def worst(self) -> Story | None:
+        """The story of the set on which it ended worst; None if it could not be judged."""
+        order = ("error", "fail", "insufficient", "reported", "pass")
+        return min(self.stories, key=lambda one: order.index(one.word.status), default=None)
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one sentence."""
+        return self.sentence if self.worst is None else self.worst.headline
+
+    @property
+    def exceptions(self) -> tuple[str, ...]:
+        """What a pass does not say."""
+        return tuple(text for story in self.stories for text in story.exceptions)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What to know, each with a label; what there is nothing to say of is left out."""
+        worst, stories = self.worst, self.stories
+        if worst is None:
+            return []
+        on_set = f" (on {worst.evaluation_set})" if len(stories) > 1 else ""
+        compared = [story for story in stories if story.champion is not None]
+        found = {
+            "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
+            "Worse than the champion": self._changes("losses")
+            or ("nobody is shown to be" if compared else ""),
+            "Better than the champion": self._changes("gains"),
+            "Fails for": self._names("failing"),
+            "Not settled for": self._names("unsettled"),
+            "Holds for": self._holds(),
+            "To pass": self._to_pass(),
+            "Decision": self.sentence,
+        }
+        return [(label, text) for label, text in found.items() if text]
+
+    def _each(self, what: str) -> Iterator[tuple[str, Any]]:
+        for story in self.stories:
+            on_set = f" on {story.evaluation_set}" if len(self.stories) > 1 else ""
+            yield from ((on_set, entry) for entry in getattr(story, what))
+
+    def _names(self, what: str) -> str:
+        sets: dict[str, list[str]] = {}
+        for on_set, name in self._each(what):
+            sets.setdefault(name, []).append(on_set)
+        everywhere = len(self.stories)
+        names = [
+            f"{name}{'' if len(on_sets) == everywhere else on_sets[0]}"
+            for name, on_sets in sets.items()
+        ]
+        return first_names(names)
+
+    def _changes(self, what: str) -> str:
+        by_group: dict[str, list[str]] = {}
+        for on_set, change in self._each(what):
+            by_group.setdefault(change.group, []).append(f"{change.text}{on_set}")
+        texts = [
+            f"{texts[0]} (and {counted(len(texts) - 1, 'more number')})" if texts[1:] else texts[0]
+            for texts in by_group.values()
+        ]
+        more = len(texts) - _IN_TITLE
+        rest = [f"and {more:,} more {'identities' if more > 1 else 'identity'}"]
+        return "; ".join([*texts[:_IN_TITLE], *(rest if more > 0 else [])])
+
+    def _holds(self) -> str:
+        fewest = min(self.stories, key=lambda one: one.n_holding)
+        if not fewest.n_identities or self.word.status == "pass":  # whose word says so
+            return ""
+        return f"{fewest.n_holding:,} of {fewest.n_identities:,} identities"
+
+    def _to_pass(self) -> str:
+        """Say what stands between it and a pass."""
+        if self.word.status == "pass":
+            return ""
+        unmet = [
+            check
+            for story in self.stories
+            for check in story.unmet
+            if check.status in {"fail", "insufficient", "error"}
+        ]
+        failed = [check.result for check in unmet if check.has_failed]
+        parts = [_needed(failed[0])] if failed else []
+        parts += [f"{counted(len(failed) - 1, 'more failed check')}"] if failed[1:] else []
+        lacking = [check.result for check in unmet if not check.has_failed]
+        verb = "needs" if len(lacking) == 1 else "need"
+        more = f"{counted(len(lacking), 'check')} {verb} more comments{_more_rows(lacking)}"
+        return "; ".join([*parts, *([more] if lacking else [])])
+
+
+def _needed(result: RuleResult) -> str:
+    """Say what a failed check asks for."""
+    of = f" of {result.group}" if result.group is not None else ""
+    on_slice = f" on {result.slice}" if result.slice else ""
+    limit = {
+        "floor": f"at least {result.limit:g}",
+        "ceiling": f"at most {result.limit:g} in size",
+    }.get(result.kind, f"not worse than the {result.kind}'s by more than {result.limit:g}")
+    return f"{METRICS[result.metric].title}{of}{on_slice} {limit}"
+
+
+def _more_rows(results: Iterable[RuleResult]) -> str:
+    """Say how many more comments would do, of the identity that lacks most."""
+    needed = {
+        str(result.group): {kind: n for kind, n in result.rows_needed.items() if n > 0}
+        for result in results
+        if result.group is not None and result.outcome == "insufficient"
+    }
+    name = max(needed, key=lambda group: sum(needed[group].values()), default=None)
+    if name is None or not needed[name]:
+        return ""
+    classes = {"positive": "toxic", "negative": "harmless"}
+    rows = " and ".join(f"{n:,} {classes[kind]}" for kind, n in needed[name].items())
+    return f", {rows} more that mention {name}"
+
+
+def _groups(checks: Iterable[Check]) -> tuple[str, ...]:
+    names = (check.result.group for check in checks)
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def gains_of(differences: Differences | None) -> tuple[Change, ...]:
+    """Return what is shown to be better than the champion's, the largest change first."""
+    found = []
+    for group, cells in ({} if differences is None else differences.subgroups).items():
+        for metric in SUBGROUP_METRICS:
+            cell = cells[metric]
+            if cell.first is None or cell.second is None:
+                continue
+            is_gap = METRICS[metric].is_gap
+            change = abs(cell.second) - abs(cell.first) if is_gap else cell.first - cell.second
+            surely = cell.size_high is not None and cell.size_high < 0 if is_gap else change > 0
+            if cell.shown(CONFIDENCE) and surely and change > 0:
+                found.append((change, Change(group, metric, cell.second, cell.first)))
+    return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
+
+
+def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequence[str]) -> str:
+    """Return the outcome in one sentence, by what it means for people."""
+    if upside_down:
+        return upside_down[0]
+    failed = [check for check in said.unmet if check.has_failed]
+    worse = dict.fromkeys(change.group for change in said.losses)
+    if worse and (worst is None or worst.kind in RIVALS):
+        verb = "is" if len(worse) == 1 else "are"
+        return f"{first_names(list(worse), 2)} {verb} treated worse than by the champion."
+    if worst is not None and METRICS[worst.metric].harm and worst.kind not in RIVALS:
+        known = METRICS[worst.metric]
+        text = known.harm.format(group=worst.group, side=known.sides[(worst.value or 0) > 0])
+        on_slice = f" (slice {worst.slice})" if worst.slice else ""
+        return f"{text[:1].upper()}{text[1:]}{on_slice}."
+    if failed:
+        return failed[0].sentence
+    if said.unsettled:
+        return f"Nothing is shown to fail, but it is not settled for {first_names(said.unsettled)}."
+    return said.unmet[0].sentence if said.unmet else "No check failed."
+
+
+def _treated_worst(report: Report, worst: RuleResult | None) -> str:
+    """Return who is treated worst with number, interval and limit; empty without a number."""
+    limit = ""
+    if worst is None:
+        lowest = _lowest_auc(report)
+        if lowest is None:
+            return ""
+        name, metric = lowest
+    else:
+        name, metric = str(worst.group), worst.metric
+        if worst.slice is not None or metric not in SUBGROUP_METRICS:
+            return worst.sentence
+        if worst.kind not in RIVALS:
+            limit = f", {worst.kind} {worst.limit:g}"
+    if name not in report.bias.subgroups:  # a category
+        return "" if worst is None else worst.sentence
+    cell, known = metric_cells(report.bias.subgroups[name])[metric], METRICS[metric]
+    return f"{name}: {known.title} {with_interval(cell, signed=known.is_gap)}{limit}"
 
 
 # ---- The outcome

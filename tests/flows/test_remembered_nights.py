@@ -97,7 +97,7 @@ def test_a_night_without_candidates_measures_the_champion_alone(nights):
 
 def test_the_report_has_the_section_and_no_comment(nights, world):
     page = (nights[1][2] / "report.html").read_text("utf-8")
-    assert "Since earlier nights" in page
+    assert "Night 2, beside the last 1" in page
     written = [page, (nights[1][2] / "trend.json").read_text("utf-8")]
     assert not [row["mark"] for row in world.rows if any(row["mark"] in one for one in written)]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = {"meta", "input", "wbr", "link", "img", "br", "hr", "path"}
+VOID = {"meta", "input", "wbr", "link", "img", "br", "hr", "path", "circle"}
 
 
 @dataclass

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from biasgate.tasks.records import ClassScores, GroupScores
 from biasgate.tasks.reporting.tables import plus_minus
 
 WIDTH, HEIGHT = 200, 60
-_REACH = 2.4  # of a dot
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Axis:
     def at(self, value: float) -> str:
         """Return the place of a value from 0 to 100; values beyond an end are drawn there."""
         share = (value - self.low) / (self.high - self.low)
-        return f"{100 * min(max(share, 0.0), 1.0):.4g}"
+        return f"{100 * min(max(share, 0.0), 1.0):.3g}"
 
     @property
     def ends(self) -> str:
@@ -50,41 +50,31 @@ class Axis:
         return cls(-end, end)
 
 
-@dataclass(frozen=True)
-class Strip:
-    """One interval on its axis."""
-
-    limits: tuple[str, ...]
-    """Places of the limits of the policy."""
-    zero: str | None
-    """Place of 0, if 0 is best."""
-    line: str | None
-    dot: str
-    """SVG paths of the interval and of the value."""
-
-
-def draw_strip(
+def drawn(
     axis: Axis,
     ends: tuple[float, float | None, float | None],
-    limits: Sequence[float] = (),
     *,
+    limits: Sequence[float] = (),
+    rival: float | None = None,
     diamond: bool = False,
-) -> Strip:
-    """Draw a value and its interval; a diamond marks one that fails a check."""
+) -> Markup:
+    """Draw a value with its interval, limits and a rival's value, as SVG of 100 pixels.
+
+    A diamond marks one that fails a check, a hollow dot the rival; a value without an interval is
+    hollow, too.
+    """
     value, low, high = ends
-    line = None
+    parts = [f'<path class=l d="M{axis.at(limit)} 0v10"/>' for limit in limits]
     if low is not None and high is not None:
-        line = f"M{axis.at(low)} 5H{axis.at(high)}"
-    zero = axis.at(0.0) if axis.low < 0 < axis.high else None
-    dot = shape_at(axis.at(value), diamond=diamond)
-    return Strip(tuple(axis.at(one) for one in limits), zero, line, dot)
-
-
-def shape_at(place: str, *, diamond: bool) -> str:
-    """Return the path of a diamond, or of a dot, at a place."""
-    if diamond:
-        return f"M{place} 1l4 4l-4 4l-4-4z"
-    return f"M{place} 5m-{_REACH} 0a{_REACH} {_REACH} 0 1 0 4.8 0a{_REACH} {_REACH} 0 1 0-4.8 0z"
+        parts.append(f'<path class=i d="M{axis.at(low)} 5H{axis.at(high)}"/>')
+    if rival is not None:
+        parts.append(f'<circle class=c cx="{axis.at(rival)}"/>')
+    hollow = "" if low is not None else " hollow"
+    place = axis.at(value)
+    shape = f'<path class="d{hollow}" d="M{place} 1l4 4-4 4-4-4z"/>'
+    parts.append(shape if diamond else f'<circle class="d{hollow}" cx="{place}"/>')
+    inner = Markup("").join(map(Markup, parts))
+    return Markup("<svg aria-hidden=true>{}</svg>").format(inner)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,19 @@
-"""Tables of numbers with intervals: metrics by identity, candidates side by side, differences."""
+"""Tables of numbers with intervals: metrics by identity, beside the champion's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+
+from markupsafe import Markup
 
 from bias_metrics import Difference, MetricValue
-from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
-from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
-from biasgate.tasks.reporting.story import Check
-from biasgate.tasks.reporting.tables import count, interval, left_out, number, shown_rows
+from biasgate.tasks.reporting.page.drawing import Axis, drawn
+from biasgate.tasks.reporting.story import Check, gains_of
+from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
 
 LIMITS = ("floor", "ceiling")
 # From the worst: what the checks of one number came to. A mark and words, not colour alone.
@@ -26,7 +28,6 @@ MARKS = {
     "plain": ("", ""),
 }
 DIFFERS = ("●", "shown to differ")
-_ENDS = ("value", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Column:
     title: str
     hint: str
     axis: Axis
-    is_name: bool = False
+    limits: tuple[float, ...]
+    """The limits of the policy."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class GridCell:
     """The limits of the policy, for the drawing."""
     differs: bool = False
     """Whether a difference is shown after Holm's adjustment."""
+    champion: float | None = None
+    """The champion's number."""
+    change: str = ""
+    """`worse` or `better` if that is shown against the champion."""
 
     @property
     def text(self) -> str:
@@ -79,12 +85,17 @@ class GridCell:
         """The outcome of the checks in words."""
         return MARKS[self.status][1]
 
-    def strip(self, axis: Axis) -> Strip:
-        """Draw it; a diamond marks a number that fails a check."""
+    @property
+    def rival(self) -> str:
+        """The champion's number; empty if there is none."""
+        return "" if self.champion is None else number(self.champion, signed=self.signed)
+
+    def drawn(self, axis: Axis) -> Markup:
+        """Draw it beside the champion's; a diamond marks a number that fails a check."""
         cell, diamond = self.number, self.status in {"fail", "error", "warn"}
         assert cell.value is not None  # noqa: S101 - nothing else is drawn
         ends = cell.value, cell.low, cell.high
-        return draw_strip(axis, ends, self.limits, diamond=diamond)
+        return drawn(axis, ends, limits=self.limits, rival=self.champion, diamond=diamond)
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,8 @@ class GridRow:
     n: str = ""
     n_positive: str = ""
     """How many comments mention it, and how many of them are toxic."""
+    is_worse: bool = False
+    """Whether a number is shown to be worse than the champion's, in a cell or at a threshold."""
 
     @property
     def lack(self) -> str:
@@ -103,6 +116,18 @@ class GridRow:
         if any(not cell.lack for cell in self.cells):
             return ""
         return "; ".join(dict.fromkeys(cell.lack for cell in self.cells))
+
+    @property
+    def kinds(self) -> str:
+        """What a filter finds it by: `fails`, `lacks`, `worse`, `better`."""
+        of = {cell.status for cell in self.cells} | {cell.change for cell in self.cells}
+        found = {
+            "fails": of & {"fail", "error", "warn"},
+            "lacks": of & {"insufficient", "small"} or self.lack,
+            "worse": self.is_worse,
+            "better": "better" in of,
+        }
+        return " ".join(kind for kind, is_so in found.items() if is_so)
 
 
 @dataclass(frozen=True)
@@ -114,64 +139,53 @@ class Grid:
     rows: tuple[GridRow, ...]
     left_out: str = ""
 
-    @property
-    def fails(self) -> bool:
-        """Whether a number in it fails a check."""
-        return any(cell.status in {"fail", "error"} for row in self.rows for cell in row.cells)
-
 
 def metric_grid(
-    report: Report, verdict: Verdict, kinds: Sequence[str] = LIMITS, most: int | None = None
+    report: Report,
+    verdict: Verdict,
+    kinds: Sequence[str] = LIMITS,
+    most: int | None = None,
+    *,
+    differences: Differences | None = None,
+    axes: Mapping[str, Axis] = MappingProxyType({}),
 ) -> Grid:
-    """Return the five metrics by identity, the worst identity first; `kinds` of checks mark."""
-    outcomes = Outcomes(verdict, kinds)
-    columns = tuple(
-        Column(METRICS[one].title, METRICS[one].hint, _axis(one, [report], outcomes))
-        for one in SUBGROUP_METRICS
-    )
-    shown = [(report, metric, outcomes) for metric in SUBGROUP_METRICS]
-    return _grid("Metrics by identity", columns, shown, most)
+    """Return the five metrics by identity, the worst identity first.
 
+    `kinds` of checks mark; with `differences` each number stands beside the champion's. Grids that
+    are drawn together have the same `axes`, by metric.
+    """
+    outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
+    known = axes or axes_of([(report, verdict)])
+    names, note = shown_rows(subgroups, most)
+    changes = {(cell.group, cell.metric): "worse" for cell in verdict.worsened if not cell.without}
+    changes |= {(gain.group, gain.metric): "better" for gain in gains_of(differences)}
 
-def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
-    """Return one metric by identity, with a column for each candidate on the same set."""
-    outcomes = [Outcomes(verdict, LIMITS) for _, verdict in judged]
-    axis = _axis(metric, [report for report, _ in judged], *outcomes)
-    columns = tuple(Column(one.candidate.name, "", axis, is_name=True) for one, _ in judged)
-    shown = [(one, metric, of) for (one, _), of in zip(judged, outcomes, strict=True)]
-    return _grid(f"{METRICS[metric].title}: {METRICS[metric].hint}", columns, shown)
+    def cell(name: str, metric: str) -> GridCell:
+        beside = differences.subgroups[name][metric] if differences is not None else None
+        return GridCell(
+            metric_cells(subgroups[name])[metric],
+            METRICS[metric].is_gap,
+            outcomes.of(metric, name),
+            outcomes.limits(metric, name),
+            champion=None if beside is None else beside.second,
+            change=changes.get((name, metric), ""),
+        )
 
-
-def difference_grid(compared: Differences, verdict: Verdict, shown: Sequence[str]) -> Grid:
-    """Return the differences of some identities: candidate minus champion, paired."""
-    subgroups = compared.subgroups
-    outcomes, alone = Outcomes(verdict, RIVALS), Outcomes(verdict, LIMITS)
-
-    def status(metric: str, name: str) -> str:
-        found = outcomes.of(metric, name)
-        return "small" if found == "plain" and alone.of(metric, name) == "small" else found
-
-    ends = [
-        getattr(subgroups[name][metric], key)
-        for name in shown
-        for metric in SUBGROUP_METRICS
-        for key in _ENDS
-        if alone.of(metric, name) not in {"small", "insufficient"}  # whose intervals are wide
-    ]
-    axis = Axis.around_zero(ends, 0.05)
     rows = tuple(
         GridRow(
             name,
-            tuple(
-                difference(subgroups[name][metric], status(metric, name), compared.confidence)
-                for metric in SUBGROUP_METRICS
-            ),
+            tuple(cell(name, metric) for metric in SUBGROUP_METRICS),
+            count(subgroups[name].n),
+            count(subgroups[name].n_positive),
+            any(group == name and change == "worse" for (group, _), change in changes.items()),
         )
-        for name in shown
+        for name in names
     )
-    columns = tuple(Column(METRICS[metric].title, "", axis) for metric in SUBGROUP_METRICS)
-    note = left_out(len(shown), len(subgroups))
-    return Grid("Candidate minus champion, on the same comments", columns, rows, note)
+    columns = tuple(
+        Column(METRICS[one].title, METRICS[one].hint, known[one], outcomes.limits(one))
+        for one in SUBGROUP_METRICS
+    )
+    return Grid("Metrics by identity", columns, rows, note)
 
 
 def difference(cell: Difference, status: str, confidence: float) -> GridCell:
@@ -217,47 +231,14 @@ def _status(check: Check) -> str:
     return check.status
 
 
-def _grid(
-    caption: str,
-    columns: tuple[Column, ...],
-    shown: Sequence[tuple[Report, str, Outcomes]],
-    most: int | None = None,
-) -> Grid:
-    subgroups = shown[0][0].bias.subgroups
-    names, note = shown_rows(subgroups, most)
-    rows = tuple(
-        GridRow(
-            name,
-            tuple(
-                GridCell(
-                    metric_cells(report.bias.subgroups[name])[metric],
-                    METRICS[metric].is_gap,
-                    outcomes.of(metric, name),
-                    outcomes.limits(metric, name),
-                )
-                for report, metric, outcomes in shown
-            ),
-            count(subgroups[name].n),
-            count(subgroups[name].n_positive),
-        )
-        for name in names
-    )
-    return Grid(caption, columns, rows, note)
-
-
-def _axis(metric: str, reports: Iterable[Report], *outcomes: Outcomes) -> Axis:
-    """Return an axis for all metrics of a kind, so that columns can be compared."""
-    is_gap = METRICS[metric].is_gap
-    kind = [one for one in SUBGROUP_METRICS if METRICS[one].is_gap == is_gap]
-    found = list(_ends(reports, kind, _ENDS if is_gap else ("value",)))
-    found += [limit for one in outcomes for name in kind for limit in one.limits(name)]
-    return Axis.around_zero(found, 0.1) if is_gap else Axis.of_aucs(found)
-
-
-def _ends(
-    reports: Iterable[Report], metrics: Sequence[str], keys: Sequence[str]
-) -> Iterator[float | None]:
-    for report in reports:
-        for subgroup in report.bias.subgroups.values():
-            cells = metric_cells(subgroup)
-            yield from (getattr(cells[metric], key) for metric in metrics for key in keys)
+def axes_of(judged: Sequence[tuple[Report, Verdict]]) -> dict[str, Axis]:
+    """Return one axis for all AUCs and one for all gaps, so that all cells can be compared."""
+    values: dict[bool, list[float | None]] = {True: [], False: []}
+    for report, verdict in judged:
+        outcomes = Outcomes(verdict, LIMITS)
+        for metric in SUBGROUP_METRICS:
+            found = values[METRICS[metric].is_gap]
+            found += outcomes.limits(metric)
+            found += [metric_cells(one)[metric].value for one in report.bias.subgroups.values()]
+    aucs, gaps = Axis.of_aucs(values[False]), Axis.around_zero(values[True], 0.1)
+    return {metric: gaps if METRICS[metric].is_gap else aucs for metric in SUBGROUP_METRICS}

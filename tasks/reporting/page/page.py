@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import re
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Drifted, Trend
 from biasgate.tasks.remembering.rows import Lines, lines_of
+from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
+from biasgate.tasks.reporting.story import CandidateStory
 from biasgate.tasks.reporting.tables import Table, numbers_by_night
+
+# Most rows of all pictures together with which scores and thresholds are on the page, too.
+_WHOLE = 60
+_SECTIONS = (
+    "verdict",
+    "nights",
+    "metrics",
+    "checks",
+    "scores",
+    "thresholds",
+    "diagnosis",
+    "data",
+    "reproduce",
+)
 
 
 @dataclass(frozen=True)
@@ -32,16 +52,6 @@ class TrendView:
 
 
 @dataclass(frozen=True)
-class Line:
-    """The verdict on a candidate, and what became of it."""
-
-    name: str
-    word: Word
-    sentence: str
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
 class Page:
     """A page."""
 
@@ -54,8 +64,8 @@ class Page:
     """The day of the verdicts, and the policy's name."""
     word: Word
     """The outcome."""
-    lines: tuple[Line, ...]
-    """One for each candidate."""
+    lines: tuple[CandidateStory, ...]
+    """What is said of each candidate."""
     sets: tuple[SetView, ...]
     """The evaluation sets."""
     parts: tuple[Part, ...]
@@ -64,6 +74,9 @@ class Page:
     """Registered models that the verdicts are about."""
     versions: tuple[tuple[str, str], ...]
     """Of the software."""
+    config: str = ""
+    output: str = ""
+    """The evaluation file and the folder of results; empty on the page of a candidate."""
     trend: TrendView | None = None
     """Tonight beside the nights before."""
 
@@ -71,6 +84,49 @@ class Page:
     def n_passed(self) -> int:
         """How many candidates passed."""
         return sum(one.word.status == "pass" for one in self.lines)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether scores, thresholds and patterns are on it, not on the pages of candidates."""
+        return sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
+
+    @property
+    def champion(self) -> str:
+        """The champion; empty if there is none."""
+        return next((part.story.champion for part in self.parts if part.story.champion), "")
+
+    @property
+    def first(self) -> Part | None:
+        """The part whose picture is open: that of the worst outcome."""
+        order = ("error", "fail", "insufficient", "reported", "pass")
+        return min(self.parts, key=lambda part: order.index(part.story.word.status), default=None)
+
+    @property
+    def anchors(self) -> dict[str, str]:
+        """A name for the place of each identity in the first picture, as in `#gay`."""
+        found: dict[str, str] = {}
+        for row in self.first.grid.rows if self.first is not None else ():
+            plain = re.sub(r"\W+", "-", row.name).strip("-") or "identity"
+            taken = {*_SECTIONS, *found.values()}
+            numbers = (f"{plain}-{at}" for at in itertools.count(2))
+            names = itertools.chain([plain], numbers)
+            found[row.name] = next(name for name in names if name not in taken)
+        return found
+
+    @property
+    def decision(self) -> str:
+        """What became of all candidates, if it is the same of several; else empty."""
+        sentences = {line.sentence for line in self.lines}
+        return sentences.pop() if len(sentences) == 1 < len(self.lines) else ""
+
+    @property
+    def commands(self) -> list[str]:
+        """What makes the page again, and recomputes its verdicts."""
+        places = Path(self.config).name, Path(self.output).name
+        evaluate = ["biasgate", "evaluate", places[0], "--output", places[1]]
+        lines = [evaluate] if self.config else []
+        lines += [["biasgate", "verify", model] for model in self.models]
+        return [shlex.join(line) for line in lines]
 
     @property
     def has_quotes(self) -> bool:
@@ -94,10 +150,11 @@ Judged = tuple[Report, Verdict, Details]
 
 def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     """Return the page of one candidate on one set."""
-    part = describe("a", report, verdict, details)
-    name = report.candidate.name
-    line = Line(name, part.story.word, part.story.counted, (part,))
-    return _page(name, [line], [(report, verdict, details)], {}, of_evaluation=False)
+    judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
+    page = _page(report.candidate.name, judged, {}, {})
+    [part] = page.parts
+    line = CandidateStory(report.candidate.name, part.story.word, "", (part.story,))
+    return replace(page, of_evaluation=False, word=line.word, lines=(line,))
 
 
 def evaluation_page(
@@ -105,62 +162,58 @@ def evaluation_page(
     judged: Mapping[tuple[str, str], Judged],
     quotes: Mapping[tuple[str, str], tuple[Quoted, ...]] = MappingProxyType({}),
     trend: Trend | None = None,
+    output: str = "out",
 ) -> Page:
     """Return the page of an evaluation; with `trend` that of a night.
 
     `quotes` are comments by set and candidate; none unless a user asked for them.
     """
-    parts = [
-        replace(describe(f"p{at}", *one), quotes=quotes.get(place, ()))
-        for at, (place, one) in enumerate(judged.items())
-    ]
-    lines = [
-        Line(
-            decision.candidate,
-            word_of(decision),
-            decision.sentence,
-            tuple(one for one in parts if one.story.candidate == decision.candidate),
-        )
-        for decision in summary.decisions
-    ]
     uses = {one.name: one for one in summary.sets}
-    page = _page(summary.evaluation, lines, list(judged.values()), uses, of_evaluation=True)
-    return replace(page, trend=None if trend is None else describe_trend(trend))
+    page = _page(summary.evaluation, judged, uses, quotes)
+    return replace(
+        page,
+        word=word_of(summary),
+        lines=tuple(CandidateStory.each(summary.decisions, [one.story for one in page.parts])),
+        trend=None if trend is None else describe_trend(trend),
+        config=summary.config,
+        output=output,
+    )
 
 
 def _page(
     title: str,
-    lines: Sequence[Line],
-    judged: Sequence[Judged],
+    judged: Mapping[tuple[str, str], Judged],
     uses: Mapping[str, SetUse],
-    *,
-    of_evaluation: bool,
+    quotes: Mapping[tuple[str, str], tuple[Quoted, ...]],
 ) -> Page:
-    by_set: dict[str, list[Judged]] = {}
-    for one in judged:
-        by_set.setdefault(one[0].evaluation_set.name, []).append(one)
-    order = ("error", "fail", "insufficient", "reported", "pass")
-    worst = min((line.word for line in lines), key=lambda word: order.index(word.status))
-    _, verdict, details = judged[0]
-    uris = {(one.candidate.model or "") for one, _, _ in judged}
+    axes = axes_of([one[:2] for one in judged.values()])
+    parts = tuple(
+        replace(describe(f"p{at}", *one, axes), quotes=quotes.get(place, ()))
+        for at, (place, one) in enumerate(judged.items())
+    )
+    reports = {of_set: report for (of_set, _), (report, _, _) in reversed([*judged.items()])}
+    _, verdict, details = next(iter(judged.values()))
+    uris = {(one.candidate.model or "") for one, _, _ in judged.values()}
     models = {one.removeprefix("models:/").partition("/")[0] for one in uris if one}
     return Page(
         title=title,
-        of_evaluation=of_evaluation,
+        of_evaluation=True,
         decided_on=verdict.decided_on,
         policy=verdict.policy.name,
-        word=worst,
-        lines=tuple(lines),
+        word=parts[0].story.word,
+        lines=(),
         sets=tuple(
-            describe_set([one[:2] for one in ones], uses.get(name)) for name, ones in by_set.items()
+            describe_set(reports[name], uses.get(name))
+            for name in dict.fromkeys(map(_first, judged))
         ),
-        parts=tuple(part for line in lines for part in line.parts),
+        parts=parts,
         models=tuple(sorted(models)),
-        versions=(
-            ("biasgate", verdict.code.version),
-            *details.versions.items(),
-        ),
+        versions=(("biasgate", verdict.code.version), *details.versions.items()),
     )
+
+
+def _first(place: tuple[str, str]) -> str:
+    return place[0]
 
 
 def describe_trend(trend: Trend) -> TrendView:

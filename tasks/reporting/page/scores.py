@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, THRESHOLDS
 from biasgate.tasks.records import RATE_OF_GAP, Curves, Details, GroupRates, GroupScores, Rates
 from biasgate.tasks.reporting.page.drawing import (
     Axis,
     Histogram,
-    Strip,
     draw_histogram,
-    draw_strip,
+    drawn,
     is_empty,
 )
 from biasgate.tasks.reporting.tables import count, percent, plus_minus, points, short, thousandths
@@ -55,7 +56,7 @@ class Gap:
     rate_interval: str
     gap: str
     interval: str
-    strip: Strip | None
+    strip: Markup | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def explore(curves: Curves) -> Explorer:
     """Return the table at the given threshold, else at that of equal errors."""
     named, position = curves.named, position_of(curves)
     subgroups = curves.subgroups
-    axis = _axis(list(subgroups.values()))
+    axis = _axis(list(subgroups.values()), position)
     overall = curves.overall
     texts = tuple(plus_minus(f"{one:.4g}") for one in curves.thresholds)
     return Explorer(
@@ -135,9 +136,10 @@ def position_of(curves: Curves) -> int:
     return curves.named.get(GIVEN, curves.named[EQUAL_ERRORS])
 
 
-def _axis(subgroups: Sequence[GroupRates]) -> Axis:
-    ends = [end for one in subgroups for gap in GAPS for ends in _of(one, gap) for end in ends]
-    return Axis.around_zero(ends, 0.1)
+def _axis(subgroups: Sequence[GroupRates], position: int) -> Axis:
+    """Return the axis of the gaps at one threshold; what is beyond is drawn at its end."""
+    ends = [end for one in subgroups for gap in GAPS for end in _of(one, gap)[position]]
+    return Axis.around_zero(ends, 0.02)
 
 
 def _of(rates: Rates | GroupRates, name: str) -> Any:
@@ -146,7 +148,7 @@ def _of(rates: Rates | GroupRates, name: str) -> Any:
 
 def _gap(one: GroupRates, side: int, position: int, axis: Axis) -> Gap:
     value, low, high = _of(one, GAPS[side])[position]
-    strip = None if value is None else draw_strip(axis, (value, low, high))
+    strip = None if value is None else drawn(axis, (value, low, high))
     shown = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
     rate, ends = (_of(one, name)[position] for name in (RATES[side], f"{RATES[side]}_ends"))
     return Gap(percent(rate), _between(*ends), points(value), shown, strip)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.measuring.cautions import unmeasured
-from biasgate.tasks.records import Choices, Report, SetUse, Verdict
-from biasgate.tasks.reporting.page.grids import Grid, side_by_side
+from biasgate.tasks.records import Choices, Report, SetUse
 from biasgate.tasks.reporting.tables import Table, count, numeric, shown_rows
 
 _LICENCES = {
@@ -46,6 +44,8 @@ class SetView:
     """An evaluation set: its rows, and how they were chosen."""
 
     name: str
+    n: str
+    """Measured comments."""
     digest: str
     licence: str
     """What it is."""
@@ -59,17 +59,14 @@ class SetView:
     """The measured rows that mention each identity, after all rows."""
     left_out: str
     """A note if some identities are not listed."""
-    grids: tuple[Grid, ...]
-    """The candidates side by side, for each metric; empty for a single candidate."""
     use: str
     """How many candidates it has judged; empty if it is unknown."""
     is_spent: bool
     """Whether that is too many."""
 
 
-def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = None) -> SetView:
-    """Return an evaluation set, with its candidates side by side, and how often it was used."""
-    report = judged[0][0]
+def describe_set(report: Report, use: SetUse | None = None) -> SetView:
+    """Return an evaluation set, and how often it was used."""
     evaluation_set, bias = report.evaluation_set, report.bias
     choices, subgroups = evaluation_set.choices, bias.subgroups
     source = choices.source
@@ -81,6 +78,7 @@ def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = 
         numbers.append((name, one.n, one.n_positive, one.n_negative))
     return SetView(
         name=evaluation_set.name,
+        n=count(n),
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=unmeasured(choices) or "",
@@ -92,9 +90,6 @@ def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = 
             [(name, *map(count, found)) for name, *found in numbers],
         ),
         left_out=left_out,
-        grids=tuple(side_by_side(judged, one) for one in SUBGROUP_METRICS)
-        if len(judged) > 1
-        else (),
         use="" if use is None else use.sentence,
         is_spent=use is not None and use.spent_by is not None,
     )

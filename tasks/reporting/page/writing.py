@@ -53,9 +53,8 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     candidate before it was killed.
     """
     path = Path(output) / FILE
-    write_page(
-        evaluation_page(summary, _judged(summary, output), trend=read_trend(Path(output))), path
-    )
+    trend = read_trend(Path(output))
+    write_page(evaluation_page(summary, _judged(summary, output), {}, trend, output), path)
     say(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
 
@@ -77,7 +76,8 @@ def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None
     shown = {place: list(details.scores.subgroups) for place, (_, _, details) in judged.items()}
     quotes = quotes_of(Path(output), {one.name: one for one in loaded}, shown)
     path = Path(output) / FILE
-    write_page(evaluation_page(summary, judged, dict(quotes), read_trend(Path(output))), path)
+    trend = read_trend(Path(output))
+    write_page(evaluation_page(summary, judged, dict(quotes), trend, output), path)
     say(f"{path} quotes comments, behind a warning; the page in MLflow has none", aside=True)
 
 

@@ -23,13 +23,11 @@
         cell.querySelector("b").textContent = points(value[at]);
         cell.querySelector("small").textContent =
           known ? `[${points(low[at])}, ${points(high[at])}]` : "no interval";
-        const line = cell.querySelector(".line");
+        const line = cell.querySelector(".i");
         if (line && known) {
           line.setAttribute("d", `M${place(low[at], data.end)} 5H${place(high[at], data.end)}`);
         }
-        const x = place(value[at], data.end);
-        cell.querySelector(".dot").setAttribute(
-          "d", `M${x} 5m-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z`);
+        cell.querySelector(".d").setAttribute("cx", place(value[at], data.end));
       });
     });
   }
@@ -47,12 +45,149 @@
     });
   });
 
-  // Paper shows what can be unfolded, also in browsers whose style sheets cannot say so; the long
-  // sections of single candidates only if they are open.
-  let closed = [];
-  addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open], .onscreen, .part)")];
-    closed.forEach((one) => { one.open = true; });
+  const rows = document.querySelector("#metrics form");
+  const tables = [...document.querySelectorAll("#metrics .grid")];
+  const current = () => {
+    const part = rows.querySelector(".part");
+    return tables.find((table) => !part || table.id === part.value);
+  };
+  const nameOf = (row) => row.querySelector("th bdi").textContent;
+
+  function filter() {
+    const name = rows.querySelector(".name").value.trim().toLowerCase();
+    const kind = rows.querySelector(".kind").value;
+    tables.forEach((table) => table.querySelectorAll("tbody tr").forEach((row) => {
+      row.hidden = !nameOf(row).toLowerCase().includes(name) || (kind && !row.classList.contains(kind));
+    }));
+    const all = [...current().querySelectorAll("tbody tr")];
+    const n = all.filter((row) => !row.hidden).length;
+    rows.querySelector("output").textContent = `${n} of ${all.length} identities`;
+  }
+
+  const number = (text) => Number(text.replaceAll("−", "-"));
+  const ends = (cell) => cell.querySelector("b ~ small")?.textContent.match(/\[(\S+), (\S+)\]/);
+  const add = (svg, tag, kind, key, text) => {
+    const shape = document.createElementNS("http:" + "//www.w3.org/2000/svg", tag);
+    shape.setAttribute("class", kind);
+    shape.setAttribute(key, text);
+    svg.append(shape);
+  };
+
+  // The pictures that are folded are drawn here, in the way in which the open one was.
+  function draw(cell, head) {
+    const value = cell.querySelector("b");
+    if (!value) return;
+    const { from, to, limits } = head.dataset;
+    const at = (text) => {
+      const share = (number(text) - from) / (to - from);
+      return String(Number((100 * Math.min(Math.max(share, 0), 1)).toPrecision(3)));
+    };
+    cell.querySelector("svg")?.remove();
+    const svg = document.createElementNS("http:" + "//www.w3.org/2000/svg", "svg");
+    svg.setAttribute("aria-hidden", "true");
+    for (const limit of limits.split(" ").filter(Boolean)) add(svg, "path", "l", "d", `M${at(limit)} 0v10`);
+    const [, low, high] = ends(cell) ?? [];
+    if (low) add(svg, "path", "i", "d", `M${at(low)} 5H${at(high)}`);
+    if (cell.dataset.r) add(svg, "circle", "c", "cx", at(cell.dataset.r));
+    const place = at(value.textContent);
+    const kind = low ? "d" : "d hollow";
+    if (/\b(fail|error|warn)\b/.test(cell.className)) add(svg, "path", kind, "d", `M${place} 1l4 4-4 4-4-4z`);
+    else add(svg, "circle", kind, "cx", place);
+    cell.append(svg);
+  }
+
+  const cells = (table, act) => table.querySelectorAll("tbody tr").forEach((row) => {
+    [...row.cells].slice(1).forEach((cell, at) => act(cell, table.tHead.rows[0].cells[at + 1], row, at + 1));
   });
-  addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));
+
+  function beside() {
+    const chosen = rows.querySelector(".rival").value;
+    const other = document.getElementById(chosen);
+    const known = new Map();
+    if (other) other.querySelectorAll("tbody tr").forEach((row) => known.set(nameOf(row), row));
+    tables.forEach((table) => cells(table, (cell, head, row, at) => {
+      cell.dataset.own ??= cell.dataset.r ?? "";
+      const rival = known.get(nameOf(row))?.cells[at]?.querySelector("b");
+      cell.dataset.r = chosen ? rival?.textContent ?? "" : cell.dataset.own;
+      const change = cell.querySelector("em");
+      if (change) change.hidden = Boolean(chosen);
+      draw(cell, head);
+    }));
+  }
+
+  function sort(table, at, button) {
+    const body = table.tBodies[0];
+    body.first ??= [...body.rows];
+    const now = button.parentElement.getAttribute("aria-sort");
+    table.querySelectorAll("thead th").forEach((head) => head.removeAttribute("aria-sort"));
+    const to = { ascending: "descending", descending: null }[now] ?? (now ? null : "ascending");
+    if (to) button.parentElement.setAttribute("aria-sort", to);
+    const value = (row) => {
+      if (at === 0) return nameOf(row);
+      const text = row.cells[at]?.querySelector("b")?.textContent;
+      return text === undefined ? Infinity : number(text);
+    };
+    const sign = to === "descending" ? -1 : 1;
+    const order = (a, b) => (at ? value(a) - value(b) || 0 : value(a).localeCompare(value(b)));
+    const sorted = to ? [...body.first].sort((a, b) => sign * order(a, b)) : body.first;
+    body.append(...sorted);
+  }
+
+  function csv(table) {
+    const quoted = (text) => {
+      const plain = text.replace("−", "-");
+      const safe = /^[=+@\t\r-]/.test(plain) && Number.isNaN(Number(plain)) ? `'${plain}` : plain;
+      return `"${safe.replaceAll('"', '""')}"`;
+    };
+    const heads = [...table.tHead.rows[0].cells].slice(1).map((head) => head.dataset.name);
+    const columns = heads.flatMap((one) => [one, `${one} low`, `${one} high`, `${one} other`]);
+    const lines = [["identity", "n", ...columns]];
+    [...table.tBodies[0].rows].filter((row) => !row.hidden).forEach((row) => {
+      const n = row.querySelector("th small").textContent.replace(/\D/g, "");
+      const numbers = [...row.cells].slice(1).flatMap((cell) => {
+        const [, low = "", high = ""] = ends(cell) ?? [];
+        return [cell.querySelector("b")?.textContent ?? "", low, high, cell.dataset.r ?? ""];
+      });
+      lines.push([nameOf(row), n, ...numbers]);
+    });
+    return lines.map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
+  }
+
+  function copy(text) {
+    const box = document.body.appendChild(document.createElement("textarea"));
+    box.value = text;
+    box.select();
+    document.execCommand("copy");
+    box.remove();
+  }
+
+  function save(text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = "identities.csv";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
+  if (rows) {
+    rows.hidden = false;
+    tables.filter((table) => !table.querySelector("svg")).forEach((table) => cells(table, draw));
+    rows.addEventListener("submit", (event) => event.preventDefault());
+    rows.addEventListener("input", filter);
+    rows.querySelector(".rival")?.addEventListener("input", beside);
+    rows.querySelector(".part")?.addEventListener("input", () => {
+      tables.forEach((table) => { table.closest("details").open = table === current(); });
+    });
+    const say = (text) => { rows.querySelector("output").textContent = text; };
+    rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say("copied"); });
+    rows.querySelector(".save").addEventListener("click", () => save(csv(current())));
+    tables.forEach((table) => table.querySelectorAll("thead th").forEach((head, at) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.dataset.name = head.firstChild.textContent;
+      button.title = "sort";
+      head.firstChild.replaceWith(button);
+      button.addEventListener("click", () => sort(table, at, button));
+    }));
+  }
 })();
