@@ -40,12 +40,7 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
     folders. The exit code is 128 and the number of the signal, as is usual: 130 after Ctrl-C, 143
     after SIGTERM.
 
-    Parameters
-    ----------
-    work : callable
-        Is called in another thread.
-    store : Path
-        Where finished work is kept, for the message.
+    `work`: is called in another thread. `store`: where finished work is kept, for the message.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

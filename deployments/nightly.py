@@ -54,18 +54,8 @@ def serve(
 ) -> None:
     """Register the evaluation's deployment with its schedule, and run it when due.
 
-    Parameters
-    ----------
-    store : Path
-        Folder of sets, scores and, by default, the MLflow store.
-    options : mapping, optional
-        Other parameters of the flow `nightly`, such as `fail_when_blocked`.
-
-    Raises
-    ------
-    InputError
-        If `cron` is not a schedule, no Prefect server is set, or another process serves this
-        evaluation.
+    `store`: folder of sets, scores and, by default, the MLflow store. `options`: other parameters
+    of the flow `nightly`, such as `fail_when_blocked`.
     """
     schedule = _schedule(cron)
     name = deployment_name(config)
@@ -99,13 +89,7 @@ def serve(
 
 
 def next_night(cron: str, since: datetime) -> datetime:
-    """Return when a schedule, in UTC, is next due.
-
-    Raises
-    ------
-    ValueError
-        If it never is, as on the 30th of February.
-    """
+    """Return when a schedule, in UTC, is next due."""
     [due] = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(1, since))
     return due
 
@@ -139,11 +123,6 @@ def refuse_second_server(name: str) -> None:
     On this machine the process itself is looked up; for another machine, the last request to
     Prefect's server counts. A killed process blocks nothing on the same machine, and on another
     one only for a minute.
-
-    Raises
-    ------
-    InputError
-        If the deployment is served, or no Prefect server answers.
     """
     url = PREFECT_API_URL.value()
     if not url:

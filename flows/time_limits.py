@@ -37,11 +37,6 @@ _first = threading.Lock()
 @contextmanager
 def steps_of(config: str, store: str) -> Iterator[None]:
     """Try the steps of a flow as its evaluation file says; a flow within a flow as that one does.
-
-    Raises
-    ------
-    InputError
-        If a step has a time limit, and steps run outside this process.
     """
     settings = steps_now() or read_step_settings(config)
     if settings.limited_by is not None and is_spread():

@@ -34,12 +34,8 @@ def kept_in(store: Path) -> str:
 def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> NoReturn:
     """End this process and all that it started.
 
-    Parameters
-    ----------
-    patience_s : float
-        How long to wait for `last`.
-    *last : callable
-        What to do before, all at the same time; servers may not answer. Errors do not matter.
+    `patience_s`: how long to wait for `last`. `*last`: what to do before, all at the same time;
+    servers may not answer. Errors do not matter.
     """
     hold_steps()
     threads = [

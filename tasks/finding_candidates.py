@@ -17,15 +17,7 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
     A version that the file names is not added again, and the champion is not: it is what the
     others are compared with.
 
-    Parameters
-    ----------
-    watch_champion : bool
-        Whether the champion is measured too, so that there may be no candidate.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to measure, or a version would have the name of another candidate.
+    `watch_champion`: whether the champion is measured too, so that there may be no candidate.
     """
     wanted, model = evaluation.registered_candidates, evaluation.registered_model
     if wanted is None or model is None:

@@ -24,17 +24,7 @@ def check_diagnosis(evaluation: Evaluation, candidate: str | None, store: Path) 
 
     A source that fails is left to the flow, which tries it again.
 
-    Parameters
-    ----------
-    candidate : str, optional
-        The candidate whose training set is diagnosed.
-    store : Path
-        Where sets are frozen.
-
-    Raises
-    ------
-    InputError
-        The first thing that is wrong.
+    `candidate`: the candidate whose training set is diagnosed. `store`: where sets are frozen.
     """
     mitigation = mitigation_of(evaluation.mitigation)
     for source in trained_here(evaluation.candidates, candidate):
@@ -50,15 +40,7 @@ def check_mitigation(
 ) -> None:
     """Refuse what an experiment or a mitigation cannot work with. The sets are frozen.
 
-    Parameters
-    ----------
-    evaluation, candidate, store
-        As in `check_diagnosis`.
-
-    Raises
-    ------
-    InputError
-        The first thing that is wrong.
+    `evaluation`, `candidate`, `store`: as in `check_diagnosis`.
     """
     chosen = candidate_of(evaluation, candidate, blocked)
     mitigation = mitigation_of(evaluation.mitigation)
@@ -75,13 +57,7 @@ def check_mitigation(
 def candidate_of(
     evaluation: Evaluation, candidate: str | None, blocked: Blocked | None = None
 ) -> CandidateSettings:
-    """Return the candidate to train again: the named one, that of `blocked`, or the only one.
-
-    Raises
-    ------
-    InputError
-        If there is none, it cannot be trained here, or `blocked` is of another evaluation.
-    """
+    """Return the candidate to train again: the named one, that of `blocked`, or the only one."""
     if blocked is not None:
         trained = [
             candidate.name

@@ -25,21 +25,9 @@ from biasgate.tasks.store import Workplace
 def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
     """Read an evaluation file and its policy, and check everything that can be checked now.
 
-    Parameters
-    ----------
-    outcome_of : sequence of str, optional
-        Replaces the file's `outcome_of`.
+    `outcome_of`: replaces the file's `outcome_of`.
 
-    Returns
-    -------
-    Evaluation
-        The settings with absolute paths, and the policy.
-
-    Raises
-    ------
-    InputError
-        If a value is wrong, a file is missing or lacks a column, or a name in `outcome_of` is
-        not a candidate.
+    Returns the settings with absolute paths, and the policy.
     """
     path = path.resolve()
     evaluation = read_settings(path, EvaluationFile)

@@ -42,13 +42,8 @@ class Catalogue(Generic[SettingsType]):
     def named(self, name: str) -> type[SettingsType]:
         """Import and return the class of a name; biasgate's own wins, with a warning.
 
-        Raises
-        ------
-        KeyError
-            If no class has this name.
-        ValueError
-            If several packages define the name, or a package's class cannot be imported or
-            has another type. The text names the package.
+        Raises KeyError if no class has this name, and ValueError, which names the package, if
+        several do or one cannot be used.
         """
         found = [one for one in self._installed() if one.name == name]
         if name in self.own:

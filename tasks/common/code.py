@@ -27,13 +27,9 @@ def code_digest() -> str:
 def code_of(kind: type, base: type, package: str | None) -> list[str | None]:
     """Return what changes with the code of a class that a configuration names.
 
-    Parameters
-    ----------
-    kind, base : type
-        The class, and the class of this project that it extends. The files of both, and of all
-        classes between them, count.
-    package : str or None
-        The package that adds it, with its version; None if it is biasgate's own.
+    `kind`, `base`: the class, and the class of this project that it extends. The files of both, and
+    of all classes between them, count. `package`: the package that adds it, with its version; None
+    if it is biasgate's own.
     """
     between = [one for one in kind.__mro__ if issubclass(one, base)]
     files = dict.fromkeys(Path(inspect.getfile(one)) for one in between)

@@ -40,13 +40,8 @@ _WHAT_TO_DO = {
 def disk_problem(error: BaseException, places: Mapping[str, Path]) -> str | None:
     """Return a sentence on the disk that caused an error; None if no disk did.
 
-    Parameters
-    ----------
-    error : BaseException
-        What was raised; its causes are searched, too.
-    places : mapping of str to Path
-        Folders that were written to, by their purpose, in case the error names none. The
-        folder of temporary files is added.
+    `places`: folders that were written to, by their purpose, in case the error names none. The
+    folder of temporary files is added.
     """
     for cause in _causes(error):
         kind = _BY_NUMBER.get(cause.errno or 0) if isinstance(cause, OSError) else None

@@ -90,16 +90,7 @@ def without_quotes(
 ) -> Result:
     """Call code that reads comments; report a failure by its type and place, without its text.
 
-    Parameters
-    ----------
-    of : str
-        Whose code it is, for the message.
-
-    Raises
-    ------
-    CandidateError, SourceError, AnalysisError
-        If the call raises anything but these or an InputError. It carries no cause, whose
-        text a log would show.
+    The error carries no cause, whose text a log would show.
     """
     try:
         return call()

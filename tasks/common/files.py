@@ -75,10 +75,7 @@ def flush(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock on `path` against other threads and processes of this machine.
 
-    Raises
-    ------
-    InputError
-        If the lock file is a link, which somebody else put there.
+    A lock file that is a link, which somebody else put there, is refused.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.parent / f".{path.name}.lock"
@@ -90,13 +87,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def require_writable(folder: Path, what: str) -> None:
-    """Refuse a folder that cannot be created or written to; leave nothing behind.
-
-    Raises
-    ------
-    InputError
-        If it is not; with the system's reason.
-    """
+    """Refuse a folder that cannot be created or written to; leave nothing behind."""
     existing = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     try:
         with tempfile.TemporaryDirectory(prefix=".biasgate-", dir=existing) as probe:

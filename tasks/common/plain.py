@@ -31,10 +31,7 @@ def plain(content: Any) -> Any:
 def read_plain(kind: type[Read], text: str | bytes) -> Read:
     """Return the record, or the dict of a known form, that JSON text holds.
 
-    Raises
-    ------
-    pydantic.ValidationError
-        If it is of another form.
+    Raises pydantic's ValidationError if it is of another form.
     """
     adapter = _adapter(cast("Any", kind))  # mypy: a class that is a variable is not hashable
     return cast("Read", adapter.validate_json(text, strict=True))

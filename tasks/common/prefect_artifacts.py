@@ -88,10 +88,7 @@ def api_url() -> str | None:
 class ProgressArtifact:
     """A progress artifact of the running task; created at the first update.
 
-    Parameters
-    ----------
-    key : str
-        Its key in Prefect: lower case letters, digits and `-`.
+    `key`: its key in Prefect: lower case letters, digits and `-`.
     """
 
     def __init__(self, key: str) -> None:

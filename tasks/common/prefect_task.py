@@ -184,16 +184,8 @@ def _server_log() -> logging.Logger:
 def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Make a function a step of the pipeline.
 
-    Parameters
-    ----------
-    task_run_name : str, optional
-        Name of one run, with parameters in braces, as in `measure {identity}` or `freeze
-        {source.name}`; folders as `run_name` writes them.
-
-    Raises
-    ------
-    TypeError
-        At decoration, if the function has no such parameter, or its class no such attribute.
+    `task_run_name`: name of one run, with parameters in braces, as in `measure {identity}` or
+    `freeze {source.name}`; folders as `run_name` writes them.
     """
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
@@ -208,11 +200,6 @@ def task_runner() -> TaskRunner[Any] | None:
 
     `BIASGATE_TASK_RUNNER` is `module:class`, as in `prefect_dask:DaskTaskRunner`, and
     `BIASGATE_TASK_RUNNER_OPTIONS` its options in JSON.
-
-    Raises
-    ------
-    InputError
-        If there is no such class, or it does not take these options.
     """
     named = os.environ.get("BIASGATE_TASK_RUNNER")
     if not named:

@@ -39,21 +39,8 @@ def progress(
 ) -> Iterator[Advance]:
     """Show what is being done, how fast, and the time left.
 
-    Parameters
-    ----------
-    what : str
-        What is being done, as in "scoring natural".
-    total : float, optional
-        Expected number of steps, if known.
-    unit : str
-        What is counted; bytes are shown in MB.
-    always : bool, default=False
-        Publish an artifact on Prefect's server even for a step of a few seconds.
-
-    Yields
-    ------
-    Advance
-        To be called with the number of steps done since the last call.
+    `unit`: what is counted; bytes are shown in MB. `always`: publish an artifact on Prefect's
+    server even for a step of a few seconds.
     """
     with Reporter(what, total, unit, always=always) as reporter, _bar(what, total, unit) as show:
 
@@ -66,13 +53,7 @@ def progress(
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on a terminal that something is being done, and since when.
-
-    Parameters
-    ----------
-    what : str
-        What is being done, as in "verifying".
-    """
+    """Show on a terminal that something is being done, and since when."""
     with _bar(what, None, _NOTHING):
         yield
 
@@ -172,16 +153,9 @@ class Reporter:
     Nothing is published outside a flow, while the total is unknown, or for a step that ends
     before the first update is due.
 
-    Parameters
-    ----------
-    what : str
-        What is being done; also, in lower case and with dashes, the artifact's key.
-    total : float or None
-        Number of steps, if known.
-    unit : str
-        What is counted; bytes are shown in MB.
-    always : bool, default=False
-        Publish short steps, too.
+    `what`: what is being done; also, in lower case and with dashes, the artifact's key. `total`:
+    number of steps, if known. `unit`: what is counted; bytes are shown in MB. `always`: publish
+    short steps, too.
     """
 
     def __init__(self, what: str, total: float | None, unit: str, *, always: bool = False) -> None:

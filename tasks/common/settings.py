@@ -135,11 +135,6 @@ def expand_variables(value: Any, where: str) -> Any:
     """Replace `${NAME}` and `${NAME:-default}` in every string of a configuration.
 
     What a variable holds is masked in errors and logs from then on.
-
-    Raises
-    ------
-    InputError
-        If a variable without default is not set.
     """
     if isinstance(value, dict):
         return {key: expand_variables(item, f"{where}.{key}") for key, item in value.items()}

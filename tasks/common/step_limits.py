@@ -54,11 +54,8 @@ _run: ContextVar[_Run | None] = ContextVar("run", default=None)
 def steps_as(settings: StepSettings, end: End) -> Iterator[None]:
     """Try the steps that start in the body as the settings say.
 
-    Parameters
-    ----------
-    end : callable
-        Ends the run; is called with stage and limit of a step that outlasts its limit, in
-        another thread, with the step's context.
+    `end`: ends the run; is called with stage and limit of a step that outlasts its limit, in
+    another thread, with the step's context.
     """
     before = _run.set(_Run(settings, end))
     try:

@@ -37,19 +37,7 @@ Checked = TypeVar("Checked")
 def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
     """Read a regular file, which may not be larger than `most` bytes.
 
-    Parameters
-    ----------
-    what : str
-        What it is, for the message.
-    most : int, optional
-        The most bytes.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    InputError
-        If it is something else (a link, a named pipe, a device), too large, or unreadable.
+    Raises FileNotFoundError if there is none.
     """
     with os.fdopen(_open(path, what), "rb") as stream:
         content = stream.read(most + 1)
@@ -62,10 +50,7 @@ def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
 def require_regular(path: Path, what: str) -> None:
     """Refuse anything but a regular file, before another library opens it.
 
-    Raises
-    ------
-    FileNotFoundError, InputError
-        As `read_bytes`.
+    Raises FileNotFoundError if there is none.
     """
     os.close(_open(path, what))
 
@@ -76,20 +61,7 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def parse_json(content: bytes | str, what: str) -> Any:
-    """Read JSON that can be written again: no NaN, no half characters, no bottomless nesting.
-
-    Parameters
-    ----------
-    content : bytes or str
-        UTF-8, or text.
-    what : str
-        What it is, for the message.
-
-    Raises
-    ------
-    InputError
-        If it is anything else.
-    """
+    """Read JSON that can be written again: no NaN, no half characters, no bottomless nesting."""
     try:
         text = content.decode() if isinstance(content, bytes) else content
         found = json.loads(text, parse_constant=_refuse_constant)
@@ -117,23 +89,10 @@ def check(
     A record is returned as its class. Every part of the file must then be a part of the record:
     what a digest covers is what was read.
 
-    Parameters
-    ----------
-    content : object
-        As `parse_json` returned it.
-    kind : type
-        A record, or a typed dict, whose other keys are left as they are.
-    what : str
-        What it is, for the message.
-    rule : str, optional
-        What it must be, for the message.
-    exact : bool, default=True
-        Refuse other keys than the record's; where a standard says so, they are ignored.
+    `kind`: a record, or a typed dict, whose other keys are left as they are. `exact`: refuse other
+    keys than the record's; where a standard says so, they are ignored.
 
-    Raises
-    ------
-    InputError
-        With the first place that is wrong, without its value.
+    The error names the first place that is wrong, without its value.
     """
     try:
         found = read_plain(kind, json.dumps(content))

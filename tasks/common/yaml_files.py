@@ -40,17 +40,7 @@ def read_named(
 ) -> SettingsType:
     """Read one of the YAML files that come with biasgate.
 
-    Parameters
-    ----------
-    what : str
-        The option that names it.
-    others : str
-        What else that option may be, for the message.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
+    `what`: the option that names it.
     """
     known = names_in(folder)
     if name not in known:
@@ -64,12 +54,6 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
 
     Relative paths in it start at its folder; `${NAME}` and `${NAME:-default}` are replaced
     by environment variables.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or not YAML, a key is unknown or repeated, or a value is
-        wrong; every wrong key is named.
     """
     text = ""
     try:
@@ -202,13 +186,7 @@ _PLAIN = (str, int, float, bool, dt.date, type(None))
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse what is no file of a reasonable size: a pipe or a device may never end.
-
-    Raises
-    ------
-    InputError
-        If it exists, and is no such file.
-    """
+    """Refuse what is no file of a reasonable size: a pipe or a device may never end."""
     size = path.stat().st_size
     if path.is_dir() or (path.is_file() and size <= _MOST_BYTES):
         return
@@ -220,11 +198,8 @@ def refuse_other_file(path: Path) -> None:
 def load_yaml(text: str) -> Any:
     """Read YAML.
 
-    Raises
-    ------
-    yaml.YAMLError
-        If it cannot be parsed, a key is repeated or not plain, a value does not fit its tag, or
-        aliases make too many values; with the line.
+    Raises YAMLError, with the line, also if a key is repeated or not plain, or aliases make too
+    many values.
     """
     loader = _Loader(text)
     try:
@@ -238,13 +213,7 @@ def load_yaml(text: str) -> Any:
 
 
 def refuse_odd_values(value: Any, where: str) -> None:
-    """Refuse values that no setting can have, and text that cannot be written.
-
-    Raises
-    ------
-    InputError
-        With the keys that lead to the value.
-    """
+    """Refuse values that no setting can have, and text that cannot be written."""
     if isinstance(value, dict):
         for key, item in value.items():
             at = f"{where}, {key}" if isinstance(key, str | int) else where

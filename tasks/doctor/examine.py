@@ -15,10 +15,7 @@ from biasgate.tasks.doctor.servers import check_mlflow, check_prefect
 def examine(store: Path, config: Path | None = None, *, may_write: bool = True) -> Iterator[Check]:
     """Yield every check, each as soon as it is made.
 
-    Parameters
-    ----------
-    may_write : bool, default=True
-        Whether to try in the registry if an alias can be set.
+    `may_write`: whether to try in the registry if an alias can be set.
     """
     looks: dict[str, Callable[[], Iterator[Check]]] = {
         "versions": check_versions,

@@ -34,10 +34,7 @@ _BREAKS = {
 def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
     """Check installed packages against the versions that biasgate works with.
 
-    Parameters
-    ----------
-    named : sequence of str, optional
-        Requirements, as in a package's metadata. Default: those of biasgate.
+    `named`: requirements, as in a package's metadata. Default: those of biasgate.
     """
     wrong = False
     for require in map(Requirement, (requires("biasgate") or []) if named is None else named):
@@ -115,10 +112,7 @@ def _nvidia() -> str:
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
     """Check that places can be written to, and have space.
 
-    Parameters
-    ----------
-    places : mapping of str to Path
-        Folders, by their purpose; they need not exist. That of temporary files is added.
+    `places`: folders, by their purpose; they need not exist. That of temporary files is added.
     """
     for what, place in {**places, "temporary files": Path(tempfile.gettempdir())}.items():
         folder = next(

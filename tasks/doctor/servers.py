@@ -36,12 +36,8 @@ def has_runs(store: Path) -> bool:
 def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
     """Check that MLflow answers, and that this machine may set an alias there.
 
-    Parameters
-    ----------
-    store : Path
-        The store, whose database is used if `MLFLOW_TRACKING_URI` names no server.
-    may_write : bool
-        Whether to try it: a model of its own is registered, gets an alias, and is deleted.
+    `store`: the store, whose database is used if `MLFLOW_TRACKING_URI` names no server.
+    `may_write`: whether to try it: a model of its own is registered, gets an alias, and is deleted.
     """
     if not has_runs(store):
         yield Check("MLflow", "ok", f"{store} has no runs yet; the first evaluation makes them")

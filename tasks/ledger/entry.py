@@ -239,14 +239,7 @@ class Entry:
 
 
 def read_entry(record: ModelVersion) -> Entry:
-    """Return the entry in a version's tags.
-
-    Raises
-    ------
-    InputError
-        If it holds none, or one that says something impossible: who may write to the registry may
-        write anything.
-    """
+    """Return the entry in a version's tags."""
     what = f"version {record.version} of {record.name}"
     if TAG not in record.tags:
         msg = f"{what} must have the tag {TAG}; it does not."

@@ -111,13 +111,7 @@ class Ledger:
                 self.close(one, "abandoned", "made twice, since the server's answer was lost")
 
     def claim(self, entry: Entry, chain: Chain) -> Entry:
-        """Give an entry its place in the chain, now that its turn has come.
-
-        Raises
-        ------
-        RuntimeError
-            If its lease has expired.
-        """
+        """Give an entry its place in the chain, now that its turn has come."""
         if datetime.now(UTC) >= datetime.fromisoformat(entry.content.expires):
             msg = (
                 f"entry {entry.number} of {self.name} must act within {LEASE}; its lease has "
@@ -143,13 +137,7 @@ class Ledger:
         return Entry(entry.number, content, entry.record)
 
     def refuse_closed(self, entry: Entry, entries: list[Entry]) -> None:
-        """Raise an error if another promoter considered this one dead and closed its entry.
-
-        Raises
-        ------
-        RuntimeError
-            If the entry is no longer in the queue.
-        """
+        """Raise an error if another promoter considered this one dead and closed its entry."""
         state = next((one.state for one in entries if one.number == entry.number), "removed")
         if state != "queued":
             msg = (
@@ -159,13 +147,7 @@ class Ledger:
             raise RuntimeError(msg)
 
     def wait_for(self, entries: list[Entry]) -> None:
-        """Wait until entries are closed, or their owners have ended.
-
-        Raises
-        ------
-        InputError
-            If one is not signed by a trusted key, where keys are trusted.
-        """
+        """Wait until entries are closed, or their owners have ended."""
         waited_for = {one.number for one in entries}
         since, told = time.monotonic(), False
         while left := [
@@ -184,13 +166,7 @@ class Ledger:
             time.sleep(_POLL)
 
     def _refuse_unsigned(self, entries: list[Entry]) -> None:
-        """Refuse to wait for entries that would not be accepted: anybody can write them.
-
-        Raises
-        ------
-        InputError
-            With the first, and what to do.
-        """
+        """Refuse to wait for entries that would not be accepted: anybody can write them."""
         trusted = TrustedKeys.here()
         for one in entries:
             signed = one.signed(trusted)
@@ -215,11 +191,6 @@ def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersio
     It is the last one in the ledger, even if somebody moved or deleted the alias: what a candidate
     is compared with changes by a promotion, a rollback or a reset only. A ledger without any of
     these leaves it to the alias.
-
-    Raises
-    ------
-    InputError
-        If that version was deleted.
     """
     last = (chain or ledger.chain).last_move
     if last is None:
@@ -258,13 +229,7 @@ def alias_apart(ledger: Ledger) -> str | None:
 
 
 def require_alias(model: str, gateway: Gateway) -> ModelVersion:
-    """Return the version under `champion`.
-
-    Raises
-    ------
-    InputError
-        If there is no champion.
-    """
+    """Return the version under `champion`."""
     champion = gateway.alias(model, CHAMPION)
     if champion is None:
         msg = f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none."
@@ -273,13 +238,7 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
 
 
 def require_known(model: str, gateway: Gateway) -> None:
-    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are.
-
-    Raises
-    ------
-    InputError
-        With the most similar name, if there is one.
-    """
+    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are."""
     known = gateway.models()
     if model not in known or is_ledger(model):
         shown = [one for one in known if not is_ledger(one)]

@@ -36,16 +36,8 @@ _SHOWN = 40
 def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     """Refuse to add to a ledger that was changed, or that no trusted key has signed.
 
-    Parameters
-    ----------
-    chain : Chain, optional
-        The entries that the next one is to follow. What is signed must be what was checked: the
-        ledger may change between two reads. Default: those of now.
-
-    Raises
-    ------
-    InputError
-        With what is wrong, and how a person accepts it.
+    `chain`: the entries that the next one is to follow. What is signed must be what was checked:
+    the ledger may change between two reads. Default: those of now.
     """
     require_key(ledger)
     chain = ledger.chain if chain is None else chain
@@ -76,13 +68,7 @@ def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
 
 
 def require_key(ledger: Ledger) -> None:
-    """Refuse to add an entry that machines which trust the same keys would not accept.
-
-    Raises
-    ------
-    InputError
-        If keys are trusted here, and this machine has no private key, or a revoked one.
-    """
+    """Refuse to add an entry that machines which trust the same keys would not accept."""
     own, trusted = PrivateKey.here(), TrustedKeys.here()
     if own is None and trusted:
         msg = (

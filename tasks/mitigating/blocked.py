@@ -30,13 +30,7 @@ class Blocked(Record):
 
     @classmethod
     def of_results(cls, folder: Path) -> Blocked:
-        """Read the verdict in a folder of results.
-
-        Raises
-        ------
-        InputError
-            If there is no verdict, or the candidate passed.
-        """
+        """Read the verdict in a folder of results."""
         path = folder / "verdict.json"
         try:
             verdict = Verdict.read(path.read_bytes())
@@ -64,13 +58,7 @@ class Blocked(Record):
 
 
 def file_of(folder: Path | None) -> Path:
-    """Return the evaluation file that results of a candidate were made with.
-
-    Raises
-    ------
-    InputError
-        If no folder is named, or `summary.json` in its OUTPUT does not name a file that exists.
-    """
+    """Return the evaluation file that results of a candidate were made with."""
     if folder is None:
         msg = "give CONFIG, or `--from` with the results of a candidate that did not pass."
         raise InputError(msg)
@@ -97,13 +85,7 @@ def read_blocked(folder: str | None, output: str) -> Blocked | None:
 
 
 def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
-    """Return the blocked candidate, if a folder is named.
-
-    Raises
-    ------
-    InputError
-        If it passed, cannot be read, or lies in the folder that would be replaced.
-    """
+    """Return the blocked candidate, if a folder is named."""
     if folder is None:
         return None
     found = Blocked.of_results(folder)
@@ -120,13 +102,7 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
 def refuse_other_evaluation(
     blocked: Blocked | None, candidates: Collection[str], evaluation_sets: Collection[str]
 ) -> None:
-    """Refuse results of a candidate, or on a set, that the evaluation file does not have.
-
-    Raises
-    ------
-    InputError
-        With the names that it has.
-    """
+    """Refuse results of a candidate, or on a set, that the evaluation file does not have."""
     if blocked is None:
         return
     for what, name, known in (

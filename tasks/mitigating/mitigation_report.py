@@ -90,14 +90,8 @@ def report_mitigation(
 ) -> MitigationReport:
     """Write `mitigation.json` and `mitigation.html`; return the content. Safe to retry.
 
-    Parameters
-    ----------
-    proposals : sequence of Proposal
-        What each method proposed.
-    training_sets : dict of str to str
-        Folder of the frozen training set, by the name of the mitigated candidate.
-    summary : Summary, optional
-        How the evaluation of the mitigated candidates ended; None if there was none.
+    `training_sets`: folder of the frozen training set, by the name of the mitigated candidate.
+    `summary`: how the evaluation of the mitigated candidates ended; None if there was none.
     """
     decisions = {} if summary is None else {one.candidate: one for one in summary.decisions}
     methods = [_tried(one, training_sets, decisions) for one in proposals]

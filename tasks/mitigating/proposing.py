@@ -47,13 +47,7 @@ class Proposal:
 def chosen_candidate(
     candidates: Sequence[CandidateSettings], name: str | None
 ) -> CandidateSettings:
-    """Return the candidate to mitigate: the named one, or the only one that is trained here.
-
-    Raises
-    ------
-    InputError
-        If there is none, or several and no name.
-    """
+    """Return the candidate to mitigate: the named one, or the only one that is trained here."""
     trained = {one.name: one for one in candidates if one.training() is not None}
     if name is not None and name not in trained:
         known = ", ".join(trained) or "none"
@@ -101,13 +95,7 @@ def propose_candidates(
     tune_on: SetFolder | None,
     workplace: Workplace,
 ) -> list[Proposal]:
-    """Return a candidate for each method that can do something. Safe to retry.
-
-    Parameters
-    ----------
-    workplace : Workplace
-        Where the version is.
-    """
+    """Return a candidate for each method that can do something. Safe to retry."""
     rows = rows_of(SetFolder(training_source(candidate), training_rows), mitigation)
     proposals = []
     for method in mitigation.chosen():

@@ -46,13 +46,7 @@ class TrainingRows:
         edges: Sequence[int],
         identities: Sequence[str] | None = None,
     ) -> TrainingRows:
-        """Return the rows of a set.
-
-        Raises
-        ------
-        InputError
-            If the set has no text or no identities, or lacks one of those that are named.
-        """
+        """Return the rows of a set."""
         known = [one.removeprefix(IDENTITY) for one in table.column_names if IDENTITY in one[:9]]
         if "text" not in table.column_names or not known:
             lack = "text" if known else "identities: name `terms` or `identities`"
@@ -128,13 +122,7 @@ class TrainingRows:
         return np.stack(list(self.masks.values()), axis=1)
 
     def require_classes(self) -> None:
-        """Refuse a set with one class.
-
-        Raises
-        ------
-        InputError
-            If all rows have the same label.
-        """
+        """Refuse a set with one class."""
         if self.labels.all() or not self.labels.any():
             kind = "positive" if self.labels.any() else "negative"
             msg = (
@@ -143,13 +131,7 @@ class TrainingRows:
             raise InputError(msg)
 
     def require_mentions(self) -> None:
-        """Refuse a set in which none of the identities occurs.
-
-        Raises
-        ------
-        InputError
-            With the identities.
-        """
+        """Refuse a set in which none of the identities occurs."""
         unused = self.unused()
         if len(unused) == len(self.identities):
             msg = (

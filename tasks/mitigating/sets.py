@@ -76,14 +76,7 @@ def check_sets(sets: Sets, mitigation: Mitigation) -> None:
 
 
 def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
-    """Refuse sets that nothing can be mitigated with, or judged on.
-
-    Raises
-    ------
-    InputError
-        If the training set has one class or mentions no identity, the pool has toxic rows or lacks
-        identities, or an evaluation set shares texts with the rows to tune on.
-    """
+    """Refuse sets that nothing can be mitigated with, or judged on."""
     rows = rows_of(sets.training, mitigation)
     rows.require_classes()
     rows.require_mentions()

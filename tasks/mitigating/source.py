@@ -131,13 +131,7 @@ class MitigatedSource(SourceSettings):
 def changed(
     method: Any, rows: TrainingRows, pool: TrainingRows | None, seed: int
 ) -> tuple[pa.Table, Change]:
-    """Return the rows as a method changes them, and what it did.
-
-    Raises
-    ------
-    InputError
-        If the set has weights already, and the method makes some.
-    """
+    """Return the rows as a method changes them, and what it did."""
     change = method.change(rows, pool, np.random.default_rng([seed, 17]))
     table = rows.table
     if change.labels is not None:

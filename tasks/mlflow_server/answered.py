@@ -60,18 +60,6 @@ def answered(call: Callable[[], Result], server: str) -> Result:
 
     A server that has not answered this process before is given 30 seconds, another one five
     minutes, so that it can be started again; `BIASGATE_MLFLOW_WAIT_S` sets both.
-
-    Parameters
-    ----------
-    server : str
-        Its address, for the error.
-
-    Raises
-    ------
-    ServerError
-        If the time is up.
-    InputError
-        If `BIASGATE_MLFLOW_WAIT_S` is not a number of seconds.
     """
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 

@@ -26,19 +26,8 @@ _OF_MICROSOFT = re.compile(r".+\.dfs\.core\.(windows\.net|chinacloudapi\.cn|usgo
 def require_own_host(uri: str, tracking_uri: str) -> None:
     """Raise an error if artifacts are at a host that must not get credentials.
 
-    Parameters
-    ----------
-    uri : str
-        Where artifacts are.
-    tracking_uri : str
-        MLflow's tracking server: the one host that is allowed, with those in
-        `BIASGATE_ARTIFACT_HOSTS`.
-
-    Raises
-    ------
-    InputError
-        If they are at another one, behind a second address that is looked up, or reached by
-        another protocol, such as FTP, that `BIASGATE_ARTIFACT_HOSTS` does not name.
+    Other hosts, a second address that is looked up, and other protocols such as FTP are refused
+    unless `BIASGATE_ARTIFACT_HOSTS` names them.
     """
     try:
         scheme = urlsplit(uri).scheme

@@ -56,17 +56,7 @@ def files_at(
 
     Files of this machine are read in place; others are downloaded.
 
-    Parameters
-    ----------
-    uri : str
-        Where they are.
-    names : sequence of str, optional
-        The only files that are needed. Default: all.
-
-    Raises
-    ------
-    InputError
-        As `fetch`.
+    `names`: the only files that are needed. Default: all.
     """
     local = local_folder(uri)
     if local is not None:
@@ -86,16 +76,7 @@ def files_at(
 def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
     """Copy the artifacts at a URI to an empty folder, without MLflow's own file.
 
-    Returns
-    -------
-    Path
-        Where they are: in `folder`, or below it.
-
-    Raises
-    ------
-    InputError
-        If there are none, one of this machine is a symbolic link, or they are at a host that must
-        not get the credentials of the tracking server.
+    Returns where they are: in `folder`, or below it.
     """
     from mlflow.artifacts import download_artifacts  # noqa: PLC0415
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
@@ -121,25 +102,13 @@ def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
 
 
 def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
-    """Return the manifest of the artifacts at a URI.
-
-    Raises
-    ------
-    InputError
-        If there are none, or one is not a regular file.
-    """
+    """Return the manifest of the artifacts at a URI."""
     with files_at(uri, tracking_uri, work) as folder:
         return Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
 
 
 def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
-    """Return the names and sizes of the artifacts at a URI, read from none; a size may be unknown.
-
-    Raises
-    ------
-    InputError
-        As `fetch`.
-    """
+    """Return names and sizes of the artifacts at a URI, read from none; a size may be unknown."""
     local = local_folder(uri)
     if local is not None:
         if not os.path.lexists(local):

@@ -38,15 +38,7 @@ class _Kept(Record):
 def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iterator[Path]:
     """Yield a kept copy of a version's files, only to be read.
 
-    Parameters
-    ----------
-    version : str
-        What the version is called, and when the registry created it.
-
-    Raises
-    ------
-    InputError
-        As `artifacts.fetch`.
+    `version`: what the version is called, and when the registry created it.
     """
     folder = store / FOLDER / json_digest([tracking_uri, version, place])[:_DIGITS]
     with locked(folder):  # tasks at the same time wait for one download

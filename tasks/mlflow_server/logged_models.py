@@ -46,24 +46,12 @@ class RunFiles(Registry):
 
     @contextmanager
     def run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
-        """Yield a folder with a run's artifacts, or with only some, to be read in the body.
-
-        Raises
-        ------
-        InputError
-            If there is no such run, or its files are missing.
-        """
+        """Yield a folder with a run's artifacts, or with only some, to be read in the body."""
         with files_at(self.artifacts_of(run_id), self.uri, self.work, names) as folder:
             yield folder
 
     def artifacts_of(self, run_id: str) -> str:
-        """Return the URI of a run's artifacts.
-
-        Raises
-        ------
-        InputError
-            If there is no such run, or that host must not get the server's credentials.
-        """
+        """Return the URI of a run's artifacts."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
@@ -79,12 +67,7 @@ class RunFiles(Registry):
     def read_json(self, run_id: str, name: str) -> Any:
         """Read one JSON file of a run's artifacts.
 
-        Raises
-        ------
-        FileNotFoundError
-            If there is none in a local store.
-        InputError
-            If there is none on a server, or it is not plain JSON in a regular file.
+        Without one, a local store raises FileNotFoundError, and a server InputError.
         """
         with self.run_files(run_id, [name]) as folder:
             return read_json(folder / name, f"{name} of run {run_id}")
@@ -134,13 +117,8 @@ class LoggedModels(RunFiles):
     ) -> str:
         """Return the id of the model with this key in an experiment; create it if missing.
 
-        Parameters
-        ----------
-        key : str
-            What makes it this model and no other, in hexadecimal digits.
-        version : ModelVersion, optional
-            The registered version that it is, which its page then links, with the run that made
-            it.
+        `key`: what makes it this model and no other, in hexadecimal digits. `version`: the
+        registered version that it is, which its page then links, with the run that made it.
         """
         found = self.client.search_logged_models(
             [experiment_id], filter_string=f"tags.`{_KEY}` = '{key}'", max_results=1

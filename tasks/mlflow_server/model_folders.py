@@ -88,13 +88,7 @@ def load_pyfunc(folder: Path) -> Any:
 
 
 def flavours_of(folder: Path) -> object:
-    """Return what the MLmodel file of a model folder says of its flavours, whatever it is.
-
-    Raises
-    ------
-    InputError
-        If there is none, or it is not a mapping.
-    """
+    """Return what the MLmodel file of a model folder says of its flavours, whatever it is."""
     try:
         return dict(yaml.safe_load((folder / "MLmodel").read_text("utf-8"))).get("flavors")
     except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
@@ -106,13 +100,7 @@ def flavours_of(folder: Path) -> object:
 
 
 def model_signature(folder: Path) -> Any:
-    """Return the signature in a model folder, without loading the model; None if it has none.
-
-    Raises
-    ------
-    InputError
-        If its file MLmodel is not as MLflow writes it.
-    """
+    """Return the signature in a model folder, without loading the model; None if it has none."""
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
     from mlflow.models import Model, ModelSignature  # noqa: PLC0415
 

@@ -28,13 +28,7 @@ _log = logging.getLogger("biasgate.steps")
 
 
 def require_store(store: Path) -> None:
-    """Refuse a folder without runs of an evaluation, before a database is created in it.
-
-    Raises
-    ------
-    InputError
-        If there is no database; the text names the store below the folder, if there is one.
-    """
+    """Refuse a folder without runs of an evaluation, before a database is created in it."""
     if (store / DATABASE).exists():
         return
     there = "it has no runs in MLflow" if store.is_dir() else "there is none"
@@ -52,20 +46,7 @@ def follow_move(store: Path) -> list[str]:
 
     Idempotent, and one transaction. Artifacts outside this store keep their paths.
 
-    Parameters
-    ----------
-    store : Path
-        The store, as an absolute path.
-
-    Returns
-    -------
-    list of str
-        The old places in the database; empty if nothing was changed.
-
-    Raises
-    ------
-    InputError
-        If the paths must be rewritten, but the database is not writable.
+    Returns the old places in the database; empty if nothing was changed.
     """
     database, here = store / DATABASE, (store / ARTIFACTS).as_uri()
     if not database.exists():

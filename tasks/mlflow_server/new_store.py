@@ -30,16 +30,6 @@ def make_database(store: Path) -> None:
     """Make the MLflow database of a store, unless it has one.
 
     An unfinished one that holds nothing, which a killed or failed process left, is replaced.
-
-    Parameters
-    ----------
-    store : Path
-        The store, as an absolute path.
-
-    Raises
-    ------
-    InputError
-        If MLflow cannot use a database at this place.
     """
     if "?" in str(store):
         msg = (

@@ -37,13 +37,7 @@ _KEYS = {
 
 @contextmanager
 def reading(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that only reads, with MLflow's settings, for one state of the database.
-
-    Raises
-    ------
-    InputError
-        If it does not answer in time.
-    """
+    """Yield a connection that only reads, with MLflow's settings, for one state of the database."""
     limit = DEADLINE_S if seconds is None else seconds
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
         for one in _PRAGMAS:
@@ -62,13 +56,7 @@ def reading(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3
 
 
 def require_plain(connection: sqlite3.Connection) -> None:
-    """Refuse a database with views, triggers, computed columns or tables without their keys.
-
-    Raises
-    ------
-    InputError
-        With the first thing that must not be there.
-    """
+    """Refuse a database with views, triggers, computed columns or tables without their keys."""
     for kind, name, table, place in connection.execute(
         "SELECT type, name, tbl_name, rootpage FROM sqlite_master ORDER BY rowid"
     ).fetchall():
@@ -108,11 +96,6 @@ def require_plain_file(database: Path) -> None:
     """Refuse a local database that `require_plain` refuses, before MLflow opens it.
 
     One that cannot be read is left to the program that needs it.
-
-    Raises
-    ------
-    InputError
-        As `require_plain`.
     """
     if not database.is_file():
         return

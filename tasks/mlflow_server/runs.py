@@ -64,15 +64,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Gateway(LoggedModels):
-    """A tracking server and registry.
-
-    Attributes
-    ----------
-    uri : str
-        Tracking URI; `sqlite:///...` for a local store.
-    artifacts : str or None
-        Where a local store keeps artifacts; None if the server decides.
-    """
+    """A tracking server and registry."""
 
     @classmethod
     def at(cls, uri: str, work: Path | None = None) -> Gateway:

@@ -16,35 +16,17 @@ _DATABRICKS = frozenset({"databricks", "databricks-uc", "uc"})
 
 
 def tracking_address() -> str | None:
-    """Return the address of the server of runs; None for the database of a store.
-
-    Raises
-    ------
-    InputError
-        If it is a registry or server of Databricks.
-    """
+    """Return the address of the server of runs; None for the database of a store."""
     return _supported(TRACKING)
 
 
 def registry_address() -> str | None:
-    """Return the address of the registry, if it is named apart from the server of runs.
-
-    Raises
-    ------
-    InputError
-        If it is a registry or server of Databricks.
-    """
+    """Return the address of the registry, if it is named apart from the server of runs."""
     return _supported(REGISTRY)
 
 
 def require_supported(uri: str, name: str) -> str:
-    """Return an address, unless it is one of Databricks.
-
-    Raises
-    ------
-    InputError
-        If it is.
-    """
+    """Return an address, unless it is one of Databricks."""
     if urlsplit(uri).scheme in _DATABRICKS or uri in _DATABRICKS:
         msg = (
             f"{name} must name MLflow's own server, a database or nothing, since "

@@ -74,13 +74,7 @@ class Registry:
 
     @cached_property
     def client(self) -> MlflowClient:
-        """The client, for tracking and registry.
-
-        Raises
-        ------
-        InputError
-            If the database has the schema of another version of MLflow.
-        """
+        """The client, for tracking and registry."""
         from mlflow import MlflowClient  # noqa: PLC0415
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
@@ -172,13 +166,7 @@ class Registry:
         return _version(min(found, key=lambda one: int(one.version))) if found else None
 
     def resolve(self, uri: str) -> ModelVersion:
-        """Return the version that `models:/name/version` or `models:/name@alias` names.
-
-        Raises
-        ------
-        InputError
-            If there is no such model, version or alias.
-        """
+        """Return the version that `models:/name/version` or `models:/name@alias` names."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         path = uri.removeprefix("models:/")
@@ -254,13 +242,7 @@ class Registry:
         return found
 
     def fetch(self, model: ModelVersion, folder: Path) -> Path:
-        """Copy a version's files to an empty folder; return where they are in it.
-
-        Raises
-        ------
-        InputError
-            If there are none, or one is a symbolic link.
-        """
+        """Copy a version's files to an empty folder; return where they are in it."""
         return fetch(self.place_of(model), self.uri, folder)
 
     @contextmanager
@@ -280,23 +262,11 @@ class Registry:
             yield self.fetch(model, folder)
 
     def sizes(self, model: ModelVersion) -> Mapping[str, int | None]:
-        """Return the names and sizes of a version's files as they are now, without reading any.
-
-        Raises
-        ------
-        InputError
-            If there are none, or one is a symbolic link.
-        """
+        """Return the names and sizes of a version's files as they are now, without reading any."""
         return listed_at(self.place_of(model), self.uri)
 
     def manifest(self, model: ModelVersion) -> Manifest:
-        """Return the manifest of a version's files as they are now.
-
-        Raises
-        ------
-        InputError
-            If there are none, or one is not a regular file.
-        """
+        """Return the manifest of a version's files as they are now."""
         return manifest_at(self.place_of(model), self.uri, self.work)
 
 

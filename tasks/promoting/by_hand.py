@@ -44,16 +44,7 @@ from biasgate.tasks.verifying.version import verify_version
 
 
 def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
-    """Make a version champion, based on its existing verdicts.
-
-    Raises
-    ------
-    NotVerifiedError
-        If its verdicts do not hold.
-    InputError
-        If the version does not exist, its policy only reports or is not the registered one, or it
-        was compared with another champion.
-    """
+    """Make a version champion, based on its existing verdicts."""
     ledger = _settled(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
@@ -93,14 +84,6 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
 
     Its verdicts must hold, except that they may compare it with an earlier champion. Safe to
     repeat: what was rolled back already stays so, also if another process did it.
-
-    Raises
-    ------
-    NotVerifiedError
-        If its verdicts do not hold.
-    InputError
-        If there is no previous champion, `to` never was champion, or the version was rolled away
-        before and is not named by `to`.
     """
     ledger = _settled(model, gateway)
     # Read once: what another process rolls back in between must not look like a request to redo.
@@ -170,13 +153,7 @@ def _settled(model: str, gateway: Gateway) -> Ledger:
 
 
 def history(model: str, gateway: Gateway) -> list[ListedEntry]:
-    """Return every entry of a model's ledger, latest first, with who signed it.
-
-    Raises
-    ------
-    InputError
-        If there is no such model.
-    """
+    """Return every entry of a model's ledger, latest first, with who signed it."""
     require_known(model, gateway)
     entries, trusted = Ledger(gateway, model).entries(), TrustedKeys.here()
     standings = Chain.of(entries).standings(trusted)
@@ -229,20 +206,8 @@ def reset(
     The ledger is accepted as it is, even if entries were removed or are not signed. A person
     decides this: nothing is verified but the version's own verdicts, whoever signed them.
 
-    Parameters
-    ----------
-    version : str or None
-        The champion from now on; None for none.
-    agree : callable, optional
-        Is shown what the reset accepts, and raises an error if the person does not agree.
-        Default: agree.
-
-    Raises
-    ------
-    NotVerifiedError
-        If the verdicts of the version do not hold.
-    InputError
-        If there is no such model or version, or the ledger changed since it was shown.
+    `version`: the champion from now on; None for none. `agree`: is shown what the reset accepts,
+    and raises an error if the person does not agree. Default: agree.
     """
     require_known(model, gateway)
     ledger = Ledger(gateway, model)

@@ -78,10 +78,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
 def record(ledger: Ledger, move: Move, note: str) -> Entry:
     """Add an entry that moves no alias.
 
-    Raises
-    ------
-    InputError
-        If the ledger was changed, also while the entry waited for its turn.
+    Refused if the ledger was changed, also while the entry waited for its turn.
     """
     with entered(ledger, move) as entry:
         take_turn(ledger, entry)

@@ -47,15 +47,7 @@ def promote(
     gateway: Gateway,
     succession: Succession,
 ) -> list[CandidateDecision]:
-    """Move `champion` to the best version that may replace it; return all decisions.
-
-    Returns
-    -------
-    list of dict
-        For each candidate its name, `outcome`, `promoted`, `rule` (which decided on a version
-        that passed), a `sentence`, and `champion_moved`: whether it was compared with a former
-        champion, and must be judged again.
-    """
+    """Move `champion` to the best version that may replace it; return all decisions."""
     model = registered_model
     ledger = Ledger(gateway, model) if model else None
     chain = ledger.chain if ledger else Chain(())

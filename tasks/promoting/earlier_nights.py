@@ -54,17 +54,8 @@ def pool_earlier_nights(
     the verdict names and, where a key is trusted, signed. The rows of a verdict on another
     champion, by another policy or with other options do not count: then tonight is the first.
 
-    Parameters
-    ----------
-    tonight : EvidenceFile
-        Tonight's rows; the file is replaced.
-    n_candidates : int
-        How many candidates are judged tonight.
-
-    Raises
-    ------
-    InputError
-        If the last verdict does not verify, or tonight has rows that count already.
+    `tonight`: tonight's rows; the file is replaced. `n_candidates`: how many candidates are judged
+    tonight.
     """
     version = with_whole_tags(gateway.resolve(version.uri), gateway)
     run_id = version.tags.get(f"biasgate.{name}.run_id")
@@ -94,11 +85,6 @@ def refuse_known_rows(
 
     Where it is not known yet whether the rows of earlier nights will count, nothing is refused
     here: `pool_earlier_nights` decides.
-
-    Raises
-    ------
-    InputError
-        With the number of rows that an earlier night has, or if the last verdict does not verify.
     """
     assert candidate.uri is not None  # noqa: S101 - refused when the evaluation file is read
     version = with_whole_tags(gateway.resolve(candidate.uri), gateway)

@@ -25,15 +25,7 @@ TAG = "biasgate.policy"
 def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Policy, Entry]:
     """Write the digest of a policy to a model's ledger: from now on it is the only one that counts.
 
-    Parameters
-    ----------
-    model : str
-        The registered model; it is created if it is missing.
-
-    Raises
-    ------
-    InputError
-        If the policy is wrong, or only reports, or the ledger was changed.
+    `model`: the registered model; it is created if it is missing.
     """
     policy = read_policy(reference, Path())
     if is_ledger(model):
@@ -100,13 +92,7 @@ def look_at_ledger(
 
 
 def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway) -> None:
-    """Refuse a policy that is not the one registered for the model; one that only reports may be.
-
-    Raises
-    ------
-    InputError
-        With both digests.
-    """
+    """Refuse a policy that is not the registered one; one that only reports may be another."""
     pinned = Ledger(gateway, registered_model).chain.policy
     objection = objection_to_policy(policy.name, policy.digest, pinned, registered_model)
     if objection is not None and not policy.report_only:

@@ -47,15 +47,7 @@ def find_rivals(
     both have the same scores. Each has the threshold that it is used with, if anything says it:
     losses in gaps of error rates are looked at where both models have one.
 
-    Parameters
-    ----------
-    policy : Policy
-        Its rules decide whether a rival must have a threshold.
-
-    Raises
-    ------
-    InputError
-        If a rival has no threshold where a rule needs it.
+    `policy`: its rules decide whether a rival must have a threshold.
     """
     rivals = dict(named)
     if registered_model:

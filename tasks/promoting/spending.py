@@ -44,20 +44,7 @@ def spend(asked: Sequence[Asked], policy: Policy, ledger: Ledger) -> dict[str, A
     The entry is written before anything is decided: a process that dies afterwards has spent it,
     and finds it again.
 
-    Parameters
-    ----------
-    policy : Policy
-        With `correction: online`.
-
-    Returns
-    -------
-    dict
-        By the version's number, what its verdict says of the share.
-
-    Raises
-    ------
-    InputError
-        If the ledger cannot be read as a whole, was changed, or the year's alpha is spent.
+    The shares are by the version's number.
     """
     settings = policy.spending
     assert settings is not None  # noqa: S101 - the caller asks only then
@@ -134,13 +121,7 @@ def _years(chain: Chain) -> list[int]:
 
 
 def _require_readable(ledger: Ledger) -> None:
-    """Refuse a ledger of which a part cannot be read: it may hold decisions.
-
-    Raises
-    ------
-    InputError
-        With the first problem.
-    """
+    """Refuse a ledger of which a part cannot be read: it may hold decisions."""
     problem = next(iter(ledger.foreign()), None)
     if problem is not None:
         msg = (

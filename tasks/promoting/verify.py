@@ -34,13 +34,7 @@ from biasgate.tasks.verifying.version import objection_to, verify_chain, verify_
 
 
 class NotVerifiedError(InputError):
-    """A model version whose verdict is missing or does not hold.
-
-    Attributes
-    ----------
-    findings : list of Finding
-        The results of all checks.
-    """
+    """A model version whose verdict is missing or does not hold."""
 
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
         self.findings = findings
@@ -51,18 +45,7 @@ class NotVerifiedError(InputError):
 def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
     """Return the version under `champion` if its promotion holds; else raise an error.
 
-    Parameters
-    ----------
-    store : Path, optional
-        A store whose frozen sets are verified too.
-
-    Raises
-    ------
-    NotVerifiedError
-        If it has no passing verdict, the evidence or the verdict was changed, or no promotion
-        made it champion.
-    InputError
-        If there is no champion.
+    `store`: a store whose frozen sets are verified too.
     """
     require_known(model, gateway)
     champion = require_alias(model, gateway)
@@ -75,17 +58,7 @@ def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None
 
     Nobody else writes to the copy, so what was checked is what is loaded from it.
 
-    Returns
-    -------
-    Path
-        Where the files are, in `folder`.
-
-    Raises
-    ------
-    NotVerifiedError
-        As `require_champion`, and if the verdict records no files.
-    InputError
-        If there is no champion, or a file of it is missing or a symbolic link.
+    Returns where the files are, in `folder`.
     """
     require_known(model, gateway)
     champion = require_alias(model, gateway)
@@ -112,13 +85,7 @@ def _require_sound(
 
 
 def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
-    """Verify the champion with its promotion, or only the verdicts of one version.
-
-    Raises
-    ------
-    InputError
-        If there is no champion, or no such version.
-    """
+    """Verify the champion with its promotion, or only the verdicts of one version."""
     require_known(model, gateway)
     if version is None:
         found = require_alias(model, gateway)
@@ -127,13 +94,7 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
 
 
 def require_held(version: ModelVersion, findings: list[Finding]) -> None:
-    """Raise an error if a check of a version failed.
-
-    Raises
-    ------
-    NotVerifiedError
-        With every reason.
-    """
+    """Raise an error if a check of a version failed."""
     if not all(one.holds for one in findings):
         raise NotVerifiedError(version, findings)
 

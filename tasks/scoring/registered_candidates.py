@@ -47,13 +47,7 @@ class RegisteredCandidates(Settings):
         return self
 
     def candidate(self, model: str, version: str) -> CandidateSettings:
-        """Return a version as a candidate.
-
-        Raises
-        ------
-        ValueError
-            If `open_as` is not a kind of candidate with its options, or takes no `model`.
-        """
+        """Return a version as a candidate."""
         name = f"{model[:_NAME_LENGTH].rstrip()}-{version}"
         made = {**_AS_MLFLOW, **self.open_as, "name": name, "model": f"models:/{model}/{version}"}
         try:
@@ -74,10 +68,7 @@ class RegisteredCandidates(Settings):
     ) -> list[ModelVersion]:
         """Return the versions that carry the tags or an alias now, oldest first.
 
-        Parameters
-        ----------
-        without : collection of str
-            URIs of versions to leave out, before the newest are chosen.
+        `without`: URIs of versions to leave out, before the newest are chosen.
         """
         named = {one.uri for name in self.aliases if (one := gateway.alias(model, name))}
         found = [
@@ -103,13 +94,7 @@ def refuse_none(
     found: RegisteredCandidates | None,
     registered_model: str | None,
 ) -> None:
-    """Refuse a file without candidates, and versions that cannot be found or opened.
-
-    Raises
-    ------
-    ValueError
-        With what to write.
-    """
+    """Refuse a file without candidates, and versions that cannot be found or opened."""
     if found is None:
         if not candidates:
             msg = (

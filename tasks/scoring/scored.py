@@ -43,21 +43,9 @@ def score_rows(
 ) -> ScoredSet:
     """Return a candidate's scores on a set, computing only the missing ones.
 
-    Parameters
-    ----------
-    scores : str
-        Folder, or URL that fsspec can open, below which scores are kept.
+    `scores`: folder, or URL that fsspec can open, below which scores are kept.
 
-    Returns
-    -------
-    ScoredSet
-        One finite score per row, in the row order of the set.
-
-    Raises
-    ------
-    InputError
-        If the set cannot be scored, a score is not finite, or the scores have only one or
-        two values and the candidate does not allow that.
+    Returns one finite score per row, in the row order of the set.
     """
     check_set(scorer, evaluation_set, candidate)
     shards = shards_of(scorer, evaluation_set, scores)
@@ -246,10 +234,7 @@ class Each(Protocol):
 def calling(at_once: int) -> Iterator[Each]:
     """Yield a `map` that makes several calls at a time; after an error no other call begins.
 
-    Parameters
-    ----------
-    at_once : int
-        The most calls at a time; with one, all are made in the thread of the caller.
+    `at_once`: the most calls at a time; with one, all are made in the thread of the caller.
     """
     if at_once == 1:
         yield map

@@ -52,13 +52,7 @@ class ScoredSet:
 
     @classmethod
     def open(cls, url: str) -> ScoredSet:
-        """Open kept scores, which must exist.
-
-        Raises
-        ------
-        InputError
-            If they are missing or were changed.
-        """
+        """Open kept scores, which must exist."""
         found = cls.load(url)
         if found is None:
             msg = f"{url} must hold scores; they are missing or were changed. Run again."
@@ -67,13 +61,7 @@ class ScoredSet:
 
     @classmethod
     def record_of(cls, url: str) -> ScoresRecord:
-        """Return the record of kept scores, without reading a score.
-
-        Raises
-        ------
-        InputError
-            If there is no record.
-        """
+        """Return the record of kept scores, without reading a score."""
         content = Folder(url).read(RECORD)
         if content is None:
             msg = f"{url} must hold scores; they are missing. Run again."
@@ -116,11 +104,6 @@ class ScoredSet:
         """Read `id` and `score`, in the row order of the set.
 
         Where a row has no score, it is NaN, and the column `missing` says why.
-
-        Raises
-        ------
-        InputError
-            If a shard is missing or was changed.
         """
         try:
             return self._read()

@@ -77,13 +77,7 @@ def plan_sending(
 
 
 def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
-    """Say what will be sent; ask at a terminal, unless `yes` was said already.
-
-    Raises
-    ------
-    InputError
-        If nobody can be asked, or the answer is not yes.
-    """
+    """Say what will be sent; ask at a terminal, unless `yes` was said already."""
     for one in all_sending:
         say(one.sentence())
     if yes or not all_sending:

@@ -34,16 +34,7 @@ def train_and_register(
 ) -> ModelVersion:
     """Return the registered version of a candidate; train it only if there is none yet.
 
-    Parameters
-    ----------
-    candidate : CandidateSettings
-        With `training_key` and `fit`.
-
-    Returns
-    -------
-    ModelVersion
-        Tagged with the digest of the training set, and with `biasgate.training_key` to find
-        the same training again.
+    Its tags have the digest of the training set, and the key by which the same training is found.
     """
     key = candidate.training_key(training_set)
     found = gateway.find_version(registered_model, TRAINING_KEY, key)
@@ -104,11 +95,6 @@ def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:
     """Refuse one version as two candidates that are judged at different thresholds.
 
     A version has one verdict on each set, so one candidate would get the other's.
-
-    Raises
-    ------
-    InputError
-        With the names of the two.
     """
     first: dict[str, CandidateSettings] = {}
     for candidate in candidates:

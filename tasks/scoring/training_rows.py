@@ -37,16 +37,6 @@ def refuse_training_rows(
     """Refuse an evaluation set that shares rows with a model's training set.
 
     A model without hashes (one that was not trained here) passes, since nothing is known.
-
-    Parameters
-    ----------
-    candidate, model : str
-        Name of the candidate in the evaluation file, and URI of its version if it has one.
-
-    Raises
-    ------
-    InputError
-        If a row (id and text) was trained on, or more than one in a hundred texts was.
     """
     if not (folder / FILE).exists():
         return

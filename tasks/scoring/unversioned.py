@@ -15,13 +15,7 @@ def refuse_unversioned(
     reference: CandidateSettings | None,
     registered_model: str | None,
 ) -> None:
-    """Refuse candidates that are no versions of the registered model, if a set pools nights.
-
-    Raises
-    ------
-    ValueError
-        With the set, and what is no version.
-    """
+    """Refuse candidates that are no versions of the registered model, if a set pools nights."""
     pooled = next((one.name for one in sets if one.pool_nights is not None), None)
     if pooled is None:
         return
@@ -49,13 +43,7 @@ def refuse_unversioned(
 def refuse_uncounted(
     candidates: Sequence[CandidateSettings], registered_model: str | None, policy: str
 ) -> None:
-    """Refuse candidates that are no versions, where the ledger counts the decisions of a year.
-
-    Raises
-    ------
-    InputError
-        With what is no version.
-    """
+    """Refuse candidates that are no versions, where the ledger counts the decisions of a year."""
     if registered_model is None:
         msg = (
             f"policy {policy!r} has `correction: online`, which needs `registered_model` in the "

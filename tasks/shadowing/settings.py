@@ -66,13 +66,7 @@ class ShadowFile(Settings):
 
 
 def read_shadow(path: Path) -> ShadowFile:
-    """Read a shadow file, and check everything that can be checked now.
-
-    Raises
-    ------
-    InputError
-        If a value is wrong, or a file is missing or lacks a column.
-    """
+    """Read a shadow file, and check everything that can be checked now."""
     found = read_settings(path.resolve(), ShadowFile)
     check_source(found.comments)
     for one in (found.before, found.after):

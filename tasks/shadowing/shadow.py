@@ -82,19 +82,8 @@ def shadow(settings: ShadowFile, workplace: Workplace, output: Path, *, yes: boo
 
     Kept scores are reused, as in an evaluation.
 
-    Parameters
-    ----------
-    workplace : Workplace
-        Where scores are kept.
-    output : Path
-        Folder for `shadow.json`, `scores.csv` and `sample.csv`, which have ids and no texts.
-    yes : bool
-        Send comments to services that have a price or limits without asking.
-
-    Raises
-    ------
-    InputError
-        If a model cannot score the comments, or no comment has a score of both.
+    `output`: folder for `shadow.json`, `scores.csv` and `sample.csv`, which have ids and no texts.
+    `yes`: send comments to services that have a price or limits without asking.
     """
     say(f"freezing {settings.comments.name}")
     rows = freeze(settings.comments, workplace.store)

@@ -126,13 +126,7 @@ class Envelope:
 
     @classmethod
     def of_dict(cls, content: Any, where: str) -> Envelope:
-        """Read an envelope.
-
-        Raises
-        ------
-        InputError
-            If it is none.
-        """
+        """Read an envelope."""
         found = check(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
         payload = _decoded(found.payload, where)
         return cls(payload, found.payload_type, signatures_of(found.signatures, where))
@@ -181,13 +175,7 @@ def encoded(content: bytes) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """Return the bytes of base64 text, standard or URL-safe.
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
+    """Return the bytes of base64 text, standard or URL-safe."""
     standard = text.replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
@@ -196,13 +184,7 @@ def decoded(text: str) -> bytes:
 
 
 def signatures_of(found: Sequence[SignatureRecord], where: str) -> list[Signature]:
-    """Read signatures.
-
-    Raises
-    ------
-    InputError
-        If one is not base64.
-    """
+    """Read signatures."""
     return [Signature(one.keyid or "", _decoded(one.sig, where)) for one in found]
 
 

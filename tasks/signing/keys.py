@@ -43,13 +43,7 @@ class PublicKey:
 
     @classmethod
     def of_pem(cls, text: str, where: str) -> PublicKey:
-        """Read a PEM file's text.
-
-        Raises
-        ------
-        InputError
-            If it is not an Ed25519 public key.
-        """
+        """Read a PEM file's text."""
         try:
             found = load_pem_public_key(text.encode())
         except ValueError:
@@ -98,10 +92,7 @@ class PrivateKey:
     def here(cls) -> PrivateKey | None:
         """Read the key that `BIASGATE_PRIVATE_KEY` names or holds; None if it is not set.
 
-        Raises
-        ------
-        InputError
-            If there is no such file, or it is not a private key. The text never shows the key.
+        Errors never show the key.
         """
         named = os.environ.get(PRIVATE_KEY)
         if not named:
@@ -197,10 +188,7 @@ class TrustedKeys:
     def of_file(cls, path: Path) -> TrustedKeys:
         """Read a file of trusted keys; none if it is missing.
 
-        Raises
-        ------
-        InputError
-            If it cannot be read. A broken file never means "trust nobody, check nothing".
+        A broken file never means "trust nobody, check nothing".
         """
         try:
             found = json.loads(path.read_text("utf-8"))["keys"]
@@ -228,13 +216,7 @@ class TrustedKeys:
 
     @classmethod
     def here(cls) -> TrustedKeys:
-        """Return the keys that are trusted on this machine, and the one that it signs with.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read, or is missing in the folder that is named.
-        """
+        """Return the keys that are trusted on this machine, and the one that it signs with."""
         path, own = trusted_file(), PrivateKey.here()
         if own is None and os.environ.get(TRUSTED_KEYS) and not path.exists():
             msg = (
@@ -249,13 +231,7 @@ class TrustedKeys:
         return cls(known)
 
     def find(self, key: str) -> TrustedKey:
-        """Return the key with a name, or an id that starts like this.
-
-        Raises
-        ------
-        InputError
-            If there is none, or more than one.
-        """
+        """Return the key with a name, or an id that starts like this."""
         found = [
             one for key_id, one in self.keys.items() if key_id.startswith(key) or one.name == key
         ]

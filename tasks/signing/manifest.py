@@ -39,21 +39,10 @@ class Manifest:
     ) -> Self:
         """Read every file of a folder, or a single file.
 
-        Parameters
-        ----------
-        place : Path
-            A folder, or a file, which is then the only one in the list.
-        follow_links : bool, default=False
-            Read the target of a symbolic link to a file, as in the cache of the Hugging Face
-            hub. Only for folders that the user names, never for files from a registry.
-        leaving_out : collection of str
-            Regular files at the top of the folder that are not listed.
-
-        Raises
-        ------
-        ManifestError
-            If anything is not a regular file (a symbolic link, a named pipe), cannot be read,
-            or changes while it is read.
+        `place`: a folder, or a file, which is then the only one in the list. `follow_links`: read
+        the target of a symbolic link to a file, as in the cache of the Hugging Face hub. Only for
+        folders that the user names, never for files from a registry. `leaving_out`: regular files
+        at the top of the folder that are not listed.
         """
         top = Path(os.path.realpath(place)) if follow_links else place
         if not stat.S_ISDIR(_status(top, top).st_mode):
@@ -64,13 +53,7 @@ class Manifest:
 
     @classmethod
     def sizes_in(cls, place: Path, *, leaving_out: Collection[str] = ()) -> dict[str, int]:
-        """Return the size of each file by path, in bytes, without reading any.
-
-        Raises
-        ------
-        ManifestError
-            If anything is not a regular file, or a folder cannot be read.
-        """
+        """Return the size of each file by path, in bytes, without reading any."""
         if not stat.S_ISDIR(_status(place, place).st_mode):
             return {place.name: _regular(place, place, place.name).st_size}
         names = (one for one in _names(place, place, follow_links=False) if one not in leaving_out)
@@ -110,13 +93,7 @@ class Manifest:
 
     @classmethod
     def of_records(cls, files: Sequence[FileRecord]) -> Self:
-        """Return the manifest of files that somebody recorded.
-
-        Raises
-        ------
-        ManifestError
-            If it is none: a path leaves the folder or occurs twice, or a digest is not a SHA-256.
-        """
+        """Return the manifest of files that somebody recorded."""
         for one in files:
             if one.size < 0 or len(one.sha256) != 64 or not set(one.sha256) <= _HEX:
                 msg = f"a manifest must list path, size and sha256 of each file; got {one!r:.200}."

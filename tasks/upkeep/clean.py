@@ -33,14 +33,7 @@ def plan_cleaning(
 ) -> Plan:
     """Say what is removed; nothing is touched.
 
-    Parameters
-    ----------
-    keep : Keep
-        What is kept, by age and by size.
-    nights : Path, optional
-        The folder with a folder for each night.
-    now : float, optional
-        Seconds since 1970.
+    `nights`: the folder with a folder for each night.
     """
     now = time.time() if now is None else now
     newest_first = sorted(things_of(store, nights), key=lambda one: -one.used)

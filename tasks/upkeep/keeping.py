@@ -28,13 +28,7 @@ class Keep:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Keep:
-        """Read one age, one size, or one of each.
-
-        Raises
-        ------
-        InputError
-            If a text is neither, or one is given twice.
-        """
+        """Read one age, one size, or one of each."""
         age: timedelta | None = None
         size: int | None = None
         for text in texts:

@@ -29,10 +29,7 @@ class Resting:
     def here(cls, gateway: Gateway) -> Resting:
         """Read all ledgers of a registry.
 
-        Raises
-        ------
-        InputError
-            If a part of a ledger cannot be read: nothing may be removed then.
+        Refused if a part of a ledger cannot be read: nothing may be removed then.
         """
         sets, names, scores, runs = set[str](), set[str](), set[tuple[str, str]](), set[str]()
         for run_id, name, moved in _verdicts(gateway):

@@ -38,13 +38,7 @@ _MOST_LINES = 1000
 
 @dataclass(frozen=True)
 class Pins:
-    """What attestations must be of, beside the files; whatever is None may be anything.
-
-    Raises
-    ------
-    InputError
-        If a digest is none, or a version is named without its model.
-    """
+    """What attestations must be of, beside the files; whatever is None may be anything."""
 
     model: str | None = None
     """The registered model."""
@@ -136,11 +130,6 @@ def write_attestation(
     """Write the signed attestations of a version: one line for each required set.
 
     Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
-
-    Raises
-    ------
-    InputError
-        If there is no such version, or one of its verdicts has no signed attestation.
     """
     require_known(model, gateway)
     uri = f"models:/{model}{f'/{version}' if version else f'@{CHAMPION}'}"
@@ -171,24 +160,9 @@ def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[F
 
     Needs trusted public keys, and nothing else: no registry, no network.
 
-    Parameters
-    ----------
-    file : Path
-        As `write_attestation` writes it.
-    folder : Path
-        The model's files, as they are to be deployed.
-    pins : Pins, optional
-        The model, policy and sets that they must be of. Default: any.
-
-    Returns
-    -------
-    list of Finding
-        The model may be deployed if all hold.
-
-    Raises
-    ------
-    InputError
-        If the file is not one of attestations.
+    `file`: as `write_attestation` writes it. `folder`: the model's files, as they are to be
+    deployed. `pins`: the model, policy and sets that they must be of. Default: any. The model may
+    be deployed if all findings hold.
     """
     trusted, findings, statements = TrustedKeys.here(), list[Finding](), list[Statement]()
     for number, line in _lines(file):

@@ -47,13 +47,7 @@ class Documents:
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Documents:
-        """Read the documents about a set in a folder; the evidence there must be a plain file.
-
-        Raises
-        ------
-        InputError
-            If one is missing, or not what biasgate writes.
-        """
+        """Read the documents about a set in a folder; the evidence there must be a plain file."""
         try:
             content = {
                 file: read_bytes(folder / file, f"the {what} on {name}")
@@ -76,36 +70,18 @@ class Documents:
 
 
 def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
-    """Read the verdict of a run.
-
-    Raises
-    ------
-    InputError
-        If it is missing, or not what biasgate writes.
-    """
+    """Read the verdict of a run."""
     what = f"the verdict in run {run_id}"
     return checked_verdict(_read(run_id, "verdict.json", what, gateway), what)
 
 
 def logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
-    """Read the verdict of a run, with the run's id.
-
-    Raises
-    ------
-    InputError
-        As `read_verdict`.
-    """
+    """Read the verdict of a run, with the run's id."""
     return LoggedVerdict.logged(read_verdict(run_id, gateway), run_id)
 
 
 def read_policy_of(run_id: str, gateway: Gateway) -> Policy:
-    """Read the policy of a run.
-
-    Raises
-    ------
-    InputError
-        As `read_verdict`.
-    """
+    """Read the policy of a run."""
     what = f"the policy in run {run_id}"
     return checked_policy(_read(run_id, "policy.json", what, gateway), what)
 
@@ -119,24 +95,12 @@ def _read(run_id: str, file: str, what: str, gateway: Gateway) -> Any:
 
 
 def checked_verdict(content: Any, what: str) -> Verdict:
-    """Return a verdict if it has the form of one.
-
-    Raises
-    ------
-    InputError
-        With what is wrong.
-    """
+    """Return a verdict if it has the form of one."""
     return check(content, Verdict, what)
 
 
 def checked_policy(content: Any, what: str) -> Policy:
-    """Return a policy.
-
-    Raises
-    ------
-    InputError
-        If it is none.
-    """
+    """Return a policy."""
     try:
         return Policy.model_validate(content)
     except ValueError as error:

@@ -68,13 +68,7 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
 
 
 def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, JsonValue]:
-    """Return the kind and the options with which a version was judged.
-
-    Raises
-    ------
-    InputError
-        If no verdict says so, and it is not a plain model of MLflow.
-    """
+    """Return the kind and the options with which a version was judged."""
     for _, verdict in own_verdicts(version, gateway):
         if verdict.candidate.opened_as is None:
             raise InputError(_unknown(version, "its verdict does not"))
@@ -127,17 +121,7 @@ PREFIX = "models:/"
 def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]:
     """Return what was published of a version on each set.
 
-    Parameters
-    ----------
-    uri : str
-        `models:/NAME/VERSION` or `models:/NAME@ALIAS`.
-    kept : ExitStack
-        Holds the files as long as they are read.
-
-    Raises
-    ------
-    InputError
-        If there is no such version, or it has no verdict that counts.
+    `kept`: holds the files as long as they are read.
     """
     model = uri.removeprefix(PREFIX).partition("/")[0].partition("@")[0]
     require_known(model, gateway)

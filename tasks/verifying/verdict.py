@@ -59,20 +59,12 @@ def verify_on_set(
 ) -> tuple[list[Finding], Verdict | None]:
     """Recompute a version's verdict on one set.
 
-    Parameters
-    ----------
-    day : date
-        The day on which waivers must be valid.
-    vouched : VouchedVerdicts
-        Digests of the verdicts that the ledger vouches for: those count even if their own key
-        was revoked later or, if a person accepted them by a reset, are not signed.
-    store : Path, optional
-        A store whose frozen rows are compared with those of the verdict.
+    `day`: the day on which waivers must be valid. `vouched`: digests of the verdicts that the
+    ledger vouches for: those count even if their own key was revoked later or, if a person accepted
+    them by a reset, are not signed. `store`: a store whose frozen rows are compared with those of
+    the verdict.
 
-    Returns
-    -------
-    tuple
-        What each check found, and the verdict, or None if it cannot be read.
+    Returns what each check found, and the verdict, or None if it cannot be read.
     """
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:

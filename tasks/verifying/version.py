@@ -36,19 +36,11 @@ def verify_version(
     The sets on which a pass is required are those that the verdicts themselves name; a tag only
     says where to find them.
 
-    Parameters
-    ----------
-    today : date, optional
-        The day on which waivers must be valid. Default: today.
-    files : VersionFiles, optional
-        The version's files. Default: those in the registry.
-    store : Path, optional
-        A store whose frozen rows are compared with those of the verdicts.
+    `today`: the day on which waivers must be valid. Default: today. `files`: the version's files.
+    Default: those in the registry. `store`: a store whose frozen rows are compared with those of
+    the verdicts.
 
-    Returns
-    -------
-    list of Finding
-        The checks on every required set; the version may be promoted if all hold.
+    The version may be promoted if all findings hold.
     """
     version = with_whole_tags(version, gateway)
     tagged = [one for one in version.tags.get("biasgate.required_sets", "").split(",") if one]

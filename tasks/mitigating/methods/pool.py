@@ -66,13 +66,7 @@ class Pool(RowMethod):
 
 
 def required(pool: TrainingRows | None, called: str) -> TrainingRows:
-    """Return the pool; refuse its absence, and toxic rows in it.
-
-    Raises
-    ------
-    InputError
-        If there is no pool, or if rows of it are labelled toxic.
-    """
+    """Return the pool; refuse its absence, and toxic rows in it."""
     if pool is None:
         msg = f"method {called} must have a `pool` of non-toxic comments in `mitigation`."
         raise InputError(msg)
@@ -87,13 +81,7 @@ def required(pool: TrainingRows | None, called: str) -> TrainingRows:
 
 
 def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
-    """Refuse a pool without the training set's identities, where people labelled these.
-
-    Raises
-    ------
-    InputError
-        With the first one that is lacking.
-    """
+    """Refuse a pool without the training set's identities, where people labelled these."""
     lacking = [one for one in rows.identities if one not in pool.masks]
     if rows.matcher is None and lacking:
         msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."

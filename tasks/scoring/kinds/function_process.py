@@ -35,19 +35,10 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 class FunctionProcess:
     """The process; it starts at once, and is ready when `ask` first returns.
 
-    Parameters
-    ----------
-    call : str
-        `package.module:function` or `/path/file.py:function`.
-    of : str
-        Name of the function, for messages.
-    timeout_s : float
-        Limit for the import, and for each batch.
-    memory_limit : int or None
-        Bytes of resident memory that the process and its children may use. Default: 80 % of
-        the memory that is available now.
-    log : Path
-        File for the end of its printed output.
+    `call`: `package.module:function` or `/path/file.py:function`. `of`: name of the function, for
+    messages. `timeout_s`: limit for the import, and for each batch. `memory_limit`: bytes of
+    resident memory that the process and its children may use. Default: 80 % of the memory that is
+    available now. `log`: file for the end of its printed output.
     """
 
     def __init__(
@@ -74,14 +65,9 @@ class FunctionProcess:
     def ask(self, texts: Sequence[str]) -> np.ndarray:
         """Return the function's scores, shape (n,).
 
-        Raises
-        ------
-        InputError
-            If the function cannot be imported, or does not return one score per text.
-        CandidateError
-            If it raised, or its process ended.
-        CandidateStoppedError
-            If it took too long or used too much memory.
+        Raises CandidateError if the function raised or its process ended, and
+        CandidateStoppedError, after which it is not tried again, if it took too long or too much
+        memory.
         """
         scores = np.frombuffer(self._talk(list(texts)), dtype=np.float64)
         if len(scores) != len(texts):

@@ -51,13 +51,7 @@ def serve(connection: Connection) -> None:
 
 
 def find_function(call: str, of: str) -> Callable[[list[str]], Any]:
-    """Return the function that `package.module:function` or `file.py:function` names.
-
-    Raises
-    ------
-    InputError
-        If it cannot be imported, or is not a function.
-    """
+    """Return the function that `package.module:function` or `file.py:function` names."""
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
     module, _, name = call.rpartition(":")

@@ -135,13 +135,7 @@ def require_label(folder: Path, model: str, label: str) -> None:
 
 
 def text_input(folder: Path, uri: str) -> Callable[[np.ndarray], Any]:
-    """Return how to hand texts to a model: as an array, or as a table if it takes one.
-
-    Raises
-    ------
-    InputError
-        If the model has no signature, or one that does not take one column of text.
-    """
+    """Return how to hand texts to a model: as an array, or as a table if it takes one."""
     signature = model_signature(folder)
     if signature is None or signature.inputs is None:
         msg = f"model {uri} must have a signature. Log it again with one (`infer_signature`)."

@@ -21,21 +21,6 @@ def positive_scores(
     One number per row is the score; two columns are probabilities of (negative, positive);
     a table needs the name of the score's column in `output`; one with the winning label and
     its score (from a text classification pipeline) needs the toxic one of two in `label`.
-
-    Parameters
-    ----------
-    of : str
-        The model, for messages, as in "model m of candidate 'a'".
-
-    Returns
-    -------
-    numpy.ndarray
-        Floats of shape (n,).
-
-    Raises
-    ------
-    InputError
-        If it is none of these.
     """
     if isinstance(predicted, list) and predicted and isinstance(predicted[0], dict):
         predicted = _table(predicted, [output or "score", "label"] if label else [output])

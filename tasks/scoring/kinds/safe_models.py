@@ -51,13 +51,7 @@ class SkopsModel:
     """The model, for messages."""
 
     def load(self) -> Any:
-        """Return the scikit-learn object; the file may hold only types that skops knows as safe.
-
-        Raises
-        ------
-        InputError
-            If it holds another type, or cannot be read.
-        """
+        """Return the scikit-learn object; the file may hold only types that skops knows as safe."""
         import skops.io  # noqa: PLC0415 - imports scikit-learn, which takes a second
         from skops.io.exceptions import UntrustedTypesFoundException  # noqa: PLC0415
 
@@ -77,14 +71,7 @@ class SkopsModel:
 
 
 def skops_model(folder: Path, model: str) -> SkopsModel:
-    """Find the one skops file that both MLflow and biasgate load from a model folder.
-
-    Raises
-    ------
-    UnsafeModelError
-        If the folder is anything but scikit-learn saved as skops, or if MLflow would load
-        another file or other code from it.
-    """
+    """Find the one skops file that both MLflow and biasgate load from a model folder."""
     of = f"model {model}"
     flavours = flavours_of(folder)
     if not isinstance(flavours, dict) or set(flavours) != set(_KEYS):
@@ -122,15 +109,7 @@ def skops_model(folder: Path, model: str) -> SkopsModel:
 def refuse_code_of_transformer(folder: Path, of: str, remedy: str) -> None:
     """Refuse a transformer whose configuration names code to import or to fetch.
 
-    Parameters
-    ----------
-    folder : Path
-        Weights or tokenizer, as `save_pretrained` writes them.
-
-    Raises
-    ------
-    UnsafeModelError
-        If a JSON file of the folder does, or an adapter names another model.
+    `folder`: weights or tokenizer, as `save_pretrained` writes them.
     """
     if (folder / "adapter_config.json").exists():
         msg = f"{of} must hold all its weights; adapter_config.json names another model. {remedy}"

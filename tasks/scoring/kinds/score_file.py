@@ -109,10 +109,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
     The same file is registered once. It is not a model: it cannot score other rows.
 
-    Returns
-    -------
-    ModelVersion
-        With a tag by which the same file is found again, and one that names its columns.
+    Its tags name its columns, and the digest by which the same file is found again.
     """
     digest = json_digest([file_digest(settings.path), *settings.columns])
     found = gateway.find_version(model, SCORES_TAG, digest)

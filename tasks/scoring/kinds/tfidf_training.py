@@ -35,17 +35,11 @@ Texts = Callable[[], Iterable[str]]
 def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | None = None) -> Any:
     """Fit a pipeline, and return it.
 
-    Parameters
-    ----------
-    pipeline : sklearn.pipeline.Pipeline
-        A `FeatureUnion` of `TfidfVectorizer` with `sublinear_tf`, and a `LogisticRegression`.
-    texts : callable
-        Returns the texts; it is called several times.
-    labels : numpy.ndarray
-        Whether each one is positive, bool, shape (n,).
-    weights : numpy.ndarray, optional
-        How much each one counts in the regression, at least 0, shape (n,). Default: 1 each. The
-        n-grams and their inverse document frequencies do not depend on weights.
+    `pipeline`: a `FeatureUnion` of `TfidfVectorizer` with `sublinear_tf`, and a
+    `LogisticRegression`. `texts`: returns the texts; it is called several times. `labels`: whether
+    each one is positive, bool, shape (n,). `weights`: how much each one counts in the regression,
+    at least 0, shape (n,). Default: 1 each. The n-grams and their inverse document frequencies do
+    not depend on weights.
     """
     features, classifier = pipeline[0], pipeline[-1]
     vectorizers = [vectorizer for _, vectorizer in features.transformer_list]

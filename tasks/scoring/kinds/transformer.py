@@ -174,13 +174,7 @@ class Transformer(CandidateSettings):
         return choose_head(config, self.described, self._toxic_label, self.activation)
 
     def read_config(self, folder: Path) -> dict[str, Any]:
-        """Return the model's configuration.
-
-        Raises
-        ------
-        InputError
-            If files are missing, or the model needs to run its own code.
-        """
+        """Return the model's configuration."""
         file = folder / "config.json"
         if not file.exists() or not list(folder.glob("*.safetensors")):
             lacking = "weights in *.safetensors" if file.exists() else "config.json"
@@ -318,21 +312,11 @@ def choose_head(
 ) -> Head:
     """Find the toxic output in a model's `config.json`.
 
-    Parameters
-    ----------
-    config : mapping
-        With `id2label` and `problem_type`; if missing, transformers' defaults are used.
-    toxic_label : str or None
-        The label that means toxic. Needed unless it is evident: with several labels, except two
-        with default names.
-    activation : {"none", "sigmoid", "softmax"} or None
-        Default: as transformers' own pipeline does, sigmoid for a single logit and for
-        `multi_label_classification`, nothing for `regression`, else softmax.
-
-    Raises
-    ------
-    InputError
-        If the label is missing or unknown.
+    `config`: with `id2label` and `problem_type`; if missing, transformers' defaults are used.
+    `toxic_label`: the label that means toxic. Needed unless it is evident: with several labels,
+    except two with default names. `activation`: by default as transformers' own pipeline does,
+    sigmoid for a single logit and for `multi_label_classification`, nothing for `regression`, else
+    softmax.
     """
     named = config.get("id2label") or _DEFAULT
     labels = [str(named[key]) for key in sorted(named, key=int)]

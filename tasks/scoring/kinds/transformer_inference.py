@@ -49,13 +49,7 @@ def calls_at_once() -> int:
 
 
 def chosen_precision(wanted: str) -> str:
-    """Return the precision; for `auto`, the faster one of `float32` and `bfloat16` here.
-
-    Raises
-    ------
-    InputError
-        If it is `int8` and there is a GPU.
-    """
+    """Return the precision; for `auto`, the faster one of `float32` and `bfloat16` here."""
     if wanted == INT8 and torch.cuda.is_available():
         msg = (
             "`precision: int8` computes on a CPU; this machine has a GPU. Use `bfloat16`, or hide "
@@ -75,29 +69,12 @@ def chosen_precision(wanted: str) -> str:
 class Classifier:
     """A sequence classifier and its tokenizer, on the GPU if there is one.
 
-    Parameters
-    ----------
-    folder : Path
-        As `save_pretrained` writes it, weights in safetensors.
-    of : str
-        The model, for messages.
-    precision : str
-        `float32`, `bfloat16` or, on a CPU, `int8`.
-    max_tokens : int
-        Longer texts are truncated, at the latest at the model's own limit.
-    tokens_a_batch : int, optional
-        Most tokens in one batch, padding included.
-    trust_remote_code : bool
-        Whether code in the folder may run.
-    tokenizer_folder : Path, optional
-        Where the tokenizer is, if it is elsewhere.
-    kept_tokens : Path, optional
-        Where tokens are kept for other models with the same tokenizer.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold a complete sequence classifier.
+    `folder`: as `save_pretrained` writes it, weights in safetensors. `of`: the model, for messages.
+    `precision`: `float32`, `bfloat16` or, on a CPU, `int8`. `max_tokens`: longer texts are
+    truncated, at the latest at the model's own limit. `tokens_a_batch`: most tokens in one batch,
+    padding included. `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`:
+    where the tokenizer is, if it is elsewhere. `kept_tokens`: where tokens are kept for other
+    models with the same tokenizer.
     """
 
     def __init__(
@@ -300,10 +277,7 @@ _SMALLEST_SCALE = 1e-12
 def quantise_layers(model: Any) -> None:
     """Let the linear layers of a classifier compute in integers, but for the last one.
 
-    Parameters
-    ----------
-    model : transformers.PreTrainedModel
-        In single precision, on a CPU. It is changed.
+    `model`: in single precision, on a CPU. It is changed.
     """
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.out_features != model.config.num_labels:
@@ -332,12 +306,7 @@ class KeptTokens:
 
     What cannot be read or written is not an error: the texts are then tokenised again.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to keep them; private, since tokens are texts.
-    tokenizer : Tokenizer
-        The tokenizer.
+    `folder`: where to keep them; private, since tokens are texts. `tokenizer`: the tokenizer.
     """
 
     def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:

@@ -47,12 +47,6 @@ class FineTuning(Settings):
 
 
 def require_torch() -> None:
-    """Refuse an installation without torch, without the seconds that its import takes.
-
-    Raises
-    ------
-    InputError
-        With the extra to install.
-    """
+    """Refuse an installation without torch, without the seconds that its import takes."""
     if any(find_spec(one) is None for one in _PACKAGES):
         raise InputError(NEEDS_TORCH)

@@ -33,15 +33,9 @@ _STEP = 1024
 class Packing:
     """Changes an encoder so that it wastes nothing.
 
-    Parameters
-    ----------
-    model : transformers.PreTrainedModel
-        A sequence classifier of BERT's family.
+    `model`: a sequence classifier of BERT's family.
 
-    Attributes
-    ----------
-    packs : bool
-        Whether batches are packed; else they are padded.
+    `packs`: whether batches are packed; else they are padded.
     """
 
     def __init__(self, model: Any) -> None:

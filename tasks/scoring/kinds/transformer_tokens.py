@@ -56,12 +56,8 @@ class Tokens:
 class Tokenizer:
     """A tokenizer of transformers, without its lists of lists.
 
-    Parameters
-    ----------
-    tokenizer : transformers.PreTrainedTokenizerBase
-        The tokenizer, with a padding token. Its settings are changed.
-    max_tokens : int
-        Longer texts are truncated.
+    `tokenizer`: the tokenizer, with a padding token. Its settings are changed. `max_tokens`: longer
+    texts are truncated.
     """
 
     def __init__(self, tokenizer: Any, max_tokens: int) -> None:

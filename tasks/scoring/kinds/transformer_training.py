@@ -29,25 +29,10 @@ _ROWS_A_BATCH_SCORED = 64
 class FineTuner:
     """A pretrained encoder that becomes a classifier with two labels.
 
-    Parameters
-    ----------
-    encoder : Path
-        Folder of the pretrained model in safetensors, with tokenizer.
-    of : str
-        The candidate, for messages.
-    labels : (str, str)
-        Names of the negative and the positive class.
-    options : FineTuning
-        Options of the training.
-    max_tokens : int
-        Longer comments are truncated.
-    trust_remote_code : bool
-        Whether the model's own code may run.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be loaded or lacks weights of the encoder.
+    `encoder`: folder of the pretrained model in safetensors, with tokenizer. `of`: the candidate,
+    for messages. `labels`: names of the negative and the positive class. `options`: options of the
+    training. `max_tokens`: longer comments are truncated. `trust_remote_code`: whether the model's
+    own code may run.
     """
 
     def __init__(
@@ -79,20 +64,9 @@ class FineTuner:
     ) -> None:
         """Train, stop early, keep the best epoch's weights.
 
-        Parameters
-        ----------
-        positive : numpy.ndarray of bool, shape (n,)
-            Whether each is positive.
-        log : callable
-            Called with `loss/training`, `loss/validation` and `auc/validation` of each epoch.
-        weights : numpy.ndarray of float, shape (n,), optional
-            How much each comment counts, in training and in validation. Only ratios matter.
-
-        Raises
-        ------
-        InputError
-            If the training rows or the held-out rows lack a class, the loss becomes infinite
-            or NaN, or a batch does not fit into memory.
+        `positive`: whether each is positive. `log`: called with `loss/training`, `loss/validation`
+        and `auc/validation` of each epoch. `weights`: how much each comment counts, in training and
+        in validation. Only ratios matter.
         """
         rows, held_out = self._tokenised(texts), self._held_out
         weights = np.ones(len(positive)) if weights is None else weights
@@ -300,16 +274,9 @@ class Loss:
     The mean is over the weights of the classes alone: a batch of heavy rows counts more than one of
     light rows.
 
-    Parameters
-    ----------
-    positive : numpy.ndarray of bool, shape (n,)
-        Whether each row is positive.
-    weights : numpy.ndarray of float, shape (n,)
-        How much each row counts, at least 0. Only ratios matter.
-    training : numpy.ndarray of int
-        The rows to train on; their mean weight becomes 1.
-    balanced : bool
-        Whether each class is weighted by the inverse of its share of these rows.
+    `positive`: whether each row is positive. `weights`: how much each row counts, at least 0. Only
+    ratios matter. `training`: the rows to train on; their mean weight becomes 1. `balanced`:
+    whether each class is weighted by the inverse of its share of these rows.
     """
 
     def __init__(
