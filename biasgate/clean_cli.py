@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store
 from biasgate.printing import print_json
@@ -17,8 +18,7 @@ from biasgate.telling import errors_told, say, waiting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from biasgate.tasks.upkeep.clean import Plan
-    from biasgate.tasks.upkeep.things import Thing
+    from biasgate.tasks.upkeep import Plan, StoreItem
 
 app = typer.Typer()
 
@@ -46,7 +46,7 @@ def clean(
     What an entry of a ledger rests on is kept, and so are MLflow's runs.
     """
     with errors_told(verbose=False, quiet=as_json, places={"store": store}):
-        from biasgate.tasks.upkeep.keeping import Keep  # noqa: PLC0415
+        from biasgate.tasks.upkeep import Keep  # noqa: PLC0415
 
         wanted = Keep.of(keep)
         if nights is not None and not nights.is_dir():
@@ -54,15 +54,14 @@ def clean(
             raise InputError(msg)
         say("reading the ledgers")
         with waiting("reading the ledgers"):
-            from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-            from biasgate.tasks.upkeep.clean import plan_cleaning, remove  # noqa: PLC0415
-            from biasgate.tasks.upkeep.resting import Resting  # noqa: PLC0415
+            from biasgate.tasks.upkeep import Referenced, plan_cleaning, remove  # noqa: PLC0415
 
             if not os.environ.get("MLFLOW_TRACKING_URI"):
                 require_store(store)
-            resting = Resting.here(Gateway.of_store(store))
-            plan = plan_cleaning(store.resolve(), wanted, resting, nights)
+            referenced = Referenced.here(Gateway.of_store(store))
+            plan = plan_cleaning(store.resolve(), wanted, referenced, nights)
         removed = list(remove(plan.removed)) if yes else []
         if as_json:
             print_json(_as_json(plan, removed, yes=yes))
@@ -70,20 +69,20 @@ def clean(
             _print(plan, removed, yes=yes)
 
 
-def _as_json(plan: Plan, removed: Sequence[Thing], *, yes: bool) -> dict[str, Any]:
-    def listed(things: Sequence[Thing]) -> list[dict[str, Any]]:
-        return [{"kind": one.kind, "path": str(one.path), "bytes": one.size} for one in things]
+def _as_json(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> dict[str, Any]:
+    def listed(items: Sequence[StoreItem]) -> list[dict[str, Any]]:
+        return [{"kind": one.kind, "path": str(one.path), "bytes": one.size} for one in items]
 
     return {
         "dry_run": not yes,
         "to_remove": listed(plan.removed),
         "removed": listed(removed),
         "kept": listed(plan.kept),
-        "kept_for_a_ledger": listed(plan.resting),
+        "kept_for_a_ledger": listed(plan.referenced),
     }
 
 
-def _print(plan: Plan, removed: Sequence[Thing], *, yes: bool) -> None:
+def _print(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     out = console()
     for one in plan.removed:
         word = "in use " if yes and one not in removed else "removed" if yes else "remove "
@@ -91,15 +90,13 @@ def _print(plan: Plan, removed: Sequence[Thing], *, yes: bool) -> None:
     gone = removed if yes else plan.removed
     out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} things, {_told(gone)}.")
     out.print(
-        f"Kept {len(plan.kept)} things, {_told(plan.kept)}; and {len(plan.resting)} that a ledger "
-        f"rests on, {_told(plan.resting)}.",
+        f"Kept {len(plan.kept)} things, {_told(plan.kept)}; and {len(plan.referenced)} that a "
+        f"ledger rests on, {_told(plan.referenced)}.",
         soft_wrap=True,
     )
     if plan.removed and not yes:
         out.print("Nothing was removed yet: run the same with --yes.")
 
 
-def _told(things: Sequence[Thing]) -> str:
-    from biasgate.tasks.upkeep.keeping import shown_size  # noqa: PLC0415
-
-    return shown_size(sum(one.size for one in things))
+def _told(items: Sequence[StoreItem]) -> str:
+    return decimal(sum(one.size for one in items))

@@ -157,7 +157,7 @@ def require_attestation(
 def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gateway, Path | None]:
     """Return the registry, and the store if there is one."""
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
-    from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")

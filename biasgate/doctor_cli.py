@@ -14,7 +14,7 @@ from biasgate.tasks.outcomes import WORDS
 from biasgate.telling import errors_told, waiting
 
 if TYPE_CHECKING:
-    from biasgate.tasks.doctor.check import Check
+    from biasgate.tasks.doctor import Check
 
 app = typer.Typer()
 WRONG = WORDS["fail"].exit_code
@@ -39,7 +39,7 @@ def doctor(
     """
     with errors_told(verbose=False, quiet=as_json):
         with waiting("looking"):
-            from biasgate.tasks.doctor.examine import examine  # noqa: PLC0415
+            from biasgate.tasks.doctor import examine  # noqa: PLC0415
 
             found = list(examine(store, config, may_write=not read_only))
         if as_json:

@@ -38,7 +38,7 @@ def diagnose_data(
     """Say which identities the labels of training data are out of line for, and where."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         evaluation = check_input(config, output, store)
-        from biasgate.tasks.mitigation_checks import check_diagnosis  # noqa: PLC0415
+        from biasgate.tasks.mitigation import check_diagnosis  # noqa: PLC0415
 
         check_sets(lambda: check_diagnosis(evaluation, candidate, store), store)
         found: list[TrainingDiagnosis] = run_flow(
@@ -93,7 +93,7 @@ def mitigate(
     """
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
-        from biasgate.tasks.mitigation_checks import check_mitigation  # noqa: PLC0415
+        from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
         verdict = blocked_of(blocked, output)
         config = config or file_of(blocked)

@@ -258,7 +258,7 @@ def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator
         say("opening the registry")
         with waiting("loading"):
             from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
 

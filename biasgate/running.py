@@ -27,11 +27,11 @@ def check_input(
     say(f"reading {config}")
     with waiting("reading"):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-        from biasgate.tasks.mlflow_server import server_addresses  # noqa: PLC0415
+        from biasgate.tasks.mlflow_server import server  # noqa: PLC0415
         from biasgate.tasks.reading_evaluation import read_evaluation  # noqa: PLC0415
 
-        server_addresses.tracking_address()
-        server_addresses.registry_address()
+        server.address_in(server.TRACKING)
+        server.address_in(server.REGISTRY)
         for what, folder in (("output", output), ("store", store)):
             if folder is not None:
                 require_writable(folder.absolute(), what)

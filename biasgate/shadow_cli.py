@@ -27,9 +27,8 @@ def shadow(
     with errors_told(verbose=False, quiet=as_json, places={"store": store, "output": output}):
         say(f"reading {config}")
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-        from biasgate.tasks.shadowing.settings import read_shadow  # noqa: PLC0415
-        from biasgate.tasks.shadowing.shadow import REPORT  # noqa: PLC0415
-        from biasgate.tasks.shadowing.shadow import shadow as compare  # noqa: PLC0415
+        from biasgate.tasks.shadowing import REPORT, read_shadow  # noqa: PLC0415
+        from biasgate.tasks.shadowing import shadow as compare  # noqa: PLC0415
         from biasgate.tasks.store import Workplace  # noqa: PLC0415
 
         for what, folder in (("output", output), ("store", store)):

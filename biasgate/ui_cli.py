@@ -29,7 +29,7 @@ def ui(
     If MLFLOW_TRACKING_URI names a server, nothing is started: the links lead to its pages.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
     with errors_told(verbose=False, places={"store": store}):

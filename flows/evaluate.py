@@ -19,10 +19,10 @@ from biasgate.tasks.analysing.analyse import check_analyses
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation
-from biasgate.tasks.finding_candidates import find_candidates
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.reading_evaluation import (
+    find_candidates,
     notify_of_crash,
     read_evaluation_file,
     remember_failed_night,

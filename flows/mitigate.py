@@ -13,7 +13,6 @@ from biasgate.flows.states import summary_of
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import MitigationReport, report_mitigation
@@ -23,7 +22,7 @@ from biasgate.tasks.mitigating.proposing import (
     training_source,
 )
 from biasgate.tasks.mitigating.sets import check_sets, sets_of
-from biasgate.tasks.mitigation_checks import candidate_of
+from biasgate.tasks.mitigation import candidate_of, write_evaluation_file
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate

@@ -21,8 +21,7 @@ from biasgate.tasks.promoting.rivals import Rivals, champion_to_watch, pin_rival
 from biasgate.tasks.promoting.spending import RivalScores
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.parts import score_part, share_out
-from biasgate.tasks.scoring.scored import check_candidate, score_candidate
+from biasgate.tasks.scoring.scored import check_candidate, score_candidate, score_part, share_out
 from biasgate.tasks.scoring.sending import agree_to_send, estimate_sending
 from biasgate.tasks.store import Workplace
 

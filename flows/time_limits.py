@@ -22,8 +22,7 @@ from biasgate.flows.own_runs import end_own_runs
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import is_spread, say
 from biasgate.tasks.common.secrets import masked
-from biasgate.tasks.common.step_limits import steps_as, steps_now
-from biasgate.tasks.common.step_settings import StepSettings
+from biasgate.tasks.common.steps import StepSettings, steps_as, steps_now
 from biasgate.tasks.ending import end_at_once, end_mlflow_runs, kept_in
 from biasgate.tasks.reading_evaluation import read_step_settings
 
@@ -36,8 +35,7 @@ _first = threading.Lock()
 
 @contextmanager
 def steps_of(config: str, store: str) -> Iterator[None]:
-    """Try the steps of a flow as its evaluation file says; a flow within a flow as that one does.
-    """
+    """Try the steps of a flow as its evaluation file says; of a flow within one, as that does."""
     settings = steps_now() or read_step_settings(config)
     if settings.limited_by is not None and is_spread():
         msg = (

@@ -19,7 +19,6 @@ import psutil
 
 from biasgate.tasks.common.own_folders import remove_own_folders
 from biasgate.tasks.common.progress import show_cursor
-from biasgate.tasks.common.step_limits import hold_steps
 
 # For processes that end slowly.
 _PATIENCE_S = 2.0
@@ -37,6 +36,8 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
     `patience_s`: how long to wait for `last`. `*last`: what to do before, all at the same time;
     servers may not answer. Errors do not matter.
     """
+    from biasgate.tasks.common.steps import hold_steps  # noqa: PLC0415 - numpy
+
     hold_steps()
     threads = [
         threading.Thread(target=copy_context().run, args=(_attempt, one), daemon=True)

@@ -11,7 +11,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import AnyAnalysis
 from biasgate.tasks.common.settings import Name, Settings
-from biasgate.tasks.common.step_settings import StepSettings
+from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
@@ -23,8 +23,8 @@ from biasgate.tasks.scoring.kinds.catalogue import Candidate
 from biasgate.tasks.scoring.registered_candidates import (
     RegisteredCandidates,
     refuse_none,
+    refuse_unversioned,
 )
-from biasgate.tasks.scoring.unversioned import refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
 

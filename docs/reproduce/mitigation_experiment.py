@@ -36,7 +36,7 @@ from bias_metrics import (
 )
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
-from biasgate.tasks.data.evaluation_set import freeze_rows
+from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.data.source import SourceSettings
@@ -48,7 +48,11 @@ from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, set
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import changed
 from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.kinds.tfidf import Tfidf, TfidfScorer
+from biasgate.tasks.scoring.kinds.transformer import FineTuning, Transformer, TransformerScorer
 from biasgate.tasks.scoring.scorer import Scorer
+from biasgate.tasks.scoring.training_rows import write_training_rows
 
 BASELINE, CLEAN = "baseline", "clean"
 TEST_SHARE = 0.3
@@ -154,8 +158,36 @@ class Experiment:
             rows = freeze_rows(
                 [table], folder / "rows", name="rows", split="all", source={"source": "mitigated"}
             )
-            scorer = self.candidate.with_seed(SEEDS + seed).fit_to_score(rows, folder / "model")
+            scorer = fitted(seeded(self.candidate, SEEDS + seed), rows, folder / "model")
             return Measured.of(self, scorer, test, tune)
+
+
+class InMemory(TfidfScorer):
+    """A pipeline that was just fitted: to write and read it takes longer than to fit it."""
+
+    def __init__(self, candidate: Tfidf, rows: EvaluationSet, folder: Path) -> None:
+        self._settings, self._folder, self.digest = candidate, folder, ""
+        self._probabilities = candidate._fitted(rows).predict_proba  # noqa: SLF001
+
+
+def seeded(candidate: CandidateSettings, seed: int) -> CandidateSettings:
+    """Return the candidate, whose training draws by this seed if it draws at all."""
+    if not isinstance(candidate, Transformer):
+        return candidate
+    options = (candidate.fine_tuning or FineTuning()).model_copy(update={"seed": seed})
+    return candidate.model_copy(update={"fine_tuning": options})
+
+
+def fitted(candidate: CandidateSettings, rows: EvaluationSet, folder: Path) -> Scorer:
+    """Train, and return a scorer; the model is not kept."""
+    if isinstance(candidate, Tfidf):
+        folder.mkdir()
+        write_training_rows(rows, folder)
+        return InMemory(candidate, rows, folder)
+    if not isinstance(candidate, Transformer):
+        raise SystemExit("a candidate must be of kind tfidf or transformer")
+    candidate.fit(rows, folder, lambda *_: None)
+    return TransformerScorer(candidate.pinned("models:/fitted/1"), folder)
 
 
 @dataclass(frozen=True)

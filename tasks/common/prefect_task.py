@@ -36,13 +36,12 @@ from biasgate.tasks.common.errors import (
     to_install,
 )
 from biasgate.tasks.common.secrets import masked, masking
-from biasgate.tasks.common.step_limits import limited, settings_now, stage_of
 
 if TYPE_CHECKING:
     from prefect import Task
     from prefect.task_runners import TaskRunner
 
-    from biasgate.tasks.common.step_settings import StageSettings
+    from biasgate.tasks.common.steps import StageSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +89,6 @@ class _Step:
     def __init__(self, function: Callable[..., Any], name: str, run_name: str | None) -> None:
         update_wrapper(self, function)
         self.fn, self.name, self._run_name = function, name, run_name
-        self._stage = stage_of(function)
         self._made: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -104,7 +102,9 @@ class _Step:
 
     def _task(self) -> Any:
         """Return the Prefect task, with the retries of the run that asks for it."""
-        made, (retries, delays) = self._with_default(), _retries(settings_now(self._stage))
+        from biasgate.tasks.common.steps import settings_now, stage_of  # noqa: PLC0415 - numpy
+
+        made, (retries, delays) = self._with_default(), _retries(settings_now(stage_of(self.fn)))
         if (made.retries, made.retry_delay_seconds) == (retries, delays):
             return made
         return made.with_options(retries=retries, retry_delay_seconds=delays)
@@ -115,12 +115,12 @@ class _Step:
                 from prefect import Task  # noqa: PLC0415
                 from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
 
-                from biasgate.tasks.common.step_settings import DEFAULT  # noqa: PLC0415 - numpy
+                from biasgate.tasks.common.steps import DEFAULT, limited, stage_of  # noqa: PLC0415
 
                 retries, delays = _retries(DEFAULT)
                 template = self._run_name
                 self._made = Task(
-                    fn=limited(masking(self.fn), self._stage),
+                    fn=limited(masking(self.fn), stage_of(self.fn)),
                     name=self.name,
                     task_run_name=None if template is None else partial(run_name, template),
                     cache_policy=NO_CACHE,

@@ -78,10 +78,6 @@ class TrainingRows:
         kept = self.label_threshold, self.identity_threshold, self.identities, self.edges
         return TrainingRows(self.name, table, *kept, self.matcher)
 
-    def with_added(self, added: pa.Table) -> TrainingRows:
-        """Return these rows and those that a method added."""
-        return self._with(pa.concat_tables([self.table, added]))
-
     @property
     def n(self) -> int:
         """Number of rows."""

@@ -12,7 +12,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mitigating.methods.pool import require_identities, required
+from biasgate.tasks.mitigating.methods.row_methods import require_identities, required
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.scoring.training_rows import REPEATED_TEXTS

@@ -1,6 +1,9 @@
 """Files of runs and model versions, read in place or brought to this machine.
 
-Nothing is left behind: what is downloaded goes to a folder that is removed afterwards.
+What is downloaded goes to a folder that is removed afterwards, except the files of versions, which
+every task opens: these are downloaded once for each store. A kept copy is used again if it is as it
+was downloaded, and the server still lists files of the same names and sizes. Whether their bytes
+are the same is checked before `champion` moves, and by `biasgate verify`, on new downloads.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest, locked, whole_folder, write_json
 from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host, without_password
+from biasgate.tasks.records import FileRecord
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.manifest import Manifest, ManifestError, shown
 
 # MLflow itself writes this file into the folder of a version when it loads the version by its URI.
@@ -169,3 +176,45 @@ def _missing(uri: str) -> InputError:
         f"artifacts must be at {without_password(uri)}; they are not. Were they deleted, or was "
         "the database copied without them?"
     )
+
+
+FOLDER, FILES, RECORD = "models", "files", "record.json"
+_DIGITS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept(Record):
+    """What a kept copy is of, and its files as they were downloaded."""
+
+    version: str
+    files: list[FileRecord]
+
+
+@contextmanager
+def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iterator[Path]:
+    """Yield a kept copy of a version's files, only to be read.
+
+    `version`: what the version is called, and when the registry created it.
+    """
+    folder = store / FOLDER / json_digest([tracking_uri, version, place])[:_DIGITS]
+    with locked(folder):  # tasks at the same time wait for one download
+        if not _is_whole(folder, listed_at(place, tracking_uri)):
+            with whole_folder(folder, durable=False) as temporary:
+                download = temporary / "download"
+                download.mkdir()
+                fetch(place, tracking_uri, download).rename(temporary / FILES)
+                found = Manifest.of(temporary / FILES)
+                write_json(temporary / RECORD, _Kept(version=version, files=[*found.files]))
+        os.utime(folder)  # `biasgate clean` keeps what was used lately
+    yield folder / FILES
+
+
+def _is_whole(folder: Path, listed: Mapping[str, int | None]) -> bool:
+    """Whether a kept copy is as it was downloaded, and the server's files look the same."""
+    try:
+        kept = Manifest.of_records(_Kept.read((folder / RECORD).read_bytes()).files)
+        if kept.differences(Manifest.of(folder / FILES, leaving_out=ADDED_BY_MLFLOW)):
+            return False
+    except (OSError, ValueError, InputError):
+        return False
+    return not kept.other_sizes(listed)

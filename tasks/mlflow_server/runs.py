@@ -21,16 +21,20 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.mlflow_server.local_store import (
+    ARTIFACTS,
+    DATABASE,
+    LOCAL,
+    follow_move,
+    make_database,
+    require_plain_file,
+)
 from biasgate.tasks.mlflow_server.logged_models import Judged, LoggedModels
-from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
-from biasgate.tasks.mlflow_server.new_store import make_database
-from biasgate.tasks.mlflow_server.plain_database import LOCAL, require_plain_file
-from biasgate.tasks.mlflow_server.server_addresses import (
+from biasgate.tasks.mlflow_server.server import (
     REGISTRY,
     TRACKING,
-    registry_address,
+    address_in,
     require_supported,
-    tracking_address,
 )
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
@@ -74,7 +78,7 @@ class Gateway(LoggedModels):
         """
         if uri.startswith(LOCAL):
             require_plain_file(Path(uri.removeprefix(LOCAL)).absolute())
-        plain, registry = _without_user(uri, TRACKING), registry_address()
+        plain, registry = _without_user(uri, TRACKING), address_in(REGISTRY)
         registry = _without_user(registry, REGISTRY) if registry else None
         return cls(plain, work=work, registry=None if registry == plain else registry)
 
@@ -85,11 +89,11 @@ class Gateway(LoggedModels):
         A new store gets its database first. If the store was moved or copied, its paths are
         updated first. `MLFLOW_REGISTRY_URI` may name another registry.
         """
-        uri = tracking_address()
+        uri = address_in(TRACKING)
         work = store.resolve() / WORK
         if uri:
             return cls.at(uri, work)
-        registry = registry_address()
+        registry = address_in(REGISTRY)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
         require_plain_file(store / DATABASE)

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.answered import AnsweredClient
 from biasgate.tasks.mlflow_server.artifacts import (
     fetch,
+    kept_files,
     listed_at,
     local_folder,
     manifest_at,
     work_folder,
 )
-from biasgate.tasks.mlflow_server.kept_models import kept_files
+from biasgate.tasks.mlflow_server.server import AnsweredClient
 from biasgate.tasks.signing.manifest import Manifest
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import require_writable, whole_folder, write_json
+from biasgate.tasks.common.files import require_writable, sizes_of, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.sizes import sizes_of
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary

@@ -21,8 +21,8 @@ from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Model
+from biasgate.tasks.scoring.scored_set import ROWS_A_SHARD
 from biasgate.tasks.scoring.scorer import Scorer
-from biasgate.tasks.scoring.shards import ROWS_A_SHARD
 from biasgate.tasks.store import Workplace
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
@@ -84,11 +84,6 @@ class CandidateSettings(Settings):
     def pinned(self, uri: str) -> Self:
         """Return the same candidate as a version in the registry."""
         return self.model_copy(update={"model": uri})
-
-    def with_seed(self, seed: int) -> Self:
-        """Return the same candidate, whose training draws by another seed if it draws at all."""
-        del seed
-        return self
 
     def identity(self) -> Model:
         """Return its name, kind and model for reports and verdicts."""
@@ -178,16 +173,3 @@ class CandidateSettings(Settings):
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Train on a frozen set, log its progress, write an MLflow model folder."""
         raise NotImplementedError
-
-    def fit_to_score(self, training_set: EvaluationSet, folder: Path) -> Scorer:
-        """Train, and return a scorer; the model is not kept. For experiments."""
-        self.fit(training_set, folder, lambda *_: None)
-        return self.open_fitted(folder)
-
-    def open_fitted(self, folder: Path) -> Scorer:
-        """Open a folder that `fit` wrote, before it is registered; for experiments."""
-        del folder
-        msg = (
-            f"candidate {self.name!r} must be of a kind that experiments can open; got {self.kind}."
-        )
-        raise InputError(msg)

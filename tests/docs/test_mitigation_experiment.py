@@ -7,8 +7,10 @@ from pathlib import Path
 import mitigation_experiment
 import numpy as np
 import pytest
-from mitigation_experiment import MIN_ROWS, Numbers, Scored, _measure, overall, tables
+from mitigation_experiment import MIN_ROWS, Numbers, Scored, _measure, overall, seeded, tables
 from over_splits import OverSplits, covariance, recovered
+
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 FILES = Path(__file__).parents[2] / "docs" / "reproduce" / "mitigation"
 T_2, T_3 = 4.302653, 3.182446  # Student's quantiles of 97.5 % with 2 and 3 degrees of freedom
@@ -138,3 +140,11 @@ def test_the_other_files_can_be_read(real_data, tmp_path, monkeypatch):
     found = mitigation_experiment.Experiment(FILES / "wikipedia.yaml", tmp_path)
     assert [one.source.name for one in found.pairs] == ["original_mentions", "swapped_mentions"]
     assert [one.source.name for one in found.sets.evaluated] == ["phrases", "real_mentions"]
+
+
+def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
+    phrases = {"name": "t", "source": "templates", "terms": ["gay", "tall"]}
+    options = {"name": "e", "kind": "transformer", "folder": str(tmp_path), "train_on": phrases}
+    candidate = CANDIDATES.validate_python(options | {"fine_tuning": {"max_epochs": 7}})
+    other = seeded(candidate, 1003)
+    assert (other.fine_tuning.seed, other.fine_tuning.max_epochs) == (1003, 7)

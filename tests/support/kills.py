@@ -39,8 +39,7 @@ from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.reporting import publish as publishing
 from biasgate.tasks.scoring.kinds.python_function import FunctionScorer
 from biasgate.tasks.scoring.kinds.score_file import ScoreTable
-from biasgate.tasks.scoring.scored_set import ScoredSet
-from biasgate.tasks.scoring.shards import Shards
+from biasgate.tasks.scoring.scored_set import ScoredSet, Shards
 from biasgate.tasks.tracking import log_runs as tracking
 
 HERE = Path(__file__).parents[1]

@@ -28,7 +28,7 @@ if __name__ == "__main__":
 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 - so that no process waits for it
 from support.disturbing import be_quiet
 
-from biasgate.tasks.mlflow_server.moved_store import DATABASE
+from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 HERE = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ import sys
 
 ENDING = """\
 import subprocess, sys, threading, time
-from biasgate.tasks.common.step_limits import limited
+from biasgate.tasks.common.steps import limited
 from biasgate.tasks.ending import end_at_once
 
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

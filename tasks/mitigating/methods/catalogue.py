@@ -16,13 +16,13 @@ METHODS = Catalogue(
     group="biasgate.mitigations",
     base=Method,
     own={
-        "pool": f"{_HERE}.pool:Pool",
-        "random": f"{_HERE}.random_rows:RandomRows",
-        "reweight": f"{_HERE}.reweight:Reweight",
-        "relabel": f"{_HERE}.relabel:Relabel",
-        "swap": f"{_HERE}.swap:Swap",
-        "threshold": f"{_HERE}.threshold:Threshold",
-        "calibrate": f"{_HERE}.calibrate:Calibrate",
+        "pool": f"{_HERE}.row_methods:Pool",
+        "random": f"{_HERE}.row_methods:RandomRows",
+        "reweight": f"{_HERE}.row_methods:Reweight",
+        "relabel": f"{_HERE}.row_methods:Relabel",
+        "swap": f"{_HERE}.row_methods:Swap",
+        "threshold": f"{_HERE}.score_methods:Threshold",
+        "calibrate": f"{_HERE}.score_methods:Calibrate",
     },
 )
 

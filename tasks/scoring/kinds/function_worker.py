@@ -1,4 +1,4 @@
-"""The process that runs a candidate's Python function; started by `function_process`.
+"""The process that runs a candidate's Python function; started by `python_function`.
 
 The function's output goes to the log of the process. The scores are returned over a separate
 connection, so the function may print anything.

@@ -98,12 +98,6 @@ class Tfidf(CandidateSettings):
         save_classifier(self._fitted(training_set), folder, EXAMPLE)
         write_training_rows(training_set, folder)
 
-    def fit_to_score(self, training_set: EvaluationSet, folder: Path) -> FittedScorer:
-        """Fit, and keep the model in memory: to write and read it takes longer than to fit it."""
-        folder.mkdir()
-        write_training_rows(training_set, folder)
-        return FittedScorer(self, folder, self._fitted(training_set))
-
     def _fitted(self, training_set: EvaluationSet) -> Pipeline:
         from biasgate.tasks.scoring.kinds.tfidf_training import fit  # noqa: PLC0415
 
@@ -144,11 +138,7 @@ class Tfidf(CandidateSettings):
         if version is None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
-        return open_version(version, workplace, self.open_fitted)
-
-    def open_fitted(self, folder: Path) -> TfidfScorer:
-        """Open a folder that `fit` wrote."""
-        return TfidfScorer(self, folder)
+        return open_version(version, workplace, partial(TfidfScorer, self))
 
 
 class TfidfScorer(Scorer):
@@ -176,18 +166,6 @@ class TfidfScorer(Scorer):
     @cached_property
     def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
         return self._file.load().predict_proba  # type: ignore[no-any-return]
-
-
-class FittedScorer(TfidfScorer):
-    """A pipeline that was just fitted; its scores are not kept."""
-
-    def __init__(self, settings: Tfidf, folder: Path, pipeline: Pipeline) -> None:
-        self._settings, self._folder, self._pipeline = settings, folder, pipeline
-        self.digest = ""
-
-    @cached_property
-    def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
-        return self._pipeline.predict_proba  # type: ignore[no-any-return]
 
 
 def _texts(rows: EvaluationSet) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -14,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import folder_digest, json_digest
-from biasgate.tasks.common.settings import ConfigPath
+from biasgate.tasks.common.settings import ConfigPath, Settings
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
@@ -25,13 +26,55 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
-from biasgate.tasks.scoring.kinds.transformer_options import FineTuning, require_torch
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
 
 if TYPE_CHECKING:
     from biasgate.tasks.scoring.kinds.transformer_inference import Classifier
+
+
+NEEDS_TORCH = f"candidates of kind transformer need torch: {to_install('text')}."
+_PACKAGES = ("torch", "transformers", "safetensors")
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class FineTuning(Settings):
+    """Options of fine-tuning; the defaults are usual for encoders such as BERT."""
+
+    max_epochs: Annotated[int, Field(ge=1)] = 3
+    """Most passes over the training rows."""
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    """Most batches in all."""
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    """Comments in a batch."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    """Peak rate: it rises linearly over the first steps, then falls linearly to zero."""
+    warmup_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of the steps during which it rises."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Weight decay of AdamW, for matrices only."""
+    max_gradient_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Larger gradients are scaled down to this norm."""
+    class_weight: Literal["balanced"] | None = None
+    """Whether to weight classes by their inverse frequency."""
+    validation_fraction: Fraction = 0.1
+    """Share of the training rows held out for early stopping, chosen by a hash of the text, so that
+    a repeated comment is always on one side."""
+    patience: Annotated[int, Field(ge=1)] = 2
+    """Training stops after this many epochs without a better AUC on the held-out rows. The weights
+    of the best epoch are kept."""
+    mixed_precision: bool = True
+    """Compute in bfloat16 if the hardware supports it; weights stay in single precision."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the new layer, the order of the rows and dropout."""
+
+
+def require_torch() -> None:
+    """Refuse an installation without torch, without the seconds that its import takes."""
+    if any(find_spec(one) is None for one in _PACKAGES):
+        raise InputError(NEEDS_TORCH)
+
 
 HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
 # No pickles: they execute code when they are loaded.
@@ -104,11 +147,6 @@ class Transformer(CandidateSettings):
         """Refuse an installation without torch."""
         require_torch()
 
-    def with_seed(self, seed: int) -> Self:
-        """Return the same candidate with another seed of its fine-tuning."""
-        options = (self.fine_tuning or FineTuning()).model_copy(update={"seed": seed})
-        return self.model_copy(update={"fine_tuning": options})
-
     def training(self) -> SourceSettings | None:
         """Return the training set, until the candidate is trained."""
         return self.train_on if self.model is None else None
@@ -164,10 +202,6 @@ class Transformer(CandidateSettings):
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
         return TransformerScorer(self, self._files(), tokens=_kept_tokens(workplace))
-
-    def open_fitted(self, folder: Path) -> TransformerScorer:
-        """Open a folder that `fit` wrote."""
-        return TransformerScorer(self.pinned("models:/fitted/1"), folder)
 
     def head(self, config: dict[str, Any]) -> Head:
         """Find the toxic output of a classifier with this configuration."""

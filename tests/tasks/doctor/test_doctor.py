@@ -18,8 +18,8 @@ from support.promoted import revoke, signing_key, trust
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.doctor import data, examine, machine, servers
-from biasgate.tasks.doctor.check import Check, told
+from biasgate.tasks import doctor
+from biasgate.tasks.doctor import Check, each_check
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 
 
@@ -56,7 +56,7 @@ def server():
 
 
 def test_the_installed_versions_are_those_that_biasgate_names():
-    [found] = machine.check_versions()
+    [found] = doctor.check_versions()
     assert found.status == "ok"
     assert f"mlflow {version('mlflow')}" in found.found
 
@@ -75,7 +75,7 @@ def test_the_installed_versions_are_those_that_biasgate_names():
 def test_a_version_that_does_not_work_is_named_with_the_command_that_changes_it(
     requirement, status, words
 ):
-    [found] = machine.check_versions([requirement])
+    [found] = doctor.check_versions([requirement])
     assert found.status == status
     assert words in found.found
     assert found.do.startswith("pip install ") == (status == "wrong")
@@ -100,11 +100,11 @@ def torch(*, available):
         ("", torch(available=False), "ok", "are scored on the CPU"),
     ],
 )
-def test_a_gpu_that_nothing_uses_is_told(monkeypatch, driver, library, status, words):
-    monkeypatch.setattr(machine, "_nvidia", lambda: driver)
-    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda _: library)
+def test_a_gpu_that_nothing_uses_is_each_check(monkeypatch, driver, library, status, words):
+    monkeypatch.setattr(doctor, "_nvidia", lambda: driver)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda _: library)
     monkeypatch.setitem(sys.modules, "torch", library)
-    [found] = machine.check_gpu()
+    [found] = doctor.check_gpu()
     assert found.status == status
     assert words in found.found
 
@@ -113,17 +113,17 @@ def test_a_gpu_that_nothing_uses_is_told(monkeypatch, driver, library, status, w
     ("free", "files", "status"),
     [(50, 10**6, "ok"), (5, 10**6, "warning"), (0.5, 10**6, "wrong"), (50, 10, "wrong")],
 )
-def test_a_disk_that_is_almost_full_is_told(monkeypatch, tmp_path, free, files, status):
-    usage = SimpleNamespace(free=free * machine.GIB)
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: usage)
-    monkeypatch.setattr(machine.os, "statvfs", lambda _: SimpleNamespace(f_favail=files))
-    found = list(machine.check_disks({"store": tmp_path / "not" / "there"}))
+def test_a_disk_that_is_almost_full_is_each_check(monkeypatch, tmp_path, free, files, status):
+    usage = SimpleNamespace(free=free * doctor.GIB)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(doctor.os, "statvfs", lambda _: SimpleNamespace(f_favail=files))
+    found = list(doctor.check_disks({"store": tmp_path / "not" / "there"}))
     assert lines(found) == [("disk of the store", status), ("disk of the temporary files", status)]
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs Linux")
-def test_a_place_that_cannot_be_written_to_is_told():
-    first, _ = machine.check_disks({"store": Path("/proc/nowhere")})
+def test_a_place_that_cannot_be_written_to_is_each_check():
+    first, _ = doctor.check_disks({"store": Path("/proc/nowhere")})
     assert (first.status, first.do) == ("wrong", "Make it writable, or name another place.")
 
 
@@ -144,7 +144,7 @@ def test_an_mlflow_server_is_asked_for_version_and_time(
 ):
     server.answer, server.late = answer, late
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    found = list(servers.check_mlflow(tmp_path, may_write=False))
+    found = list(doctor.check_mlflow(tmp_path, may_write=False))
     assert lines(found) == expected
     assert all(one.do for one in found if one.status != "ok")
 
@@ -153,21 +153,21 @@ def test_a_server_that_does_not_answer_is_told_without_its_password(tmp_path, mo
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ada:secret@127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "before")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "before")
-    [found] = servers.check_mlflow(tmp_path, may_write=True)
+    [found] = doctor.check_mlflow(tmp_path, may_write=True)
     assert (found.status, "does not answer" in found.found) == ("wrong", True)
     assert "secret" not in found.found
 
 
 def test_prefects_server_is_asked_too(server, monkeypatch):
-    monkeypatch.setattr(servers, "api_url", lambda: f"{server.url}/api")
+    monkeypatch.setattr(doctor, "api_url", lambda: f"{server.url}/api")
     server.answer = (200, f'"{version("prefect")}"')
-    assert lines(servers.check_prefect()) == [("Prefect", "ok"), ("clock", "ok")]
+    assert lines(doctor.check_prefect()) == [("Prefect", "ok"), ("clock", "ok")]
     server.answer = (200, '"2.20.0"')
-    assert lines(servers.check_prefect())[0] == ("Prefect", "warning")
+    assert lines(doctor.check_prefect())[0] == ("Prefect", "warning")
     server.answer = (403, "")
-    assert lines(servers.check_prefect()) == [("Prefect", "wrong")]
-    monkeypatch.setattr(servers, "api_url", lambda: None)
-    assert lines(servers.check_prefect()) == [("Prefect", "ok")]
+    assert lines(doctor.check_prefect()) == [("Prefect", "wrong")]
+    monkeypatch.setattr(doctor, "api_url", lambda: None)
+    assert lines(doctor.check_prefect()) == [("Prefect", "ok")]
 
 
 class Registry:
@@ -212,12 +212,12 @@ class Registry:
     ],
 )
 def test_whether_an_alias_can_be_set_is_tried_and_nothing_is_left(registry, expected, n_left):
-    assert lines(servers._check_rights(registry)) == expected
+    assert lines(doctor._check_rights(registry)) == expected
     assert len(registry.left) == n_left
 
 
 def test_without_keys_it_is_told_that_verdicts_can_be_forged():
-    [found] = data.check_keys()
+    [found] = doctor.check_keys()
     assert (found.status, "may forge them" in found.found) == ("warning", True)
 
 
@@ -226,28 +226,28 @@ def test_a_key_that_signs_is_fine_unless_others_read_it_or_it_is_revoked(monkeyp
     path = tmp_path / "secret" / "key"
     path.chmod(0o600)
     trust(monkeypatch, tmp_path / "trusted", own=key)
-    assert lines(data.check_keys()) == [("signing key", "ok")]
+    assert lines(doctor.check_keys()) == [("signing key", "ok")]
     path.chmod(0o644)
-    assert lines(data.check_keys()) == [("signing key", "warning")]
+    assert lines(doctor.check_keys()) == [("signing key", "warning")]
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", key.pem)
-    assert lines(data.check_keys()) == [("signing key", "ok")]
+    assert lines(doctor.check_keys()) == [("signing key", "ok")]
     revoke(key, "2026-01-01T00:00:00+00:00")
-    assert lines(data.check_keys()) == [("signing key", "wrong")]
+    assert lines(doctor.check_keys()) == [("signing key", "wrong")]
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
-    [found] = data.check_keys()
+    [found] = doctor.check_keys()
     assert "this machine can only verify" in found.found
 
 
 def test_data_that_an_evaluation_file_names_is_checked(tmp_path):
-    assert lines(data.check_evaluation(None)) == [("data", "ok")]
-    assert lines(data.check_evaluation(tmp_path / "no.yaml")) == [("data", "wrong")]
+    assert lines(doctor.check_evaluation(None)) == [("data", "ok")]
+    assert lines(doctor.check_evaluation(tmp_path / "no.yaml")) == [("data", "wrong")]
     file = tmp_path / "wrong.yaml"
     file.write_text("name: x", "utf-8")
-    [found] = told("data", lambda: data.check_evaluation(file))
+    [found] = each_check("data", lambda: doctor.check_evaluation(file))
     assert (found.status, str(file) in found.found) == ("wrong", True)
 
 
-def test_a_champion_that_cannot_score_the_sets_as_they_are_now_is_told(tmp_path):
+def test_a_champion_that_cannot_score_the_sets_as_they_are_now_is_each_check(tmp_path):
     file = write_inputs(tmp_path) / "file.yaml"
     config = yaml.safe_load(file.read_text("utf-8"))
     del config["registered_model"], config["candidates"][0]["register"]
@@ -256,9 +256,9 @@ def test_a_champion_that_cannot_score_the_sets_as_they_are_now_is_told(tmp_path)
     scores = (tmp_path / "scores.csv").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "old.csv").write_text("".join(scores), "utf-8")
     able = Check("champion", "ok", "old can score rows")
-    assert list(data.check_champion(file, tmp_path / "store")) == [able]
+    assert list(doctor.check_champion(file, tmp_path / "store")) == [able]
     (tmp_path / "old.csv").write_text("".join(scores[:-9]), "utf-8")
-    [unable] = data.check_champion(file, tmp_path / "store")
+    [unable] = doctor.check_champion(file, tmp_path / "store")
     assert unable.status == "wrong"
     assert unable.found.startswith("old cannot score rows, so nobody can be judged: ")
     assert "9" in unable.found
@@ -266,20 +266,20 @@ def test_a_champion_that_cannot_score_the_sets_as_they_are_now_is_told(tmp_path)
 
 def test_without_a_champion_nothing_is_said_of_one(tmp_path):
     file = write_inputs(tmp_path) / "file.yaml"
-    assert list(data.check_champion(file, tmp_path / "store")) == []
-    assert list(data.check_champion(None, tmp_path / "store")) == []
+    assert list(doctor.check_champion(file, tmp_path / "store")) == []
+    assert list(doctor.check_champion(None, tmp_path / "store")) == []
     assert not (tmp_path / "store").exists()
 
 
-def test_a_frozen_set_that_was_changed_is_told(tmp_path):
+def test_a_frozen_set_that_was_changed_is_each_check(tmp_path):
     folder = tmp_path / "sets" / "comments-1"
     folder.mkdir(parents=True)
     (folder / "record.json").write_text("{}", "utf-8")
-    [found] = data.check_store(tmp_path)
+    [found] = doctor.check_store(tmp_path)
     assert (found.status, str(folder) in found.do) == ("wrong", True)
     os.utime(folder, (4e9, 4e9))
-    assert lines(data.check_store(tmp_path))[-1] == ("clock", "warning")
-    assert list(data.check_store(tmp_path / "no")) == []
+    assert lines(doctor.check_store(tmp_path))[-1] == ("clock", "warning")
+    assert list(doctor.check_store(tmp_path / "no")) == []
 
 
 def test_a_check_that_fails_does_not_hide_the_others():
@@ -288,7 +288,7 @@ def test_a_check_that_fails_does_not_hide_the_others():
         message = "http://me:secret@host is broken\nand more"
         raise RuntimeError(message)
 
-    first, second = told("a", fails)
+    first, second = each_check("a", fails)
     assert (first.status, second.status) == ("ok", "wrong")
     assert second.found == "RuntimeError: http://***@host is broken"
 
@@ -300,7 +300,7 @@ def test_the_command_exits_3_if_something_is_wrong(monkeypatch, tmp_path):
         given.update(store=store, config=config, may_write=may_write)
         return [Check("a", "ok", "fine"), Check("b", "wrong", "[bad]", "Do this.")]
 
-    monkeypatch.setattr(examine, "examine", found)
+    monkeypatch.setattr(doctor, "examine", found)
     done = CliRunner().invoke(app, ["doctor", "x.yaml", "--store", str(tmp_path), "--read-only"])
     assert done.exit_code == 3
     assert "b: [bad]" in done.output
@@ -314,5 +314,5 @@ def test_the_command_exits_3_if_something_is_wrong(monkeypatch, tmp_path):
         "found": "[bad]",
         "do": "Do this.",
     }
-    monkeypatch.setattr(examine, "examine", lambda *_, **__: [Check("a", "warning", "so so")])
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: [Check("a", "warning", "so so")])
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 0

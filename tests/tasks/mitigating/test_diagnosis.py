@@ -14,7 +14,6 @@ from biasgate.tasks.mitigating.page import Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets, rows_of, table_of
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 PHRASES = {"source": "templates", "terms": ["gay", "tall"], "rows_per_term": 100}
 PLANTED = {"planted_bias": {"terms": ["gay"], "strength": 0.9}}
@@ -101,15 +100,3 @@ def test_an_identity_that_never_occurs_is_named(store):
 )
 def test_harm_is_above_0_if_a_number_became_worse(metric, before, after, worse):
     assert harm(metric, before, after) == pytest.approx(worse)
-
-
-def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
-    options = {
-        "name": "e",
-        "kind": "transformer",
-        "folder": str(tmp_path),
-        "train_on": PHRASES | {"name": "t"},
-    }
-    candidate = CANDIDATES.validate_python(options | {"fine_tuning": {"max_epochs": 7}})
-    other = candidate.with_seed(1003)
-    assert (other.fine_tuning.seed, other.fine_tuning.max_epochs) == (1003, 7)

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from biasgate.tasks.common.errors import InputError, ServerError
-from biasgate.tasks.mlflow_server import answered as module
-from biasgate.tasks.mlflow_server.answered import answered
+from biasgate.tasks.mlflow_server import server as module
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.server import answered
 
 GONE = '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "none"}'
 

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server import kept_models, versions
-from biasgate.tasks.mlflow_server.kept_models import kept_files
+from biasgate.tasks.mlflow_server import artifacts, versions
+from biasgate.tasks.mlflow_server.artifacts import kept_files
 from biasgate.tasks.mlflow_server.versions import ModelVersion, Registry
 
 
@@ -28,8 +28,8 @@ def server(tmp_path, monkeypatch):
         files = (one for one in folder.rglob("*") if one.is_file())
         return {one.relative_to(folder).as_posix(): one.stat().st_size for one in files}
 
-    monkeypatch.setattr(kept_models, "fetch", fetch)
-    monkeypatch.setattr(kept_models, "listed_at", listed)
+    monkeypatch.setattr(artifacts, "fetch", fetch)
+    monkeypatch.setattr(artifacts, "listed_at", listed)
     return folder, downloads
 
 
@@ -88,7 +88,7 @@ def test_files_that_the_server_lists_otherwise_are_downloaded_again(server, tmp_
 
 def test_a_size_that_the_server_does_not_tell_is_no_difference(server, tmp_path, monkeypatch):
     names = ["weights", "tokenizer/vocabulary"]
-    monkeypatch.setattr(kept_models, "listed_at", lambda *_: dict.fromkeys(names))
+    monkeypatch.setattr(artifacts, "listed_at", lambda *_: dict.fromkeys(names))
     read(tmp_path / "store")
     read(tmp_path / "store")
     assert len(server[1]) == 1
@@ -107,7 +107,7 @@ def test_a_download_that_fails_leaves_no_copy(server, tmp_path, monkeypatch):
         raise InputError(message)
 
     with monkeypatch.context() as patch:
-        patch.setattr(kept_models, "fetch", fails)
+        patch.setattr(artifacts, "fetch", fails)
         with pytest.raises(InputError):
             read(tmp_path / "store")
     assert read(tmp_path / "store")[0] == "1 2 3"

@@ -12,8 +12,8 @@ from mlflow.store.tracking.dbmodels.initial_models import Base as InitialTables
 from support.new_stores import campaign
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server import new_store
-from biasgate.tasks.mlflow_server.moved_store import DATABASE
+from biasgate.tasks.mlflow_server import local_store
+from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 
@@ -78,7 +78,7 @@ def test_a_database_that_another_program_is_making_is_waited_for(tmp_path, monke
         command = "INSERT INTO experiments (experiment_id, name, lifecycle_stage) "
         execute(tmp_path, command + "VALUES (0, 'theirs', 'active')")
 
-    monkeypatch.setattr(new_store.time, "sleep", finish)
+    monkeypatch.setattr(local_store.time, "sleep", finish)
     Gateway.of_store(tmp_path)
     assert waited == [True]
     assert execute(tmp_path, "SELECT name FROM experiments") == [("theirs",)]
@@ -92,8 +92,8 @@ def test_the_journal_of_a_database_that_is_missing_is_not_applied_to_the_new_one
 
 
 def test_two_at_once_make_one_database(tmp_path, monkeypatch):
-    made, create, together = [], new_store._create, threading.Barrier(2)
-    monkeypatch.setattr(new_store, "_create", lambda *places: made.append(create(*places)))
+    made, create, together = [], local_store._create, threading.Barrier(2)
+    monkeypatch.setattr(local_store, "_create", lambda *places: made.append(create(*places)))
 
     def open_store():
         together.wait()

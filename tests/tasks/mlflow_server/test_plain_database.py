@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server import plain_database
-from biasgate.tasks.mlflow_server.moved_store import DATABASE
-from biasgate.tasks.mlflow_server.plain_database import reading
+from biasgate.tasks.mlflow_server import local_store
+from biasgate.tasks.mlflow_server.local_store import DATABASE, reading
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 TWO_FACED = """ALTER TABLE registered_model_aliases RENAME TO rma;
@@ -106,4 +105,4 @@ def test_a_query_that_does_not_end_is_stopped(store):
         reading(store / DATABASE, seconds=0.1) as connection,
     ):
         connection.execute(endless).fetchall()
-    assert plain_database.DEADLINE_S < 120
+    assert local_store.DEADLINE_S < 120

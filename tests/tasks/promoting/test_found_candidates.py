@@ -9,9 +9,8 @@ from support.partial import partial
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.finding_candidates import with_found
 from biasgate.tasks.promoting.rivals import champion_to_watch, decision_on_watched
-from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation, with_found
 from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
 
 FILE = """\

@@ -33,7 +33,7 @@ def start(texts):
 PARENT = """\
 import sys
 from pathlib import Path
-from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
+from biasgate.tasks.scoring.kinds.python_function import FunctionProcess
 
 if __name__ == "__main__":
     process = FunctionProcess(sys.argv[1], "a function", 3600.0, None, Path("log"))

@@ -9,7 +9,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring import parts
+from biasgate.tasks.scoring import scored as module
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -45,7 +45,7 @@ def candidate(tmp_path):
 
 @pytest.fixture
 def spread(monkeypatch):
-    monkeypatch.setattr(parts, "is_spread", lambda: True)
+    monkeypatch.setattr(module, "is_spread", lambda: True)
 
 
 @pytest.mark.usefixtures("spread")
@@ -53,7 +53,7 @@ def spread(monkeypatch):
     ("rows_a_shard", "n_shards", "n_parts"), [(1000, 1, 1), (100, 5, 5), (10, 50, 32), (1, N, 32)]
 )
 def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_shards, n_parts):
-    shared = parts.share_out.fn(candidate(rows_a_shard), rows, store)
+    shared = module.share_out.fn(candidate(rows_a_shard), rows, store)
     ranges = [range(one.first, one.last + 1) for one in shared]
     assert len(shared) == n_parts
     assert [number for one in ranges for number in one] == list(range(n_shards))
@@ -62,14 +62,14 @@ def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_sha
 
 @pytest.mark.usefixtures("spread")
 def test_what_workers_made_is_not_made_again(rows, store, candidate, monkeypatch):
-    for part in parts.share_out.fn(candidate(100), rows, store):
-        parts.score_part.fn(part, candidate(100), rows, store)
+    for part in module.share_out.fn(candidate(100), rows, store):
+        module.score_part.fn(part, candidate(100), rows, store)
     monkeypatch.setattr(
         "biasgate.tasks.scoring.kinds.score_file.ScoreTable.score", lambda *_: 1 / 0
     )
     scored = ScoredSet.open(score_candidate.fn(candidate(100), rows, store))
     assert scored.table()["score"].to_pylist() == [i / N for i in range(N)]
-    assert parts.share_out.fn(candidate(100), rows, store) == []
+    assert module.share_out.fn(candidate(100), rows, store) == []
 
 
 @pytest.mark.usefixtures("spread")
@@ -84,8 +84,8 @@ def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidat
         yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
 
     monkeypatch.setattr("biasgate.tasks.scoring.scored.progress", progress)
-    for part in parts.share_out.fn(candidate(120), rows, store):
-        parts.score_part.fn(part, candidate(120), rows, store)
+    for part in module.share_out.fn(candidate(120), rows, store):
+        module.score_part.fn(part, candidate(120), rows, store)
     assert told == [[120, 120]] * 4 + [[20, 20]]
 
 
@@ -94,16 +94,16 @@ def test_workers_write_where_the_flow_says_whatever_their_own_environment(
     rows, store, candidate, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("BIASGATE_SCORES", str(tmp_path / "elsewhere"))
-    shared = parts.share_out.fn(candidate(100), rows, store)
+    shared = module.share_out.fn(candidate(100), rows, store)
     monkeypatch.delenv("BIASGATE_SCORES")
     for part in shared:
-        parts.score_part.fn(part, candidate(100), rows, store)
+        module.score_part.fn(part, candidate(100), rows, store)
     assert len(list((tmp_path / "elsewhere").rglob("*.parquet"))) == 5
     assert not (tmp_path / "store" / "scores").exists()
 
 
 def test_in_one_process_nothing_is_shared_out(rows, store, candidate):
-    assert parts.share_out.fn(candidate(10), rows, store) == []
+    assert module.share_out.fn(candidate(10), rows, store) == []
 
 
 def test_tasks_run_in_threads_unless_the_environment_says_otherwise(monkeypatch):

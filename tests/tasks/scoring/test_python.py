@@ -15,7 +15,7 @@ from support.comments import ODD, batch
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring.kinds import function_process
+from biasgate.tasks.scoring.kinds import python_function
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.store import Workplace
@@ -276,7 +276,7 @@ LASTING = """
 import sys, time
 sys.path[:0] = sys.argv[1:2]
 from pathlib import Path
-from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
+from biasgate.tasks.scoring.kinds.python_function import FunctionProcess
 process = FunctionProcess("os:listdir", "a function", 60.0, None, Path("log"))
 print(process._process.pid, flush=True)
 time.sleep(600)
@@ -295,8 +295,8 @@ def test_the_process_ends_with_the_one_that_was_killed(tmp_path):
 
 
 def test_without_a_limit_a_process_may_use_most_of_the_free_memory(monkeypatch, scored):
-    monkeypatch.setattr(function_process, "available_memory", lambda: 2**20)
-    monkeypatch.setattr(function_process, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(python_function, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(python_function, "INTERVAL_S", 0.01)
     with pytest.raises(CandidateStoppedError, match="`memory_limit` is 0 MiB"):
         scored(["a"], "toxic_package:hang")
 
@@ -307,7 +307,7 @@ def test_what_is_printed_stays_off_the_terminal_and_its_end_is_kept(scored, work
     log = (workplace.store / "logs" / "own.log").read_bytes()
     assert log.endswith(b"the very end\n")
     assert log.startswith(b"[")
-    assert len(log) < function_process.LOG_BYTES + 100
+    assert len(log) < python_function.LOG_BYTES + 100
 
 
 def test_a_score_that_is_not_a_number_is_told_with_its_row(rows, workplace, tmp_path):

@@ -11,14 +11,11 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.tasks import upkeep
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.sizes import size_of, sizes_of
+from biasgate.tasks.common.files import size_of, sizes_of
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.upkeep import resting as resting_module
-from biasgate.tasks.upkeep.clean import plan_cleaning, remove
-from biasgate.tasks.upkeep.keeping import Keep, shown_size
-from biasgate.tasks.upkeep.resting import Resting
-from biasgate.tasks.upkeep.things import things_of
+from biasgate.tasks.upkeep import Keep, Referenced, plan_cleaning, remove, store_items
 
 NOW, DAY = time.time(), 86_400
 A, B, C = "a" * 64, "b" * 64, "c" * 64
@@ -60,12 +57,12 @@ def nights(tmp_path):
     return place
 
 
-def names(things):
-    return sorted(f"{one.kind}/{one.path.name}" for one in things)
+def names(items):
+    return sorted(f"{one.kind}/{one.path.name}" for one in items)
 
 
-def planned(store, *keep, resting=None, nights=None):
-    return plan_cleaning(store, Keep.of(keep), resting or Resting(), nights, NOW)
+def planned(store, *keep, referenced=None, nights=None):
+    return plan_cleaning(store, Keep.of(keep), referenced or Referenced(), nights, NOW)
 
 
 def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
@@ -96,9 +93,9 @@ def test_what_was_used_within_a_day_is_never_removed(store):
 
 
 def test_what_an_entry_rests_on_is_kept(store, nights):
-    rests = Resting(sets=frozenset({A}), scores=frozenset({(A, C)}), runs=frozenset({"r2"}))
-    plan = planned(store, "1d", resting=rests, nights=nights)
-    assert names(plan.resting) == [
+    rests = Referenced(sets=frozenset({A}), scores=frozenset({(A, C)}), runs=frozenset({"r2"}))
+    plan = planned(store, "1d", referenced=rests, nights=nights)
+    assert names(plan.referenced) == [
         "nights/2026-01-02T020000Z-2",
         "scores/cccccccccccccccc",
         "sets/comments-1",
@@ -107,8 +104,8 @@ def test_what_an_entry_rests_on_is_kept(store, nights):
 
 
 def test_a_set_whose_digest_is_unknown_keeps_all_of_its_name(store):
-    plan = planned(store, "1d", resting=Resting(names=frozenset({"comments"})))
-    assert names(plan.resting) == ["sets/comments-1", "sets/comments-2"]
+    plan = planned(store, "1d", referenced=Referenced(names=frozenset({"comments"})))
+    assert names(plan.referenced) == ["sets/comments-1", "sets/comments-2"]
 
 
 def test_only_folders_that_are_named_as_nights_are_nights(store, nights):
@@ -123,7 +120,7 @@ def test_a_night_whose_summary_cannot_be_read_is_kept(store, nights):
     folder = nights / "2026-01-01T020000Z"
     (folder / "summary.json").write_text("{", "utf-8")
     os.utime(folder, (NOW - 70 * DAY,) * 2)
-    assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).resting)
+    assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).referenced)
     (folder / "summary.json").unlink()
     os.utime(folder, (NOW - 70 * DAY,) * 2)
     assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).removed)
@@ -133,8 +130,8 @@ def test_links_are_neither_followed_nor_removed(store, tmp_path):
     outside = make(tmp_path / "outside" / "set", 99)
     (store / "sets" / "link").symlink_to(outside)
     (store / "scores" / "link").symlink_to(outside.parent)
-    assert "link" not in " ".join(names(things_of(store)))
-    assert not any(one.path.name == "set" for one in things_of(store))
+    assert "link" not in " ".join(names(store_items(store)))
+    assert not any(one.path.name == "set" for one in store_items(store))
 
 
 def test_removing_leaves_nothing_that_looks_whole_and_nothing_else_is_touched(store):
@@ -214,15 +211,6 @@ def test_what_is_neither_is_refused(texts, words):
         Keep.of(texts)
 
 
-def test_sizes_are_told_in_words():
-    assert [shown_size(one) for one in (999, 1000, 2_500_000, 3 * 10**12)] == [
-        "999 B",
-        "1.0 KB",
-        "2.5 MB",
-        "3.0 TB",
-    ]
-
-
 class Registry:
     """A registry with the ledger of one model, and the tags of its runs."""
 
@@ -243,8 +231,8 @@ def test_a_ledgers_entries_rest_on_the_sets_and_scores_of_their_verdicts(monkeyp
     ledger = SimpleNamespace(
         foreign=list, entries=lambda: [entry("blocked", "r1"), entry("promotion", "r2", "r3")]
     )
-    monkeypatch.setattr(resting_module, "Ledger", lambda *_: ledger)
-    assert Resting.here(Registry()) == Resting(
+    monkeypatch.setattr(upkeep, "Ledger", lambda *_: ledger)
+    assert Referenced.here(Registry()) == Referenced(
         sets=frozenset({A}),
         names=frozenset({"set of r2", "set of r3"}),
         scores=frozenset({(A, C)}),
@@ -254,16 +242,16 @@ def test_a_ledgers_entries_rest_on_the_sets_and_scores_of_their_verdicts(monkeyp
 
 def test_nothing_is_removed_while_a_part_of_a_ledger_cannot_be_read(monkeypatch):
     ledger = SimpleNamespace(foreign=lambda: ["version 3 is none."], entries=list)
-    monkeypatch.setattr(resting_module, "Ledger", lambda *_: ledger)
+    monkeypatch.setattr(upkeep, "Ledger", lambda *_: ledger)
     with pytest.raises(InputError, match="every version of toxicity-promotions must be an entry"):
-        Resting.here(Registry())
+        Referenced.here(Registry())
 
 
 @pytest.fixture
 def clean(store, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(Gateway, "of_store", lambda _: None)
-    monkeypatch.setattr(Resting, "here", lambda _: Resting(sets=frozenset({A})))
+    monkeypatch.setattr(Referenced, "here", lambda _: Referenced(sets=frozenset({A})))
     return lambda *given: CliRunner().invoke(app, ["clean", "--store", str(store), *given])
 
 

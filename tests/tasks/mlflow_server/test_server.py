@@ -7,7 +7,7 @@ from support.evaluations import run, write_inputs
 from biasgate import require_champion
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.server_addresses import registry_address, tracking_address
+from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 
 NAMES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 REFUSED = ("databricks", "databricks://work", "databricks-uc", "databricks-uc://w", "uc:http://x")
@@ -44,8 +44,8 @@ def test_an_evaluation_is_refused_before_it_reads_or_writes_anything(monkeypatch
 
 def test_names_that_only_begin_like_those_of_databricks_are_addresses(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://databricks.example.org")
-    assert tracking_address() == "http://databricks.example.org"
-    assert registry_address() is None
+    assert address_in(TRACKING) == "http://databricks.example.org"
+    assert address_in(REGISTRY) is None
 
 
 def test_the_registry_is_that_of_its_own_variable(monkeypatch):
@@ -54,7 +54,7 @@ def test_the_registry_is_that_of_its_own_variable(monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "")
     found = Gateway.at("http://127.0.0.1:7")
     assert (found.uri, found.registry_uri) == ("http://127.0.0.1:7", "http://127.0.0.1:9")
-    assert registry_address() == "http://127.0.0.1:9"
+    assert address_in(REGISTRY) == "http://127.0.0.1:9"
 
 
 def test_without_it_or_with_the_same_address_both_are_one(monkeypatch):

@@ -1,8 +1,11 @@
-"""Calls to MLflow's server that are made again while it does not answer.
+"""MLflow's server: where it is, and calls that are made again while it does not answer.
 
-This is the one policy for a server that is gone, starts again or fails now and then. MLflow's own
-client asks again at once; here it is asked again until the time is up, first after a quarter of a
-second, then more and more rarely. What the calls do may have been done when the answer was lost:
+`MLFLOW_TRACKING_URI` names the server of runs, and `MLFLOW_REGISTRY_URI` that of models if it is
+another one, as in MLflow itself.
+
+`answered` is the one policy for a server that is gone, starts again or fails now and then. MLflow's
+own client asks again at once; here it is asked again until the time is up, first after a quarter of
+a second, then more and more rarely. What the calls do may have been done when the answer was lost:
 `runs` and `versions` are written for that.
 """
 
@@ -20,6 +23,28 @@ from biasgate.tasks.common.prefect_task import say
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+TRACKING, REGISTRY = "MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"
+_DATABRICKS = frozenset({"databricks", "databricks-uc", "uc"})
+
+
+def address_in(variable: str) -> str | None:
+    """Return the address in `TRACKING` or `REGISTRY`; None: a store's database, or the same."""
+    found = os.environ.get(variable)
+    return require_supported(found, variable) if found else None
+
+
+def require_supported(uri: str, name: str) -> str:
+    """Return an address, unless it is one of Databricks."""
+    if urlsplit(uri).scheme in _DATABRICKS or uri in _DATABRICKS:
+        msg = (
+            f"{name} must name MLflow's own server, a database or nothing, since "
+            "biasgate does not work with Databricks and Unity Catalog; "
+            f"got {urlsplit(uri).scheme or uri}."
+        )
+        raise InputError(msg)
+    return uri
+
 
 Result = TypeVar("Result")
 WAIT = "BIASGATE_MLFLOW_WAIT_S"

@@ -1,0 +1,320 @@
+"""Methods that change what a model learns from: rows added, weights or labels.
+
+`pool` adds non-toxic comments of the affected terms, after Dixon et al. (2018), and `random` as
+many that are drawn at random, as a control. `reweight` weights rows, `relabel` changes labels, and
+`swap` adds comments with the terms of other identities.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from bias_metrics import PoolChoice
+from bias_metrics.mitigation import balance_with_pool, balancing_weights, relabel_to_prior
+from bias_metrics.parts import counted
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.terms import TermMatcher
+from biasgate.tasks.mitigating.methods.method import Change, MethodUndoneError, RowMethod
+from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids
+
+
+class Pool(RowMethod):
+    """Rows of the pool until each term is toxic as often as its bucket of length."""
+
+    needs_pool: ClassVar[bool] = True
+
+    kind: Literal["pool"]
+    wrong_labels: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the pool that is assumed to be toxic in truth; more rows are added then."""
+
+    def change(
+        self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
+    ) -> Change:
+        """Choose rows, and say how far the pool went."""
+        pool = required(pool, self.called)
+        found = choose(rows, pool, rng, self.wrong_labels)
+        lacking = [
+            {
+                "term": rows.identities[one.term],
+                "bucket": one.bucket,
+                "needed": one.needed.value,
+                "added": one.added,
+                "lacking": one.lacking,
+                "share_after": one.share_after,
+                "prior": one.prior,
+            }
+            for one in found.lacking
+        ]
+        cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
+        report = {
+            "n_added": int(found.chosen.size),
+            "wrong_labels": self.wrong_labels,
+            "n_unfilled": len(lacking),
+            "unfilled": lacking,
+            "cells": cells,
+        }
+        said = [
+            (
+                f"{found.chosen.size:,} of {pool.n:,} rows of the pool are added; its share of "
+                f"wrong labels is taken as {self.wrong_labels:g}."
+            )
+        ]
+        if lacking:
+            some = ", ".join(dict.fromkeys(str(one["term"]) for one in lacking[:5]))
+            said.append(
+                f"The pool could not fill {len(lacking)} of {len(cells)} terms and lengths "
+                f"({some}{', ...' if len(lacking) > 5 else ''}); it went as far as it could."
+            )
+        return Change(taken(rows, pool, found.chosen), report=report, sentences=tuple(said))
+
+
+def required(pool: TrainingRows | None, called: str) -> TrainingRows:
+    """Return the pool; refuse its absence, and toxic rows in it."""
+    if pool is None:
+        msg = f"method {called} must have a `pool` of non-toxic comments in `mitigation`."
+        raise InputError(msg)
+    n_toxic = int(pool.labels.sum())
+    if n_toxic:
+        msg = (
+            f"pool {pool.name!r} must have no toxic rows; {n_toxic:,} of {pool.n:,} are labelled "
+            "toxic. Remove them from the file: added rows are learned as non-toxic."
+        )
+        raise InputError(msg)
+    return pool
+
+
+def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
+    """Refuse a pool without the training set's identities, where people labelled these."""
+    lacking = [one for one in rows.identities if one not in pool.masks]
+    if rows.matcher is None and lacking:
+        msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."
+        raise InputError(msg)
+
+
+def choose(
+    rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator, wrong_labels: float
+) -> PoolChoice:
+    """Choose the rows that balance the terms; texts of the training set are not added again."""
+    rows.require_classes()
+    known = set(rows.texts)
+    new = np.array([text not in known for text in pool.texts], dtype=bool)
+    new &= first_ones(pool.texts)
+    found = balance_with_pool(
+        rows.labels,
+        rows.buckets,
+        rows.mentions,
+        pool.buckets[new],
+        mentions_of(rows, pool)[new],
+        rng=rng,
+        wrong_labels=wrong_labels,
+    )
+    return PoolChoice(np.flatnonzero(new)[found.chosen], found.cells)
+
+
+def first_ones(texts: list[str]) -> np.ndarray:
+    """Return which texts occur for the first time."""
+    first: dict[str, int] = {}
+    return np.array([first.setdefault(text, at) == at for at, text in enumerate(texts)], bool)
+
+
+def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
+    """Return which rows of the pool mention which of the training set's identities."""
+    require_identities(pool, rows)
+    if rows.matcher is None:
+        return np.stack([pool.masks[name] for name in rows.identities], axis=1)
+    found = rows.matcher.mentions(pool.texts)
+    return found[:, [rows.matcher.identities.index(name) for name in rows.identities]]
+
+
+def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Table:
+    """Return the chosen rows of a pool with the columns of the training set."""
+    ids = pool.table["id"].take(pa.array(chosen)).to_pylist()
+    texts = [pool.texts[at] for at in chosen.tolist()]
+    identities = None
+    if rows.matcher is None:
+        names = [one for one in rows.table.column_names if one.startswith("identity/")]
+        identities = np.stack(
+            [pool.table[one].to_numpy()[chosen] >= pool.identity_threshold for one in names], axis=1
+        )
+    return added_rows(rows, fresh_ids(rows, ids, pool.name), texts, np.zeros(len(ids)), identities)
+
+
+class RandomRows(RowMethod):
+    """Random rows of the pool, whatever terms and lengths they have.
+
+    If this helps as much as `pool`, more data helps, and not the balance.
+    """
+
+    needs_pool: ClassVar[bool] = True
+
+    kind: Literal["random"]
+    wrong_labels: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """As in `pool`, so that the number of rows is the same."""
+
+    def change(
+        self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
+    ) -> Change:
+        """Draw rows."""
+        pool = required(pool, self.called)
+        wanted = choose(rows, pool, rng, self.wrong_labels).chosen.size
+        known = set(rows.texts)
+        new = first_ones(pool.texts) & np.array([one not in known for one in pool.texts], bool)
+        chosen = rng.permutation(np.flatnonzero(new))[:wanted]
+        said = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
+        return Change(
+            taken(rows, pool, chosen), report={"n_added": int(chosen.size)}, sentences=(said,)
+        )
+
+
+class Reweight(RowMethod):
+    """Importance weights per identity and label; no row is added."""
+
+    kind: Literal["reweight"]
+    scheme: Literal["prior", "equal"] = "prior"
+    """See `bias_metrics.mitigation.weights.balancing_weights`."""
+    most: Annotated[float, Field(gt=1)] = 20.0
+    """Largest weight of a row."""
+
+    def change(
+        self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
+    ) -> Change:
+        """Compute the weights."""
+        del pool, rng
+        rows.require_classes()
+        found = balancing_weights(rows.labels, rows.masks, scheme=self.scheme, most=self.most)
+        apart = {
+            name: abs(float(one) - found.prior)
+            for name, one in found.after.items()
+            if one.value is not None
+        }
+        name = max(apart, key=lambda one: apart[one])
+        said = (
+            f"Rows are weighted from {found.weights.min():.3g} to {found.weights.max():.3g}; they "
+            f"count like {found.effective_rows:,.0f} of {rows.n:,} rows. Farthest from the prior "
+            f"{found.prior:.3f} after it: {name} with {float(found.after[name]):.3f}."
+        )
+        return Change(weights=found.weights, report=found.to_dict(), sentences=(said,))
+
+
+# Rows of each class, without any of the identities, that a ranker can be learned from.
+_FEWEST = 50
+# Scores closer than this are ties, so that no machine's rounding decides.
+_DIGITS = 9
+_READ_THEM = (
+    "Read some of these comments: where the label was right, the model learns to miss abuse. Their "
+    "ids are in the report."
+)
+
+
+class Relabel(RowMethod):
+    """Labels become harmless until each identity is toxic as often as comments without any.
+
+    A model of words learns from the comments that mention none of the identities. Where an
+    identity is labelled toxic more often than these, at the same length, the toxic labels that
+    this model contradicts most are changed. Labels that it agrees with are kept, so an identity
+    that is truly insulted more often stays so.
+    """
+
+    kind: Literal["relabel"]
+
+    def change(
+        self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
+    ) -> Change:
+        """Choose the labels to change."""
+        del pool, rng
+        rows.require_classes()
+        others = np.asarray(~rows.mentions.any(axis=1))
+        fewest = min(int((others & rows.labels).sum()), int((others & ~rows.labels).sum()))
+        if fewest < _FEWEST:
+            msg = (
+                f"method {self.called}: training set {rows.name!r} must have {_FEWEST} toxic and "
+                f"{_FEWEST} harmless comments that mention none of the identities; it has "
+                f"{fewest} of one class. Balance fewer identities by `only`."
+            )
+            raise MethodUndoneError(msg)
+        scores = _ranked(rows, others)
+        found = relabel_to_prior(rows.labels, scores, rows.buckets, rows.mentions, threshold=0.5)
+        labels = rows.table["label"].to_numpy().copy()
+        labels[found.chosen] = 0.0
+        kept = sum(one.excess - one.changed for one in found.cells)
+        n = counted(found.chosen.size, "label is", "labels are")
+        said = [f"{n} changed from toxic to harmless, of {rows.n:,}. {_READ_THEM}"]
+        if kept:
+            said.append(
+                f"{counted(kept, 'more label was', 'more labels were')} in excess, but comments "
+                "without any of the identities agree with them: they are kept."
+            )
+        ids = rows.table["id"].take(found.chosen).to_pylist()
+        cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
+        report = {"n_changed": len(ids), "n_kept": kept, "cells": cells, "changed": ids}
+        return Change(labels=labels, report=report, sentences=tuple(said))
+
+
+def _ranked(rows: TrainingRows, others: np.ndarray) -> np.ndarray:
+    """Return how toxic each row is by a model of the other rows; 1/2 is as likely as not.
+
+    Classes are weighted alike, so that what is rare is not taken for harmless.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - slow
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+
+    model = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, strip_accents="unicode"),
+        LogisticRegression(C=10.0, class_weight="balanced", max_iter=1000),
+    )
+    learned = [text for text, one in zip(rows.texts, others, strict=True) if one]
+    model.fit(learned, rows.labels[others])
+    return np.asarray(model.predict_proba(rows.texts)[:, 1].round(_DIGITS))
+
+
+class Swap(RowMethod):
+    """Counterfactual augmentation: the swapped comment keeps its label."""
+
+    kind: Literal["swap"]
+    copies: Annotated[int, Field(ge=1, le=20)] = 1
+    """Swapped versions of each comment that mentions an identity."""
+
+    def require(self, rows: TrainingRows) -> None:
+        """Refuse rows without terms to swap."""
+        self._matcher(rows)
+
+    def change(
+        self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
+    ) -> Change:
+        """Swap the terms."""
+        del pool
+        matcher = self._matcher(rows)
+        known, ids, texts, labels = set(rows.texts), [], [], []
+        given = rows.table["label"].to_numpy()
+        named = rows.table["id"].to_pylist()
+        for at, text in enumerate(rows.texts):
+            for copy in range(self.copies):
+                swapped = matcher.swapped(text, rng)
+                if swapped is not None and swapped not in known:
+                    known.add(swapped)
+                    ids.append(f"swap-{copy}/{named[at]}")
+                    texts.append(swapped)
+                    labels.append(given[at])
+        added = added_rows(rows, fresh_ids(rows, ids, self.called), texts, labels)
+        said = (
+            f"{counted(len(ids), 'comment is', 'comments are')} added with terms of other "
+            "identities. Terms are swapped "
+            "without regard to grammar: plurals, articles and words of two meanings may be wrong."
+        )
+        return Change(
+            added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(said,)
+        )
+
+    def _matcher(self, rows: TrainingRows) -> TermMatcher:
+        if rows.matcher is None or len(rows.matcher.identities) < 2:
+            msg = (
+                f"left out, because training set {rows.name!r} needs `terms` of at least two "
+                "identities, whose words are swapped."
+            )
+            raise MethodUndoneError(msg)
+        return rows.matcher

@@ -1,1 +1,0 @@
-"""What a store holds, how large it is, and what of it can be removed."""
