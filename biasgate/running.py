@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from biasgate.stopping import until_stopped
+from biasgate.tasks.ending import until_stopped
 from biasgate.telling import say, waiting
 
 if TYPE_CHECKING:

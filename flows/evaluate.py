@@ -10,11 +10,10 @@ from prefect import flow, runtime
 
 from biasgate.flows.judge import judge_candidates
 from biasgate.flows.measure import measure_candidates
-from biasgate.flows.own_runs import own_run
+from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.score import score_everyone
 from biasgate.flows.stages import stage
 from biasgate.flows.states import conclude
-from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.analysing.analyse import check_analyses
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set

@@ -8,9 +8,8 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.own_runs import own_run
+from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.states import summary_of
-from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked

@@ -7,9 +7,8 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.own_runs import own_run
+from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.states import conclude, summary_of
-from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import removed_if_empty
 from biasgate.tasks.records import NightSummary, Summary
 from biasgate.tasks.reporting.publish import folder_of_this_run

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from prefect import flow
 
-from biasgate.flows.own_runs import own_run
-from biasgate.flows.time_limits import steps_of
+from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation

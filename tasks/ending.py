@@ -1,27 +1,40 @@
 """The end of a process that cannot wait for its own threads: after a signal, or a step that hangs.
 
-Threads and servers that wait for each other cannot hold it up.
+Threads and servers that wait for each other cannot hold it up. The work of a command is done in
+another thread, so that the main thread is free to answer Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import psutil
 
 from biasgate.tasks.common.own_folders import remove_own_folders
+from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.progress import show_cursor
 
-# For processes that end slowly.
+Result = TypeVar("Result")
+_SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+_POLL_S = 0.2
+# For processes that end slowly, and servers that do not answer.
 _PATIENCE_S = 2.0
+_to_end: list[Callable[[str], object]] = []
+
+
+def before_end(end: Callable[[str], object]) -> None:
+    """Let something be done, with the reason, before a stopped process ends."""
+    _to_end.append(end)
 
 
 def kept_in(store: Path) -> str:
@@ -78,3 +91,74 @@ def end_mlflow_runs(store: Path, status: str) -> None:
 def _attempt(what: Callable[[], object]) -> None:
     with suppress(Exception):
         what()
+
+
+class StoppedError(BaseException):
+    """The command was stopped by a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def until_stopped(work: Callable[[], Result], store: Path) -> Result:
+    """Return what `work` returns; if the process is stopped meanwhile, end it.
+
+    Ended are the runs of this process in MLflow and Prefect, its child processes and its temporary
+    folders. The exit code is 128 and the number of the signal, as is usual: 130 after Ctrl-C, 143
+    after SIGTERM.
+
+    `work`: is called in another thread. `store`: where finished work is kept, for the message.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done, results, errors = threading.Event(), list[Result](), list[BaseException]()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            results.append(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again by the main thread
+            errors.append(error)
+        finally:
+            done.set()
+
+    try:
+        with _raised():
+            threading.Thread(target=run, name="work", daemon=True).start()
+            # A signal does not always wake a thread that waits without a limit.
+            while not done.wait(_POLL_S):
+                pass
+    except StoppedError as stopped:
+        _end(stopped.number, store)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextmanager
+def _raised() -> Iterator[None]:
+    """Raise the signals that stop a command, unless it was started to ignore them."""
+
+    def stop(number: int, _: Any) -> None:
+        for one in before:
+            # A second one ends it at once.
+            signal.signal(one, lambda number, _: exit_at_once(128 + number))
+        raise StoppedError(number)
+
+    before = {one: found for one in _SIGNALS if (found := signal.getsignal(one)) != signal.SIG_IGN}
+    for one in before:
+        signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        if sys.exc_info()[0] is not StoppedError:
+            for one, found in before.items():
+                signal.signal(one, found)
+
+
+def _end(number: int, store: Path) -> None:
+    by = _SIGNALS[signal.Signals(number)]
+    say(f"stopped by {by}; {kept_in(store)}", is_error=True)
+    ends = [partial(end, f"Stopped by {by}.") for end in _to_end]
+    end_at_once(128 + number, _PATIENCE_S, partial(end_mlflow_runs, store, "KILLED"), *ends)

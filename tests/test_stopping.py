@@ -16,12 +16,12 @@ from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
 from biasgate.deployments.temporary_server import TemporaryServer
-from biasgate.stopping import until_stopped
+from biasgate.tasks.ending import until_stopped
 
 COMMAND = """\
 import signal, subprocess, sys, time
 from pathlib import Path
-from biasgate.stopping import until_stopped
+from biasgate.tasks.ending import until_stopped
 from biasgate.tasks.common.own_folders import own_folder
 
 def work():

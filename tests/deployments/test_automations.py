@@ -16,7 +16,7 @@ from prefect.states import Scheduled
 from support.blocks import blocks_of
 from support.receiver import receiving
 
-from biasgate.flows.time_limits import TIMED_OUT
+from biasgate.flows.own_runs import TIMED_OUT
 from biasgate.tasks.outcomes import WORDS
 
 REPOSITORY = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from prefect.context import FlowRunContext
 from prefect.states import Failed
 from support.evaluations import write_inputs
 
-from biasgate.flows import time_limits
-from biasgate.flows.time_limits import steps_of
+from biasgate.flows import own_runs
+from biasgate.flows.own_runs import steps_of
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 
@@ -93,7 +93,7 @@ def test_a_flow_within_a_flow_has_the_settings_of_the_outer_one(config):
 
 
 def test_a_limit_is_refused_where_steps_run_in_other_processes(config, monkeypatch):
-    monkeypatch.setattr(time_limits, "is_spread", lambda: True)
+    monkeypatch.setattr(own_runs, "is_spread", lambda: True)
     run_steps(config(every={"retries": 1}), [])
     with pytest.raises(InputError, match=r"`steps.scoring.time_limit_s` must be left out where"):
         run_steps(config(scoring={"time_limit_s": 60}), [])
@@ -110,7 +110,7 @@ def test_people_are_told_by_the_flow_whose_step_hangs():
 
     @flow(name="hangs", flow_run_name="tonight", on_failure=[broken, hook])
     def hang() -> None:
-        time_limits._call_hooks(FlowRunContext.get(), Failed(name="TimedOut"))
+        own_runs._call_hooks(FlowRunContext.get(), Failed(name="TimedOut"))
 
     hang()
     assert told == [("hangs", "tonight", "TimedOut")]

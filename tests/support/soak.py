@@ -42,8 +42,8 @@ from support.disturbing import be_quiet
 from support.stack.servers import Stack
 
 from biasgate.flows.nightly import nightly
-from biasgate.tasks.common.disks import disk_problem
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
+from biasgate.telling import disk_problem
 
 NAME, MODEL = "soak", "toxicity"
 VERDICTS = ("Passed", "Blocked", "Insufficient", "Error", "Reported")
