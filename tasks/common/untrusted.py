@@ -25,8 +25,8 @@ MOST_BYTES = 128 * 2**20
 MOST_LEVELS = 64
 _MOST_INT = 2**63
 # A link is not followed, and opening a named pipe does not wait. Windows has neither.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_FLAGS |= getattr(os, "O_BINARY", 0)
+PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+PLAIN_FILE |= getattr(os, "O_BINARY", 0)
 # What numbers and texts that others cannot read look like; other documents are not searched.
 _SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
 _SHOWN = 200
@@ -137,7 +137,7 @@ def _differs(content: Any, again: Any, place: str = "") -> str | None:
 
 def _open(path: Path, what: str) -> int:
     try:
-        opened = os.open(path, _FLAGS)
+        opened = os.open(path, PLAIN_FILE)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:

@@ -65,10 +65,8 @@ def files_at(
 
     `names`: the only files that are needed. Default: all.
     """
-    local = local_folder(uri)
+    local = _here(uri)
     if local is not None:
-        if not os.path.lexists(local):
-            raise _missing(uri)
         yield local
         return
     with work_folder(work) as folder:
@@ -88,10 +86,8 @@ def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
     from mlflow.artifacts import download_artifacts  # noqa: PLC0415
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-    local = local_folder(uri)
+    local = _here(uri)
     if local is not None:
-        if not os.path.lexists(local):
-            raise _missing(uri)
         return _copy(local, folder)
     require_own_host(uri, tracking_uri)
     try:
@@ -116,10 +112,8 @@ def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
 
 def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
     """Return names and sizes of the artifacts at a URI, read from none; a size may be unknown."""
-    local = local_folder(uri)
+    local = _here(uri)
     if local is not None:
-        if not os.path.lexists(local):
-            raise _missing(uri)
         return Manifest.sizes_in(local, leaving_out=ADDED_BY_MLFLOW)
     require_own_host(uri, tracking_uri)
     from mlflow.store.artifact import artifact_repository_registry  # noqa: PLC0415
@@ -169,6 +163,14 @@ def _refuse_special(path: Path, source: Path) -> None:
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def _here(uri: str) -> Path | None:
+    """Return the folder at a URI of this machine's files, which must exist; None for others."""
+    local = local_folder(uri)
+    if local is not None and not os.path.lexists(local):
+        raise _missing(uri)
+    return local
 
 
 def _missing(uri: str) -> InputError:

@@ -210,15 +210,7 @@ class Gateway(LoggedModels):
 
     def parent_of(self, run_id: str) -> str | None:
         """Return the id of a run's parent; None if it has none, or the run does not exist."""
-        from mlflow.exceptions import MlflowException  # noqa: PLC0415
-
-        try:
-            found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                raise
-            return None
-        return found
+        return (self.run_tags(run_id) or {}).get(PARENT)
 
     def log(
         self,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -138,27 +138,13 @@ class Registry:
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return every version of a registered model, oldest first; empty if there is none."""
-        found: list[ModelVersion] = []
-        token: str | None = None
-        while True:
-            page = self.client.search_model_versions(
-                f"name = '{name}'", max_results=_VERSIONS_A_PAGE, page_token=token
-            )
-            found += [_version(one) for one in page]
-            token = page.token
-            if not token:
-                return sorted(found, key=lambda one: int(one.version))
+        query = {"filter_string": f"name = '{name}'", "max_results": _VERSIONS_A_PAGE}
+        found = map(_version, _paged(partial(self.client.search_model_versions, **query)))
+        return sorted(found, key=lambda version: int(version.version))
 
     def models(self) -> list[str]:
         """Return the names of the registered models."""
-        found: list[str] = []
-        token: str | None = None
-        while True:
-            page = self.client.search_registered_models(page_token=token)
-            found += [str(one.name) for one in page]
-            token = page.token
-            if not token:
-                return found
+        return [str(model.name) for model in _paged(self.client.search_registered_models)]
 
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
         """Return the first version with a tag, or None."""
@@ -268,6 +254,17 @@ class Registry:
     def manifest(self, model: ModelVersion) -> Manifest:
         """Return the manifest of a version's files as they are now."""
         return manifest_at(self.place_of(model), self.uri, self.work)
+
+
+def _paged(search: Callable[..., Any]) -> Iterator[Any]:
+    """Yield what MLflow finds, page by page."""
+    token: str | None = None
+    while True:
+        page = search(page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
 
 
 def _schema_problem(uri: str, revision: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -220,19 +220,8 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
         raise InputError(msg)
 
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Each(Protocol):
-    """Like `map`: calls a function with each value, and yields the results in order."""
-
-    def __call__(self, call: Callable[[T], R], values: Iterable[T], /) -> Iterator[R]:
-        """Yield the results."""
-
-
 @contextmanager
-def calling(at_once: int) -> Iterator[Each]:
+def calling(at_once: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Yield a `map` that makes several calls at a time; after an error no other call begins.
 
     `at_once`: the most calls at a time; with one, all are made in the thread of the caller.

@@ -13,11 +13,9 @@ from typing import Self
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.untrusted import PLAIN_FILE
 from biasgate.tasks.records import FileRecord
 
-# A link is not followed, and opening a named pipe does not wait. Windows has neither.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_FLAGS |= getattr(os, "O_BINARY", 0)
 _TOLD = 5
 _HEX = frozenset("0123456789abcdef")
 
@@ -151,7 +149,7 @@ def _read(path: Path, name: str, *, follow_links: bool) -> FileRecord:
     source = Path(os.path.realpath(path)) if follow_links else path
     before = _regular(source, path, name)
     try:
-        with os.fdopen(os.open(source, _FLAGS), "rb") as stream:
+        with os.fdopen(os.open(source, PLAIN_FILE), "rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             after = os.fstat(stream.fileno())
     except OSError as error:

@@ -62,7 +62,7 @@ class Documents:
             for what, file in _FILES.items()
         }
         return cls(
-            checked_verdict(found["verdict"], f"the verdict on {name}"),
+            check(found["verdict"], Verdict, f"the verdict on {name}"),
             check(found["report"], Report, f"the report on {name}"),
             checked_policy(found["policy"], f"the policy on {name}"),
             {file: hashlib.sha256(one).hexdigest() for file, one in content.items()},
@@ -72,7 +72,7 @@ class Documents:
 def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
     """Read the verdict of a run."""
     what = f"the verdict in run {run_id}"
-    return checked_verdict(_read(run_id, "verdict.json", what, gateway), what)
+    return check(_read(run_id, "verdict.json", what, gateway), Verdict, what)
 
 
 def logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
@@ -92,11 +92,6 @@ def _read(run_id: str, file: str, what: str, gateway: Gateway) -> Any:
     except OSError as error:
         msg = f"{what} must be readable; got: {error.strerror or type(error).__name__}."
         raise InputError(msg) from error
-
-
-def checked_verdict(content: Any, what: str) -> Verdict:
-    """Return a verdict if it has the form of one."""
-    return check(content, Verdict, what)
 
 
 def checked_policy(content: Any, what: str) -> Policy:
