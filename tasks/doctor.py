@@ -389,8 +389,12 @@ def check_champion(config: Path | None, store: Path) -> Iterator[Check]:
         evaluation.candidates,
         workplace.gateway,
     )
-    frozen = [str(freeze(one, store).folder) for one in evaluation.evaluation_sets if rivals]
-    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
+    frozen = [
+        str(freeze(evaluation_set, store).folder)
+        for evaluation_set in evaluation.evaluation_sets
+        if rivals
+    ]
+    sets = ", ".join(evaluation_set.name for evaluation_set in evaluation.evaluation_sets)
     for role, rival in rivals.items():
         name = rival.uri or rival.name
         try:

@@ -134,7 +134,7 @@ class Shadow:
                 f"({one.change.value:+.3f} [{one.change.low:+.3f}, {one.change.high:+.3f}]); "
                 f"{one.n_gained:,} gained, {one.n_lost:,} lost."
             )
-        n_labels = sum(one.n_sampled for one in self.sample.strata)
+        n_labels = sum(stratum.n_sampled for stratum in self.sample.strata)
         found.append(
             f"Label the {n_labels:,} comments in {SAMPLE} to know the difference in accuracy to "
             f"{self.sample.margin:g}, at {self.sample.confidence:.0%} confidence."
@@ -153,11 +153,11 @@ def shadow(settings: ShadowFile, workplace: Workplace, output: Path, *, yes: boo
     say(f"freezing {settings.comments.name}")
     rows = freeze(settings.comments, workplace.store)
     models = (settings.before, settings.after)
-    for one in models:
-        with one.open(workplace) as scorer:
-            check_set(scorer, rows, one)
+    for model in models:
+        with model.open(workplace) as scorer:
+            check_set(scorer, rows, model)
     agree_to_send(plan_sending(models, [str(rows.folder)], workplace), yes=yes)
-    before, after = (_scores(one, rows, workplace) for one in models)
+    before, after = (_scores(model, rows, workplace) for model in models)
     both = ~np.isnan(before) & ~np.isnan(after)
     if not both.any():
         msg = f"no comment of {settings.comments.name!r} has a score of both models."

@@ -69,9 +69,9 @@ def plan_cleaning(
 
 def remove(items: Sequence[StoreItem]) -> Iterator[StoreItem]:
     """Remove items, and yield each that was; one that is in use meanwhile stays."""
-    for one in items:
-        if _remove_work(one.path) if one.kind == "work" else _remove_unused(one):
-            yield one
+    for item in items:
+        if _remove_work(item.path) if item.kind == "work" else _remove_unused(item):
+            yield item
 
 
 def _remove_unused(item: StoreItem) -> bool:
@@ -232,8 +232,8 @@ def _verdicts(gateway: Gateway) -> Iterator[tuple[str, str, bool]]:
             )
             raise InputError(msg)
         for entry in ledger.entries():
-            for one in entry.content.verdicts:
-                yield one.run_id, one.set, entry.content.action in MOVES
+            for verdict in entry.content.verdicts:
+                yield verdict.run_id, verdict.set, entry.content.action in MOVES
 
 
 _NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{6}Z(-\d+)?")
@@ -278,7 +278,7 @@ def _below(folder: Path, depth: int) -> list[Path]:
     """Return what is so deep below a folder, without hidden files such as locks."""
     found = [folder] if folder.is_dir() else []
     for _ in range(depth):
-        found = [one for each in found if each.is_dir() for one in sorted(each.iterdir())]
+        found = [path for each in found if each.is_dir() for path in sorted(each.iterdir())]
         found = [one for one in found if one.name.startswith(LEFT) or one.name[0] != "."]
     return found
 

@@ -126,9 +126,9 @@ def _remove_if_left(folder: Path) -> None:
 def _remove(folder: Path) -> None:
     """Remove a folder, its lock file last: without it, what a kill leaves would be nobody's."""
     with suppress(OSError):
-        for one in folder.iterdir():
-            if one.is_dir() and not one.is_symlink():
-                shutil.rmtree(one, ignore_errors=True)
-            elif one.name != _LOCK:
-                one.unlink(missing_ok=True)
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != _LOCK:
+                path.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -48,8 +48,8 @@ class Year:
         shares: list[float] = []
         promotions: list[int] = []
         waiting: set[str] = set()
-        for one in chain.links:
-            content, counted = one.content, one.content.counted
+        for link in chain.links:
+            content, counted = link.content, link.content.counted
             if counted is not None and counted[0].year == year:
                 shares += [spent.share for spent in counted[1]]
                 waiting |= {spent.version for spent in counted[1]}
@@ -117,7 +117,7 @@ def _about(verdict: Verdict, rows: list[str | None]) -> list[str | None]:
     return [
         *(rows if verdict.nights is not None else [verdict.evaluation_set.digest]),
         verdict.candidate.digest,
-        *(None if one is None else one.digest for one in rivals),
+        *(None if rival is None else rival.digest for rival in rivals),
     ]
 
 

@@ -41,11 +41,11 @@ class Chain:
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Chain:
         """Take the entries that are done."""
-        return cls([one for one in entries if one.state == "done"])
+        return cls([entry for entry in entries if entry.state == "done"])
 
     def before(self, number: int) -> Chain:
         """Return the part of the chain before an entry."""
-        return Chain([one for one in self.links if one.number < number])
+        return Chain([link for link in self.links if link.number < number])
 
     @cached_property
     def digests(self) -> dict[int, str]:
@@ -62,31 +62,31 @@ class Chain:
 
     def has(self, head: Head) -> bool:
         """Whether a link is still there; one that a reset came after need not be."""
-        resets = [one.number for one in self.links if one.content.action == "reset"]
+        resets = [link.number for link in self.links if link.content.action == "reset"]
         known = self.digests.get(head.number)
         return known == head.digest or head.number < max(resets, default=0)
 
     @property
     def last_move(self) -> Entry | None:
         """The last entry after which `champion` was another version, or none."""
-        moves = [one for one in self.links if one.content.action in MOVES]
+        moves = [link for link in self.links if link.content.action in MOVES]
         return moves[-1] if moves else None
 
     @property
     def rolled_away(self) -> dict[str, Entry]:
         """The versions that a rollback left and that no later entry brought back, each with it."""
         left: dict[str, Entry] = {}
-        for one in self.links:
-            if one.content.action in MOVES:
-                left.pop(one.content.version, None)
-            if one.content.action == "rollback":
-                left[one.content.replaces] = one
+        for link in self.links:
+            if link.content.action in MOVES:
+                left.pop(link.content.version, None)
+            if link.content.action == "rollback":
+                left[link.content.replaces] = link
         return left
 
     @property
     def pinned(self) -> Entry | None:
         """The entry that registered the policy that is required now."""
-        found = [one for one in self.links if one.content.action == "policy"]
+        found = [link for link in self.links if link.content.action == "policy"]
         return found[-1] if found else None
 
     @property
@@ -96,7 +96,7 @@ class Chain:
 
     def blocked(self, version: str) -> int:
         """Return the number of the last entry that says that a version did not pass; or 0."""
-        found = [one.number for one in self.links if version in (one.content.blocked or ())]
+        found = [link.number for link in self.links if version in (link.content.blocked or ())]
         return max(found, default=0)
 
     @property
@@ -124,13 +124,13 @@ class Chain:
                 yield f"an entry before the reset in entry {reset.number} was changed or removed"
         before = self.links[start - 1] if start else None
         champion: str | None = None
-        for one in self.links[start:]:
-            found = self._break(one, before, champion, model)
+        for link in self.links[start:]:
+            found = self._break(link, before, champion, model)
             if found is not None:
                 yield found
-            if one.content.action in MOVES:
-                champion = one.content.version
-            before = one
+            if link.content.action in MOVES:
+                champion = link.content.version
+            before = link
 
     def _break(
         self, one: Entry, before: Entry | None, champion: str | None, model: str
@@ -168,8 +168,8 @@ class Chain:
         what a key signed that was trusted then and is revoked now, and is dated before that.
         """
         later = reset = False
-        for one in reversed(self.links):
-            signed = one.signed(trusted)
+        for link in reversed(self.links):
+            signed = link.signed(trusted)
             by: AcceptedBy = "a reset" if reset else ""
             if not trusted:
                 by = "no keys"
@@ -178,12 +178,12 @@ class Chain:
             elif signed.standing == "revoked":
                 by = (
                     "a later entry"
-                    if later and str(one.content.time) < signed.revoked_since
+                    if later and str(link.content.time) < signed.revoked_since
                     else ""
                 )
             later = later or signed.standing == "trusted"
-            reset = reset or (bool(by) and self._is_kept_by(one))
-            yield one, signed, by
+            reset = reset or (bool(by) and self._is_kept_by(link))
+            yield link, signed, by
 
     def vouched_verdicts(self, trusted: TrustedKeys) -> VouchedVerdicts:
         """Return the digests of the verdicts that accepted entries rest on."""

@@ -269,7 +269,7 @@ def _missing(content: Content) -> str | None:
 def entry_tags(content: Content) -> dict[str, str]:
     """Return the tag of an entry, signed if this machine has a private key."""
     signatures = signed_by(PrivateKey.here(), _message(content))
-    tag = _Tag(payload=content, signatures=[one.record() for one in signatures])
+    tag = _Tag(payload=content, signatures=[signature.record() for signature in signatures])
     return {TAG: json.dumps(tag.to_dict())}
 
 

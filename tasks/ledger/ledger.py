@@ -65,9 +65,9 @@ class Ledger:
         return [str(one) for one in self._read() if isinstance(one, InputError)]
 
     def _read(self) -> Iterator[Entry | InputError]:
-        for one in self.gateway.versions(self.name):
+        for version in self.gateway.versions(self.name):
             try:
-                yield read_entry(one)
+                yield read_entry(version)
             except InputError as error:
                 yield error
 
@@ -106,9 +106,9 @@ class Ledger:
 
     def abandon_lost(self, owner: str, number: int | None) -> None:
         """Abandon the entries of an owner but one: an answer was lost, and it asked again."""
-        for one in self.entries():
-            if one.content.owner == owner and one.number != number and one.state == "queued":
-                self.close(one, "abandoned", "made twice, since the server's answer was lost")
+        for entry in self.entries():
+            if entry.content.owner == owner and entry.number != number and entry.state == "queued":
+                self.close(entry, "abandoned", "made twice, since the server's answer was lost")
 
     def claim(self, entry: Entry, chain: Chain) -> Entry:
         """Give an entry its place in the chain, now that its turn has come."""
@@ -148,12 +148,12 @@ class Ledger:
 
     def wait_for(self, entries: list[Entry]) -> None:
         """Wait until entries are closed, or their owners have ended."""
-        waited_for = {one.number for one in entries}
+        waited_for = {entry.number for entry in entries}
         since, told = time.monotonic(), False
         while left := [
-            one
-            for one in self.entries()
-            if one.number in waited_for and one.is_unsettled and not one.is_stale
+            entry
+            for entry in self.entries()
+            if entry.number in waited_for and entry.is_unsettled and not entry.is_stale
         ]:
             self._refuse_unsigned(left)
             if not told and time.monotonic() - since > _TELL_AFTER:
@@ -168,12 +168,12 @@ class Ledger:
     def _refuse_unsigned(self, entries: list[Entry]) -> None:
         """Refuse to wait for entries that would not be accepted: anybody can write them."""
         trusted = TrustedKeys.here()
-        for one in entries:
-            signed = one.signed(trusted)
+        for entry in entries:
+            signed = entry.signed(trusted)
             if trusted and signed.standing != "trusted":
                 msg = (
-                    f"entry {one.number} of {self.name} must be signed with a trusted key before "
-                    f"others wait for it; it is {one.state} and {signed.words}. Trust the key of "
+                    f"entry {entry.number} of {self.name} must be signed with a trusted key before "
+                    f"others wait for it; it is {entry.state} and {signed.words}. Trust the key of "
                     f"whoever promotes there, or run again {LEASE.total_seconds() / 60:g} minutes "
                     "after it was made, when it no longer counts."
                 )

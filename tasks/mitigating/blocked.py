@@ -48,7 +48,11 @@ class Blocked(Record):
                 f"({path}). There is nothing to mitigate."
             )
             raise InputError(msg)
-        failed = [one.group for one in results if one.outcome == "fail" and one.group is not None]
+        failed = [
+            result.group
+            for result in results
+            if result.outcome == "fail" and result.group is not None
+        ]
         return cls(
             folder=str(folder),
             candidate=name,

@@ -190,7 +190,7 @@ def sections(diagnosis: TrainingDiagnosis) -> list[Section]:
 
 
 def _by_length(buckets: Sequence[LengthBucket]) -> list[Row]:
-    named = [{"all comments": one.overall, **one.terms} for one in buckets]
+    named = [{"all comments": bucket.overall, **bucket.terms} for bucket in buckets]
     return [
         {"term": name}
         | {
@@ -208,7 +208,7 @@ def _length(start: int, stop: int | None) -> str:
 
 
 def _cells(diagnosis: TrainingDiagnosis) -> list[Row]:
-    of_bucket = {one.start: one.overall for one in diagnosis.by_length.buckets}
+    of_bucket = {bucket.start: bucket.overall for bucket in diagnosis.by_length.buckets}
     tested = [one for one in diagnosis.imbalance.cells if one.p_holm is not None]
     rows = []
     for one in sorted(tested, key=lambda cell: (cell.p_holm, -abs(float(cell.difference)))):
@@ -242,25 +242,25 @@ def diagnose_training_set(
     cells = found.imbalance.cells
     flat = [
         {
-            "term": one.term,
-            "start": one.start,
-            "stop": one.stop,
-            "of_all_lengths": one.of_all_lengths,
-            "p_value": one.p_value,
-            "n": one.rows.n,
-            "n_positive": one.rows.n_positive,
-            "value": one.difference.value,
-            "low": one.difference.low,
-            "high": one.difference.high,
-            "p_holm": one.p_holm,
-            "p_bh": one.p_bh,
+            "term": cell.term,
+            "start": cell.start,
+            "stop": cell.stop,
+            "of_all_lengths": cell.of_all_lengths,
+            "p_value": cell.p_value,
+            "n": cell.rows.n,
+            "n_positive": cell.rows.n_positive,
+            "value": cell.difference.value,
+            "low": cell.difference.low,
+            "high": cell.difference.high,
+            "p_holm": cell.p_holm,
+            "p_bh": cell.p_bh,
         }
-        for one in cells
+        for cell in cells
     ]
     metrics = {
-        f"label_imbalance/{metric_name(one.term)}": one.difference.value
-        for one in cells
-        if one.of_all_lengths and one.difference.value is not None
+        f"label_imbalance/{metric_name(cell.term)}": cell.difference.value
+        for cell in cells
+        if cell.of_all_lengths and cell.difference.value is not None
     }
     folder = Path(output) / source.name
     folder.mkdir(parents=True, exist_ok=True)

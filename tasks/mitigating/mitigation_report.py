@@ -93,15 +93,17 @@ def report_mitigation(
     `training_sets`: folder of the frozen training set, by the name of the mitigated candidate.
     `summary`: how the evaluation of the mitigated candidates ended; None if there was none.
     """
-    decisions = {} if summary is None else {one.candidate: one for one in summary.decisions}
-    methods = [_tried(one, training_sets, decisions) for one in proposals]
+    decisions = (
+        {} if summary is None else {decision.candidate: decision for decision in summary.decisions}
+    )
+    methods = [_tried(proposal, training_sets, decisions) for proposal in proposals]
     costs = [] if blocked is None else _costs(blocked, methods, Path(output))
     report = MitigationReport(
         candidate=candidate,
         blocked=blocked,
         methods=methods,
-        passed=[str(one.candidate) for one in methods if one.outcome == "pass"],
-        promoted=[str(one.candidate) for one in methods if one.promoted],
+        passed=[str(method.candidate) for method in methods if method.outcome == "pass"],
+        promoted=[str(method.candidate) for method in methods if method.promoted],
         costs=costs,
         sentences=_sentences(methods, costs),
     )
@@ -147,15 +149,15 @@ def _tried(
 def _costs(blocked: Blocked, methods: Sequence[Tried], output: Path) -> list[Cost]:
     """Return every number before and after each method; what got worse most first."""
     found: list[Cost] = []
-    for one in methods:
-        folder = output / blocked.evaluation_set / str(one.candidate)
-        if one.candidate is not None and (folder / "report.json").is_file():
-            found += costs_of(Path(blocked.folder), folder, one.method)
+    for method in methods:
+        folder = output / blocked.evaluation_set / str(method.candidate)
+        if method.candidate is not None and (folder / "report.json").is_file():
+            found += costs_of(Path(blocked.folder), folder, method.method)
     return sorted(found, key=lambda cost: -(cost.worse_by.value or 0.0))
 
 
 def _sentences(methods: Sequence[Tried], costs: Sequence[Cost]) -> list[str]:
-    tried = [one for one in methods if one.candidate is not None]
+    tried = [method for method in methods if method.candidate is not None]
     passed = [one for one in tried if one.outcome == "pass"]
     names = ", ".join(f"{one.candidate} ({one.method})" for one in passed)
     first = f"Passed: {names}." if passed else "No method made the candidate pass."
@@ -170,12 +172,12 @@ def _sentences(methods: Sequence[Tried], costs: Sequence[Cost]) -> list[str]:
     for cost in costs:
         if (cost.worse_by.value or 0.0) > 0:
             worst.setdefault(cost.method, cost)
-    for one in methods:
-        told += [f"{one.method}: {sentence}" for sentence in one.sentences]
-        if one.method in worst:
-            cost = worst[one.method]
+    for method in methods:
+        told += [f"{method.method}: {sentence}" for sentence in method.sentences]
+        if method.method in worst:
+            cost = worst[method.method]
             told.append(
-                f"{one.method}, worst change: {cost.metric} of {cost.identity} from "
+                f"{method.method}, worst change: {cost.metric} of {cost.identity} from "
                 f"{cost.before:.3f} to {cost.after:.3f}, worse by {with_interval(cost.worse_by)}."
             )
     return told
@@ -184,9 +186,9 @@ def _sentences(methods: Sequence[Tried], costs: Sequence[Cost]) -> list[str]:
 def _worse_overall(costs: Sequence[Cost]) -> str:
     """Say which methods are shown to make a number of all comments worse; nothing if none is."""
     found = [
-        f"{one.method} makes {one.metric} of all comments worse by {with_interval(one.worse_by)}"
-        for one in costs
-        if one.identity == ALL and (one.worse_by.low or 0.0) > 0
+        f"{cost.method} makes {cost.metric} of all comments worse by {with_interval(cost.worse_by)}"
+        for cost in costs
+        if cost.identity == ALL and (cost.worse_by.low or 0.0) > 0
     ]
     return f"Worse: {'; '.join(found)}. " if found else ""
 
@@ -194,13 +196,13 @@ def _worse_overall(costs: Sequence[Cost]) -> str:
 def _sections(methods: Sequence[Tried], costs: Sequence[Cost]) -> list[Section]:
     tried = [
         {
-            "method": one.method,
-            "candidate": one.candidate,
-            "outcome": one.outcome,
-            "promoted": one.promoted,
-            "digest of the training set": (one.training_set_digest or "")[:12],
+            "method": method.method,
+            "candidate": method.candidate,
+            "outcome": method.outcome,
+            "promoted": method.promoted,
+            "digest of the training set": (method.training_set_digest or "")[:12],
         }
-        for one in methods
+        for method in methods
     ]
     about = (
         f"Each number before and after, what got worse most first; all are in {REPORT}. Intervals "
@@ -210,7 +212,7 @@ def _sections(methods: Sequence[Tried], costs: Sequence[Cost]) -> list[Section]:
     )
     found = [Section("Methods", "", tried)]
     if costs:
-        found.append(Section("What it costs", about, [vars(one) for one in costs[:_WORST_SHOWN]]))
+        found.append(Section("What it costs", about, [vars(cost) for cost in costs[:_WORST_SHOWN]]))
     return found
 
 

@@ -45,7 +45,7 @@ def write_page(
 ) -> None:
     """Write a page that needs no network and no other file."""
     body = "".join(f"<p>{escape(one)}</p>" for one in sentences)
-    body += "".join(_section(one) for one in sections)
+    body += "".join(_section(section) for section in sections)
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'

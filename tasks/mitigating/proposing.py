@@ -48,7 +48,9 @@ def chosen_candidate(
     candidates: Sequence[CandidateSettings], name: str | None
 ) -> CandidateSettings:
     """Return the candidate to mitigate: the named one, or the only one that is trained here."""
-    trained = {one.name: one for one in candidates if one.training() is not None}
+    trained = {
+        candidate.name: candidate for candidate in candidates if candidate.training() is not None
+    }
     if name is not None and name not in trained:
         known = ", ".join(trained) or "none"
         msg = (
@@ -103,9 +105,9 @@ def propose_candidates(
             proposals.append(_of_rows(candidate, mitigation, method, rows))
         elif isinstance(method, ScoreMethod):
             proposals.append(_of_scores(candidate, trained, method, tune_on, workplace))
-    for one in proposals:
-        if one.candidate is None:
-            say(f"{one.method}: {' '.join(one.sentences)}")
+    for proposal in proposals:
+        if proposal.candidate is None:
+            say(f"{proposal.method}: {' '.join(proposal.sentences)}")
     return proposals
 
 
@@ -163,7 +165,7 @@ def scores_of(scorer: Scorer, table: pa.Table) -> npt.NDArray[np.floating]:
         for batch in table.select(list(scorer.columns)).to_batches(_ROWS_A_STEP)
         if batch.num_rows
     ]
-    if not all(isinstance(one, np.ndarray) for one in parts):
+    if not all(isinstance(part, np.ndarray) for part in parts):
         msg = "candidates that are mitigated must score every comment; one refused some."
         raise InputError(msg)
     return np.concatenate([np.empty(0), *parts])

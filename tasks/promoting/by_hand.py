@@ -56,7 +56,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         if alias is None or alias.version != found.version:
             gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is champion.")
-    policies = [read_policy_of(one.run_id, gateway) for one in verdicts]
+    policies = [read_policy_of(verdict.run_id, gateway) for verdict in verdicts]
     for policy in policies:
         objection = objection_to_policy(policy.name, policy.digest, chain.policy, model)
         if policy.report_only:
@@ -73,7 +73,9 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     if champion is None and not all(one.allow_first for one in policies):
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
-    judged = Judged(found.uri, [logged_verdict(one.run_id, gateway) for one in verdicts], found)
+    judged = Judged(
+        found.uri, [logged_verdict(verdict.run_id, gateway) for verdict in verdicts], found
+    )
     transition = Transition("promotion", found, replaces, verdicts, judged.because(reason))
     moved = move_champion(transition, gateway)
     return judged.named(moved)
@@ -100,7 +102,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
     if champion is None or version is None or champion.version == version:
         msg = f"model {model} must have a `{PREVIOUS}` to roll back to; it has none."
         raise InputError(msg)
-    champions = {one.content.version for one in chain.links if one.content.action in MOVES}
+    champions = {link.content.version for link in chain.links if link.content.action in MOVES}
     if to is not None and to not in champions:
         msg = f"`--to` must name a version that was {CHAMPION} of {model}; version {to} never was."
         raise InputError(msg)
@@ -162,7 +164,8 @@ def history(model: str, gateway: Gateway) -> list[ListedEntry]:
         for one, signed, by in standings
     }
     return [
-        one.listed(words.get(one.number, one.signed(trusted).words)) for one in reversed(entries)
+        entry.listed(words.get(entry.number, entry.signed(trusted).words))
+        for entry in reversed(entries)
     ]
 
 
@@ -220,8 +223,8 @@ def reset(
         found = gateway.resolve(f"models:/{model}/{version}")
         ours = {"signature", "ledger"}
         findings = verify_version(found, gateway)
-        require_held(found, [one for one in findings if one.what not in ours])
-        wrong += [one.sentence for one in findings if not one.holds]
+        require_held(found, [finding for finding in findings if finding.what not in ours])
+        wrong += [finding.sentence for finding in findings if not finding.holds]
         verdicts, _ = recorded(found, gateway)
     agree(Accepts(wrong, json_digest([chain.all_digests, verdicts])))
     alias = gateway.alias(model, CHAMPION)

@@ -80,12 +80,12 @@ def promote(
 def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
     """Raise an error if the files of a version are not those that were scored."""
     files = VersionFiles.of(_version(chosen), gateway)
-    compared = (files.compare(one, one.evaluation_set.name) for one in chosen.verdicts)
+    compared = (files.compare(verdict, verdict.evaluation_set.name) for verdict in chosen.verdicts)
     chain = Ledger(gateway, _version(chosen).name).chain
     rivals = (
         found
-        for one in chosen.verdicts
-        for found in champion_files(one, one.evaluation_set.name, chain, gateway)
+        for verdict in chosen.verdicts
+        for found in champion_files(verdict, verdict.evaluation_set.name, chain, gateway)
     )
     wrong = next((one for one in (*compared, *rivals) if not one.holds), None)
     if wrong is not None:

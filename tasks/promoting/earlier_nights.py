@@ -130,12 +130,12 @@ def _verified(
             *attested_by(documents.verdict, digests, gateway, run_id, name, vouched),
             *as_recorded(version, name, documents, digests[FILE], run_id),
         ]
-        if all(one.holds for one in findings):
+        if all(finding.holds for finding in findings):
             evidence.require_size(n_rows_of(documents))
             findings += same_origin(documents.verdict, documents.report, evidence, version, name)
     except (InputError, OSError) as error:
         raise InputError(_unusable(version, name, str(error))) from error
-    wrong = next((one.sentence for one in findings if not one.holds), None)
+    wrong = next((finding.sentence for finding in findings if not finding.holds), None)
     if wrong is not None:
         raise InputError(_unusable(version, name, f"this did not hold: {wrong}"))
     return documents.verdict, evidence
@@ -170,8 +170,8 @@ def check_nights(
     if source.pool_nights is None:
         return
     frozen, gateway = EvaluationSet.load(Path(rows)), workplace.gateway
-    for one in candidates:
-        refuse_known_rows(one, source, frozen, rivals, policy, len(candidates), gateway)
+    for candidate in candidates:
+        refuse_known_rows(candidate, source, frozen, rivals, policy, len(candidates), gateway)
 
 
 @task(name="pool nights", task_run_name="pool nights of {measured.folder!m}")

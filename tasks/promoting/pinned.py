@@ -59,7 +59,7 @@ def objection_to_policies(
     policies: Iterable[PolicyRecord], pinned: Pinned | None, model: str
 ) -> str | None:
     """Return why one of these policies may not move a model's `champion`, or None."""
-    found = (objection_to_policy(one.name, one.digest, pinned, model) for one in policies)
+    found = (objection_to_policy(policy.name, policy.digest, pinned, model) for policy in policies)
     return next((one for one in found if one is not None), None)
 
 

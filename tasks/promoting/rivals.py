@@ -98,7 +98,7 @@ def _opened_alike(
     if not rival.uri:
         return rival
     version = gateway.resolve(rival.uri)
-    same = [one for one in candidates if one.uri == version.uri]
+    same = [candidate for candidate in candidates if candidate.uri == version.uri]
     if rival.kind != AS_MLFLOW["kind"]:  # the evaluation file says how it is opened
         alike = (one for one in same if one.opened_as() == rival.opened_as())
         return next(alike, None) or rival.pinned(version.uri)
@@ -206,9 +206,12 @@ def champion_to_watch(
     champion = rivals.get(CHAMPION)
     if champion is None:
         return []
-    if any(one == champion or (one.uri and one.uri == champion.uri) for one in candidates):
+    if any(
+        candidate == champion or (candidate.uri and candidate.uri == champion.uri)
+        for candidate in candidates
+    ):
         return []
-    names = {one.name for one in candidates}
+    names = {candidate.name for candidate in candidates}
     name = next(
         one
         for one in (champion.name, *(f"{champion.name[:90]}-{number}" for number in range(1, 999)))

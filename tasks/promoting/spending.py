@@ -117,7 +117,9 @@ def _note(spent: list[Spent], year: int) -> str:
 
 
 def _years(chain: Chain) -> list[int]:
-    return [one.content.counted[0].year for one in chain.links if one.content.counted is not None]
+    return [
+        link.content.counted[0].year for link in chain.links if link.content.counted is not None
+    ]
 
 
 def _require_readable(ledger: Ledger) -> None:

@@ -60,7 +60,7 @@ class Judged:
     @cached_property
     def objectives(self) -> dict[str, Objective]:
         """The objective on each set, by name."""
-        return {one.evaluation_set.name: one.objective for one in self.verdicts}
+        return {verdict.evaluation_set.name: verdict.objective for verdict in self.verdicts}
 
     @property
     def rank(self) -> tuple[float, int]:
@@ -102,9 +102,9 @@ class Past:
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
         """Read the entries that moved the alias; a reset has no `passed_over`."""
         done = [
-            one.content
-            for one in entries
-            if one.state == "done" and one.content.action in {"promotion", "rollback", "reset"}
+            entry.content
+            for entry in entries
+            if entry.state == "done" and entry.content.action in {"promotion", "rollback", "reset"}
         ]
         named = {number for one in done for number in (one.version, one.replaces)} | {champion}
         passed_over = {

@@ -38,7 +38,7 @@ class NotVerifiedError(InputError):
 
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
         self.findings = findings
-        wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
+        wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
         super().__init__(f"{version.uri} must not be deployed.\n  " + "\n  ".join(wrong))
 
 
@@ -80,7 +80,7 @@ def _require_sound(
     files: VersionFiles | None = None,
 ) -> None:
     findings = verify_champion(champion, gateway, files, store)
-    if not all(one.holds for one in findings):
+    if not all(finding.holds for finding in findings):
         raise NotVerifiedError(champion, findings)
 
 
@@ -95,7 +95,7 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
 
 def require_held(version: ModelVersion, findings: list[Finding]) -> None:
     """Raise an error if a check of a version failed."""
-    if not all(one.holds for one in findings):
+    if not all(finding.holds for finding in findings):
         raise NotVerifiedError(version, findings)
 
 
@@ -150,11 +150,11 @@ def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersio
     """Return the entry of a promotion that was killed after it moved the alias, if it is sound."""
     return next(
         (
-            one
-            for one in entries
-            if one.state == "open"
-            and one.content.version == champion.version
-            and objection_to(one, ledger) is None
+            entry
+            for entry in entries
+            if entry.state == "open"
+            and entry.content.version == champion.version
+            and objection_to(entry, ledger) is None
         ),
         None,
     )
@@ -162,12 +162,12 @@ def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersio
 
 def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
     """Check that the verdicts behind a promotion have not changed since."""
-    for one in entry.content.verdicts:
+    for verdict in entry.content.verdicts:
         try:
-            holds = verdict_digest(read_verdict(one.run_id, gateway)) == one.digest
+            holds = verdict_digest(read_verdict(verdict.run_id, gateway)) == verdict.digest
         except InputError:
             holds = False
-        text = f"the verdict on {one.set} is the one behind {entry.content.action} "
+        text = f"the verdict on {verdict.set} is the one behind {entry.content.action} "
         yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
 
 
@@ -179,17 +179,17 @@ def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[
         return
     gateway, replaced = ledger.gateway, entry.content.replaces or None
     try:
-        runs = [one.run_id for one in entry.content.verdicts]
-        verdicts = [logged_verdict(one, gateway) for one in runs]
-        policies = [read_policy_of(one, gateway) for one in runs]
+        runs = [verdict.run_id for verdict in entry.content.verdicts]
+        verdicts = [logged_verdict(run, gateway) for run in runs]
+        policies = [read_policy_of(run, gateway) for run in runs]
         version = gateway.resolve(f"models:/{ledger.model}/{entry.content.version}")
         objections = [
-            Succession(one.promote, allow_first=one.allow_first).objection(
+            Succession(policy.promote, allow_first=policy.allow_first).objection(
                 Judged("", verdicts, version), replaced, Past.of(before.links, replaced)
             )
-            for one in policies
+            for policy in policies
         ]
-        named = all(rule in {one.promote, "first"} for one in policies)
+        named = all(rule in {policy.promote, "first"} for policy in policies)
         holds = named and (rule == "first") == (replaced is None) and not any(objections)
     except (ValueError, TypeError):  # of objectives and numbers that others wrote
         holds = False
@@ -212,7 +212,8 @@ def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
         return
     try:
         found = [
-            read_verdict(one.run_id, ledger.gateway).policy.digest for one in entry.content.verdicts
+            read_verdict(verdict.run_id, ledger.gateway).policy.digest
+            for verdict in entry.content.verdicts
         ]
         holds = bool(found) and set(found) == {pinned.digest}
     except InputError:

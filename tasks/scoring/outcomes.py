@@ -33,8 +33,8 @@ class PartlyScored:
     def of(cls, outcomes: Sequence[Outcome]) -> PartlyScored:
         """Return outcomes as scores and reasons."""
         return cls(
-            np.array([np.nan if isinstance(one, Missing) else one for one in outcomes]),
-            [one.reason if isinstance(one, Missing) else None for one in outcomes],
+            np.array([np.nan if isinstance(outcome, Missing) else outcome for outcome in outcomes]),
+            [outcome.reason if isinstance(outcome, Missing) else None for outcome in outcomes],
         )
 
 

@@ -78,15 +78,16 @@ def plan_sending(
 
 def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
     """Say what will be sent; ask at a terminal, unless `yes` was said already."""
-    for one in all_sending:
-        say(one.sentence())
+    for sending in all_sending:
+        say(sending.sentence())
     if yes or not all_sending:
         return
     how = "To agree in advance, add `--yes` (the parameter `yes` of a deployment)."
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         msg = (
             f"sending comments to a service with a price or limits must be agreed to: "
-            f"{' '.join(one.sentence() for one in all_sending)} Nobody can be asked here. {how}"
+            f"{' '.join(sending.sentence() for sending in all_sending)} Nobody can be asked here. "
+            f"{how}"
         )
         raise InputError(msg)
     with paused():

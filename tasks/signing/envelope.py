@@ -136,7 +136,7 @@ class Envelope:
         return EnvelopeRecord(
             payload=encoded(self.payload),
             payload_type=self.payload_type,
-            signatures=[one.record() for one in self.signatures],
+            signatures=[signature.record() for signature in self.signatures],
         )
 
     def signed(self, trusted: TrustedKeys) -> Signed:
@@ -161,7 +161,7 @@ def who_signed(message: bytes, signatures: Sequence[Signature], trusted: Trusted
     keys = [
         key
         for key in trusted.keys.values()
-        if any(key.public.verifies(one.value, message) for one in signatures)
+        if any(key.public.verifies(signature.value, message) for signature in signatures)
     ]
     for key in keys:
         if key.revoked_since is None:

@@ -212,7 +212,7 @@ class TrustedKeys:
                 f"({type(error).__name__}). Restore it, or remove it and trust the keys again."
             )
             raise InputError(msg) from None
-        return cls({one.public.key_id: one for one in keys})
+        return cls({key.public.key_id: key for key in keys})
 
     @classmethod
     def here(cls) -> TrustedKeys:
@@ -250,7 +250,7 @@ class TrustedKeys:
     def write(self, path: Path) -> None:
         """Write the keys to a file."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"keys": [one.to_dict() for one in self.keys.values()]})
+        write_json(path, {"keys": [key.to_dict() for key in self.keys.values()]})
 
 
 def trusted_folder() -> Path:

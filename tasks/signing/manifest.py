@@ -55,22 +55,22 @@ class Manifest:
         if not stat.S_ISDIR(_status(place, place).st_mode):
             return {place.name: _regular(place, place, place.name).st_size}
         names = (one for one in _names(place, place, follow_links=False) if one not in leaving_out)
-        return {one: _regular(place / one, place / one, one).st_size for one in names}
+        return {name: _regular(place / name, place / name, name).st_size for name in names}
 
     @property
     def digest(self) -> str:
         """SHA-256 of all paths and digests."""
-        return json_digest([[one.path, one.sha256] for one in self.files])
+        return json_digest([[file.path, file.sha256] for file in self.files])
 
     @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return sum(one.size for one in self.files)
+        return sum(file.size for file in self.files)
 
     def differences(self, found: Manifest) -> list[str]:
         """Return how the files found differ from these, one short sentence for each."""
-        before = {one.path: one.sha256 for one in self.files}
-        now = {one.path: one.sha256 for one in found.files}
+        before = {file.path: file.sha256 for file in self.files}
+        now = {file.path: file.sha256 for file in found.files}
         return [
             f"{shown(path)}: {_difference(before.get(path), now.get(path))}"
             for path in sorted(before.keys() | now.keys(), key=_parts)
@@ -82,7 +82,7 @@ class Manifest:
 
         A size of None is not known.
         """
-        before = {one.path: one.size for one in self.files}
+        before = {file.path: file.size for file in self.files}
         return [
             f"{shown(path)}: {_other_size(before.get(path), sizes.get(path), path in sizes)}"
             for path in sorted(before.keys() | sizes.keys(), key=_parts)
@@ -92,11 +92,11 @@ class Manifest:
     @classmethod
     def of_records(cls, files: Sequence[FileRecord]) -> Self:
         """Return the manifest of files that somebody recorded."""
-        for one in files:
-            if one.size < 0 or len(one.sha256) != 64 or not set(one.sha256) <= _HEX:
-                msg = f"a manifest must list path, size and sha256 of each file; got {one!r:.200}."
+        for file in files:
+            if file.size < 0 or len(file.sha256) != 64 or not set(file.sha256) <= _HEX:
+                msg = f"a manifest must list path, size and sha256 of each file; got {file!r:.200}."
                 raise ManifestError(msg)
-        times = Counter(one.path for one in files)
+        times = Counter(file.path for file in files)
         wrong = [path for path, n in times.items() if n > 1 or not _stays_inside(path)]
         if wrong:
             msg = (

@@ -231,7 +231,7 @@ def _subject(verdict: Verdict) -> list[Subject]:
     candidate = verdict.candidate
     if candidate.bound.files:
         files = candidate.bound.files
-        return [Subject(name=one.path, digest={"sha256": one.sha256}) for one in files]
+        return [Subject(name=file.path, digest={"sha256": file.sha256}) for file in files]
     name = candidate.model or candidate.name
     return [Subject(name=f"scores of {name}", digest={"sha256": candidate.digest})]
 

@@ -217,7 +217,7 @@ def _together(said: Sequence[Annotations], *, whole: bool) -> Iterator[Finding]:
     contexts = [
         (one.model, one.policy_digest, one.required_sets, one.champion, one.ledger) for one in said
     ]
-    same = whole and all(one == contexts[0] for one in contexts)
+    same = whole and all(context == contexts[0] for context in contexts)
     text = "the attestations are of one evaluation of one version."
     yield Finding("verdict", holds=same, sentence=text)
 
@@ -238,7 +238,7 @@ def _same_files(
         manifest = Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
     except InputError as error:
         return Finding("model", holds=False, sentence=f"{text} But {error}")
-    found = {one.path: one.sha256 for one in manifest.files}
+    found = {file.path: file.sha256 for file in manifest.files}
     differ = sorted(
         f"{path}: {_difference(before.get(path), found.get(path))}"
         for before in judged

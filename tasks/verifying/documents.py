@@ -107,7 +107,7 @@ def write_verdicts(
     version: ModelVersion, verdicts: Sequence[LoggedVerdict], gateway: Gateway
 ) -> None:
     """Write the tags of a version's verdicts. Safe to repeat."""
-    runs = [one.run_id for one in verdicts]
+    runs = [verdict.run_id for verdict in verdicts]
     gateway.tag_version(version, {WRITING: json.dumps(runs)})
     gateway.tag_version(version, tags_of(verdicts))
     gateway.client.delete_model_version_tag(version.name, version.version, WRITING)

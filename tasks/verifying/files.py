@@ -127,7 +127,7 @@ class VersionFiles:
 
 def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
     """Return what is in each file, and how its name says that it is read."""
-    return [(one.sha256, read_as(one.path)) for one in manifest.files]
+    return [(file.sha256, read_as(file.path)) for file in manifest.files]
 
 
 def champion_files(
@@ -142,8 +142,8 @@ def champion_files(
     if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")
-    moves = [one.content for one in chain.links if one.content.action in MOVES]
-    rests_on = [rests for one in moves if one.version == number for rests in one.verdicts]
+    moves = [link.content for link in chain.links if link.content.action in MOVES]
+    rests_on = [rests for move in moves if move.version == number for rests in move.verdicts]
     text = f"the champion that was compared with on {name}, {uri}, had the files it was judged by."
     recorded = [_verdict(one, gateway) for one in rests_on]
     known = [one for one in recorded if one is not None]
@@ -157,7 +157,7 @@ def champion_files(
     read = partial(Manifest.of_records, champion.bound.files)
     files = VersionFiles(version, read, lambda: "the comparison")
     findings = [files.compare(one, one.evaluation_set.name) for one in known]
-    holds = any(one.holds for one in findings)
+    holds = any(finding.holds for finding in findings)
     sentence = text if holds else f"{text} {findings[-1].sentence}"
     yield Finding("model", holds=holds, sentence=sentence)
 

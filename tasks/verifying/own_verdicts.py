@@ -45,7 +45,7 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
     """
     chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
     vouched = chain.vouched_verdicts(trusted).by_entry
-    moves = [one.content for one in chain.links if one.content.action in MOVES]
+    moves = [link.content for link in chain.links if link.content.action in MOVES]
     named = [
         one for move in reversed(moves) if move.version == version.version for one in move.verdicts
     ]

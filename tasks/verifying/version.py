@@ -97,15 +97,15 @@ def _of_one_evaluation(
     yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
     contexts = [(one.policy.digest, champion_of(one), one.ledger) for one in known]
     if len(known) > 1:
-        holds = all(one == contexts[0] for one in contexts)
+        holds = all(context == contexts[0] for context in contexts)
         text = f"the verdicts of {version.uri} were made together, by one policy."
         yield Finding("verdict", holds=holds, sentence=text)
     heads = [one.ledger for one in known]
-    holds = all(one is None or chain.has(one) for one in heads)
+    holds = all(head is None or chain.has(head) for head in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
-    first = min(0 if one is None else one.number for one in heads)
+    first = min(0 if head is None else head.number for head in heads)
     if blocked and all(one.outcome == "pass" for one in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
@@ -138,7 +138,7 @@ def objection_to(entry: Entry, ledger: Ledger) -> str | None:
         findings = verify_version(version, ledger.gateway)
     except InputError as error:
         return str(error)
-    return next((one.sentence for one in findings if not one.holds), None)
+    return next((finding.sentence for finding in findings if not finding.holds), None)
 
 
 _ACCEPTED = {

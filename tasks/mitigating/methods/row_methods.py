@@ -89,7 +89,7 @@ def required(pool: TrainingRows | None, called: str) -> TrainingRows:
 
 def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
     """Refuse a pool without the training set's identities, where people labelled these."""
-    lacking = [one for one in rows.identities if one not in pool.masks]
+    lacking = [identity for identity in rows.identities if identity not in pool.masks]
     if rows.matcher is None and lacking:
         msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."
         raise InputError(msg)
@@ -138,7 +138,8 @@ def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Tabl
     if rows.matcher is None:
         names = [one for one in rows.table.column_names if one.startswith("identity/")]
         identities = np.stack(
-            [pool.table[one].to_numpy()[chosen] >= pool.identity_threshold for one in names], axis=1
+            [pool.table[name].to_numpy()[chosen] >= pool.identity_threshold for name in names],
+            axis=1,
         )
     return added_rows(rows, fresh_ids(rows, ids, pool.name), texts, np.zeros(len(ids)), identities)
 
@@ -162,7 +163,7 @@ class RandomRows(RowMethod):
         pool = required(pool, self.called)
         wanted = choose(rows, pool, rng, self.wrong_labels).chosen.size
         known = set(rows.texts)
-        new = first_ones(pool.texts) & np.array([one not in known for one in pool.texts], bool)
+        new = first_ones(pool.texts) & np.array([text not in known for text in pool.texts], bool)
         chosen = rng.permutation(np.flatnonzero(new))[:wanted]
         said = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
         return Change(
@@ -240,7 +241,7 @@ class Relabel(RowMethod):
         found = relabel_to_prior(rows.labels, scores, rows.buckets, rows.mentions, threshold=0.5)
         labels = rows.table["label"].to_numpy().copy()
         labels[found.chosen] = 0.0
-        kept = sum(one.excess - one.changed for one in found.cells)
+        kept = sum(cell.excess - cell.changed for cell in found.cells)
         n = counted(found.chosen.size, "label is", "labels are")
         said = [f"{n} changed from toxic to harmless, of {rows.n:,}. {_READ_THEM}"]
         if kept:
