@@ -170,6 +170,7 @@ def main() -> None:
         folder = Path(name)
         prepare(folder / "home")
         calm = [run_trial(folder / f"calm {turn}", lambda: "", None) for turn in range(3)]
+        sys.stderr.write(f"undisturbed: {[round(one.seconds, 1) for one in calm]}\n")
         for turn in range(options.evaluations):
             place = folder / str(turn)
             trials.append(run_trial(place, lambda: _draw(draws), ENDING))
