@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -26,6 +27,27 @@ def plain(content: Any) -> Any:
     if is_dataclass(content) and not isinstance(content, type):
         return {field.name: plain(getattr(content, field.name)) for field in fields(content)}
     return content
+
+
+def differences(
+    first: Any, second: Any, *, rounding: float = 0.0, place: str = ""
+) -> Iterator[str]:
+    """Yield where plain values differ, as in `results.3.value`; floats by more than rounding."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in {**first, **second}:
+            below = f"{place}.{key}".lstrip(".")
+            if key in first and key in second:
+                yield from differences(first[key], second[key], rounding=rounding, place=below)
+            else:
+                yield below
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for at, pair in enumerate(zip(first, second, strict=True)):
+            yield from differences(*pair, rounding=rounding, place=f"{place}.{at}".lstrip("."))
+    elif isinstance(first, float) and isinstance(second, float):
+        if not math.isclose(first, second, rel_tol=0, abs_tol=rounding):
+            yield place
+    elif first != second:
+        yield place
 
 
 def read_plain(kind: type[Read], text: str | bytes) -> Read:

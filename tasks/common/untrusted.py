@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from pydantic import ValidationError
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain, read_plain
+from biasgate.tasks.common.plain import differences, plain, read_plain
 from biasgate.tasks.common.printable import printable
 
 MOST_BYTES = 128 * 2**20
@@ -105,8 +105,8 @@ def check(
     if isinstance(found, dict):
         same: Checked = cast("Checked", content)
         return same
-    if exact and (wrong := _differs(content, plain(found))) is not None:
-        problem = f"{printable(wrong)[:_SHOWN]}: not as it is written"
+    if exact and (wrong := next(differences(content, plain(found)), None)) is not None:
+        problem = f"{printable(wrong or 'it')[:_SHOWN]}: not as it is written"
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg)
     return found
@@ -116,23 +116,6 @@ def read_record(path: Path, kind: type[Checked], what: str | None = None) -> Che
     """Read a file as `read_json` and `check` do; `what` it is, if its path does not say it."""
     what = what or str(path)
     return check(read_json(path, what), kind, what)
-
-
-def _differs(content: Any, again: Any, place: str = "") -> str | None:
-    """Return the first place at which a document is not what is written of it; None if nowhere."""
-    if isinstance(content, dict) and isinstance(again, dict):
-        for key in {**content, **again}:
-            below = f"{place}.{key}" if place else key
-            if key not in content or key not in again:
-                return below
-            if (found := _differs(content[key], again[key], below)) is not None:
-                return found
-        return None
-    if isinstance(content, list) and isinstance(again, list) and len(content) == len(again):
-        each = enumerate(zip(content, again, strict=True))
-        places = (_differs(one, other, f"{place}.{at}") for at, (one, other) in each)
-        return next((found for found in places if found is not None), None)
-    return None if content == again else place or "it"
 
 
 def _open(path: Path, what: str) -> int:

@@ -76,10 +76,6 @@ class Ledger:
         """The entries that are done."""
         return Chain.of(self.entries())
 
-    def last_done(self) -> Entry | None:
-        """Return the last entry that moved the alias, or None."""
-        return self.chain.last_move
-
     @contextmanager
     def open(self, content: Move, run_id: str | None) -> Iterator[Entry]:
         """Put an entry at the end of the queue, atomically.

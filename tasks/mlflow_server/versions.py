@@ -138,9 +138,10 @@ class Registry:
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return every version of a registered model, oldest first; empty if there is none."""
-        query = {"filter_string": f"name = '{name}'", "max_results": _VERSIONS_A_PAGE}
-        found = map(_version, _paged(partial(self.client.search_model_versions, **query)))
-        return sorted(found, key=lambda version: int(version.version))
+        search = partial(
+            self.client.search_model_versions, f"name = '{name}'", max_results=_VERSIONS_A_PAGE
+        )
+        return sorted(map(_version, _paged(search)), key=lambda version: int(version.version))
 
     def models(self) -> list[str]:
         """Return the names of the registered models."""

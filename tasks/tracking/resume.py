@@ -90,7 +90,7 @@ def _is_abandoned(run: Running) -> bool:
 
 def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
     """Return the last promotion if it is based on verdicts of this run and still holds."""
-    last = Ledger(gateway, model).last_done()
+    last = Ledger(gateway, model).chain.last_move
     champion = gateway.alias(model, CHAMPION)
     if last is None or champion is None or champion.version != last.content.version:
         return None

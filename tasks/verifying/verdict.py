@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
@@ -13,6 +12,7 @@ from typing import Any
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.plain import differences
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -178,7 +178,7 @@ def _decided_again(
 ) -> Iterator[Finding]:
     verdict = documents.verdict
     again = _decide(documents, evidence, verdict.decided_on)
-    differ = sorted(_differences(verdict.to_dict(), again.to_dict()))
+    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=_ROUNDING))
     if verdict.code.bias_metrics != code_digest():
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
@@ -220,21 +220,6 @@ def _context_of(verdict: Verdict) -> Context:
         registered_policy=verdict.registered_policy,
         online=verdict.online,
     )
-
-
-def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
-    """Yield where two verdicts differ by more than rounding."""
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        for key in first.keys() | second.keys():
-            yield from _differences(first.get(key), second.get(key), f"{path}.{key}".strip("."))
-    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        for at, (one, other) in enumerate(zip(first, second, strict=True)):
-            yield from _differences(one, other, f"{path}[{at}]")
-    elif isinstance(first, float) and isinstance(second, float):
-        if not math.isclose(first, second, rel_tol=0, abs_tol=_ROUNDING):
-            yield path
-    elif first != second:
-        yield path
 
 
 def attested_by(

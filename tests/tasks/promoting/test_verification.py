@@ -199,7 +199,7 @@ def test_no_champion_is_said(gateway, store):
 
 def rewrite_entry(gateway, **changes):
     """Change what the last entry of the ledger says."""
-    rewrite(gateway, Ledger(gateway, MODEL).last_done(), **changes)
+    rewrite(gateway, Ledger(gateway, MODEL).chain.last_move, **changes)
 
 
 @pytest.mark.parametrize("rule", ["better", "never", "first"])
@@ -256,7 +256,7 @@ def forge(gateway, version, forger=None):
     write_json(folder / "verdict.json", forged)
     attest(forged, folder, forger)
     gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
-    record = Ledger(gateway, MODEL).last_done()
+    record = Ledger(gateway, MODEL).chain.last_move
     rests_on = replace(record.content.verdicts[0], digest=verdict_digest(forged))
     rewrite(gateway, record, verdicts=[rests_on.to_dict()])
 
