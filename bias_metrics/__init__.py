@@ -76,6 +76,7 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
+from bias_metrics.score_counts import ScoreCounts
 from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
@@ -159,6 +160,7 @@ __all__ = [
     "RollUp",
     "Rows",
     "RuleResult",
+    "ScoreCounts",
     "SliceReports",
     "SortedClasses",
     "SortedScores",

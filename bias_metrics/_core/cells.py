@@ -170,16 +170,24 @@ class Comparison:
         if self.base.weight is not None:
             found = _of_weighted(self.weighted, flip=self.flip, uncertain=uncertain)
             return replace(found, centre=centre)
-        runs, placed = self.runs, self.placed
-        pairs = placed.n * runs.n
-        wins = placed.doubled_wins(runs)
-        value = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
-        if not uncertain:
-            return Auc(value, centre=centre)
-        if min(placed.n, runs.n) < _LEAST:
-            return Auc(value, "fewer than 2 rows in a class", centre=centre)
-        variance, freedom = delong_variance(placed, runs)
-        return Auc(value, None, math.sqrt(variance), freedom, (placed.n, runs.n), centre)
+        return placed_auc(
+            self.runs, self.placed, flip=self.flip, centre=centre, uncertain=uncertain
+        )
+
+
+def placed_auc(
+    runs: Runs, placed: Placed, *, flip: bool, centre: float = 0.0, uncertain: bool = True
+) -> Auc:
+    """Measure P(x > y), or P(y > x), of distinct x placed among the y; there is a row of each."""
+    pairs = placed.n * runs.n
+    wins = placed.doubled_wins(runs)
+    value = (2 * pairs - wins if flip else wins) / (2 * pairs)
+    if not uncertain:
+        return Auc(value, centre=centre)
+    if min(placed.n, runs.n) < _LEAST:
+        return Auc(value, "fewer than 2 rows in a class", centre=centre)
+    variance, freedom = delong_variance(placed, runs)
+    return Auc(value, None, math.sqrt(variance), freedom, (placed.n, runs.n), centre)
 
 
 def comparisons(

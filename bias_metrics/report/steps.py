@@ -162,21 +162,30 @@ def summarise_bias(
     if overall is None:
         uncertain = confidence is not None
         overall = pair_auc(everyone.negative, everyone.positive, uncertain=uncertain).at(confidence)
+    counts = everyone.positive.n + everyone.negative.n, everyone.positive.n
+    return report_from(
+        Overall(*counts, overall, _effective(everyone)), subgroups, power, groups, background
+    )
+
+
+def report_from(
+    overall: Overall[MetricValue],
+    subgroups: Mapping[str, SubgroupBias],
+    power: float,
+    groups: tuple[str, ...],
+    background: Background,
+) -> BiasReport:
+    """Compute the power means and the final score of measured cells; all values are checked."""
     means = {
         metric: power_mean_of({name: getattr(subgroups[name], metric) for name in groups}, power)
         for metric in FINAL_SCORE_PARTS
     }
     return BiasReport(
-        background=background,
-        overall=Overall(
-            everyone.positive.n + everyone.negative.n,
-            everyone.positive.n,
-            overall,
-            _effective(everyone),
-        ),
-        subgroups=dict(subgroups),
-        power_mean=PowerMeans(power, groups, **means),
-        final_score=final_score(overall, means),
+        overall,
+        dict(subgroups),
+        PowerMeans(power, groups, **means),
+        final_score(overall.auc, means),
+        background,
     )
 
 

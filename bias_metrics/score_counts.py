@@ -1,0 +1,532 @@
+"""Counts of scores in narrow bins: they add up over shards, days and machines.
+
+A bin holds the scores whose leading bits are the same, so bins are finest where scores crowd near
+0. For each bin we keep how many rows of each class and subgroup fall into it, and the least and the
+most of their scores. All that a score's order decides follows from these counts. What the order
+within a bin could change is known, too: half of the pairs that share a bin of several scores. So
+each number has a bracket that holds its exact value for certain, beside its confidence interval.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import Auc, lacks, placed_auc
+from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
+from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.ranks import Placed, Runs
+from bias_metrics._core.values import MetricValue
+from bias_metrics.borkan.aggregates import check_power
+from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
+from bias_metrics.report.report import BiasReport, Overall, PowerMeans
+from bias_metrics.report.steps import MeasuredSubgroup, report_from
+from bias_metrics.rows import Background, Rows, any_of
+
+__all__ = ["ScoreCounts"]
+
+MOST_ROWS = 4 * 10**9  # twice the pairs of as many rows still fit into 64 bits
+MOST_BYTES = 2**30
+BITS = 12
+_MANTISSA = 52
+_NO_INTERVAL = "counts do not tell which rows are in several subgroups, which its error needs"
+
+Counts = npt.NDArray[np.int64]
+Bracket = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCounts:
+    """How many rows of each class and subgroup have a score in each of many narrow bins.
+
+    Make it with `of` from each shard of the rows, and add the shards: `first + second`. Any order
+    gives the same counts. Nothing else of the rows is kept: no score, id or text.
+
+    Examples
+    --------
+    >>> first = ScoreCounts.of(Rows([0, 1], {"gay": [1, 1]}), [0.2, 0.7], shard="monday")
+    >>> second = ScoreCounts.of(Rows([0, 1], {"gay": [0, 0]}), [0.1, 0.9], shard="tuesday")
+    >>> counts = first + second
+    >>> counts.report().subgroups["gay"].bpsn_auc.value, counts.brackets()["gay"]["bpsn_auc"]
+    (1.0, (1.0, 1.0))
+    """
+
+    bits: int
+    """How many bits of the mantissa tell two bins apart: 2^bits bins for each factor of two."""
+    shards: frozenset[str]
+    """The names of what was counted. No name is counted twice."""
+    names: tuple[str, ...]
+    """The subgroups."""
+    bins: Counts
+    """(k,): the bins with a row, ascending."""
+    least: FloatArray
+    most: FloatArray
+    """(k,): the least and the most score in each bin."""
+    everyone: Counts
+    """(2, k): positives and negatives."""
+    anyone: Counts
+    """(2, k): those of them that are in any subgroup."""
+    subgroups: Counts
+    """(number of subgroups, 2, k)."""
+
+    @classmethod
+    def of(cls, rows: Rows, y_score: npt.ArrayLike, *, shard: str, bits: int = BITS) -> ScoreCounts:
+        """Count the rows of one shard.
+
+        Parameters
+        ----------
+        rows : Rows
+            With frequencies as weights, or without weights; without clusters.
+        y_score : float array of shape (n,)
+            Higher means more toxic; any finite scale.
+        shard : str
+            The name of these rows, such as a file or a day. Shards of the same name do not add up.
+        bits : int, default=12
+            From 0 to 52. One more halves the width of brackets and doubles the counts.
+
+        Raises
+        ------
+        ValueError
+            If there are clusters or sampling weights, a score is not finite, or `bits` is out of
+            range.
+        """
+        if not 0 <= bits <= _MANTISSA:
+            msg = f"`bits` must be from 0 to {_MANTISSA}; got {bits}."
+            raise ValueError(msg)
+        rows.refuse("ScoreCounts.of", "clusters")
+        scores = rows.scores("y_score", y_score).astype(np.float64)
+        if rows.weight_kind != "frequency":
+            rows.refuse("ScoreCounts.of", "sample_weight")
+        weight = rows.sample_weight
+        if weight is not None:
+            rows, scores, weight = rows.within(weight > 0), scores[weight > 0], weight[weight > 0]
+        order = np.argsort(scores)
+        ordered = _bins_of(scores[order], bits)
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        ends = np.append(starts[1:], scores.size) - 1
+        code = np.empty(scores.size, dtype=np.intp)
+        code[order] = 2 * np.repeat(np.arange(starts.size), ends + 1 - starts)
+        code += ~rows.y_true
+
+        def by_class(which: Any) -> Counts:
+            of = None if weight is None else weight[which]
+            tallies = np.bincount(code[which], of, 2 * starts.size).astype(np.int64)
+            return np.ascontiguousarray(tallies.reshape(-1, 2).T)
+
+        masks = rows.subgroups
+        empty = np.zeros((0, 2, starts.size), dtype=np.int64)
+        own = [by_class(np.flatnonzero(mask)) for mask in masks.values()]
+        return cls(
+            bits,
+            frozenset([shard]),
+            tuple(masks),
+            ordered[starts],
+            scores[order[starts]],
+            scores[order[ends]],
+            by_class(slice(None)),
+            by_class(np.flatnonzero(any_of(masks)) if masks else slice(0)),
+            np.stack(own) if own else empty,
+        )
+
+    def __add__(self, other: ScoreCounts) -> ScoreCounts:
+        """Add the counts of other shards of the same evaluation.
+
+        Raises
+        ------
+        ValueError
+            If a shard is in both, bins or subgroups differ, or there are too many rows.
+        """
+        if twice := sorted(self.shards & other.shards):
+            msg = f"shard {twice[0]!r} must be counted once; it is in both counts."
+            raise ValueError(msg)
+        for name in ("bits", "names"):
+            if getattr(self, name) != getattr(other, name):
+                msg = (
+                    f"`{name}` must be the same in counts that are added; "
+                    f"got {getattr(self, name)!r} and {getattr(other, name)!r}."
+                )
+                raise ValueError(msg)
+        if (n := self.n + other.n) > MOST_ROWS:
+            msg = f"counts must be of at most {MOST_ROWS:,} rows; got {n:,}."
+            raise ValueError(msg)
+        bins = np.union1d(self.bins, other.bins)
+        both = [one.spread(bins) for one in (self, other)]
+        return ScoreCounts(
+            self.bits,
+            self.shards | other.shards,
+            self.names,
+            bins,
+            np.minimum(*(one.least for one in both)),
+            np.maximum(*(one.most for one in both)),
+            *(
+                np.add(*(getattr(one, name) for one in both))
+                for name in ("everyone", "anyone", "subgroups")
+            ),
+        )
+
+    @staticmethod
+    def sum(parts: Iterable[ScoreCounts]) -> ScoreCounts:
+        """Add several counts; there must be at least one."""
+        return reduce(ScoreCounts.__add__, parts)
+
+    def spread(self, bins: Counts) -> ScoreCounts:
+        """Return the same counts over more bins; a bin without a row has no least and no most."""
+        places = np.searchsorted(bins, self.bins)
+
+        def spread(values: Any, empty: float) -> Any:
+            wide = np.full((*values.shape[:-1], bins.size), empty, dtype=values.dtype)
+            wide[..., places] = values
+            return wide
+
+        return replace(
+            self,
+            bins=bins,
+            least=spread(self.least, np.inf),
+            most=spread(self.most, -np.inf),
+            everyone=spread(self.everyone, 0),
+            anyone=spread(self.anyone, 0),
+            subgroups=spread(self.subgroups, 0),
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.everyone.sum())
+
+    def require(self, shards: Iterable[str]) -> None:
+        """Refuse counts in which a shard is missing, or that have others.
+
+        Raises
+        ------
+        ValueError
+            With the names.
+        """
+        wanted = set(shards)
+        for name, wrong in (
+            ("lack", sorted(wanted - self.shards)),
+            ("must not have", sorted(self.shards - wanted)),
+        ):
+            if wrong:
+                msg = f"the counts {name} {len(wrong)} of the shards, first {wrong[0]!r}."
+                raise ValueError(msg)
+
+    def report(
+        self,
+        *,
+        power: float = -5.0,
+        power_mean_groups: Sequence[str] | None = None,
+        confidence: float = 0.95,
+        background: Background = "outside_subgroup",
+    ) -> BiasReport:
+        """Return the numbers of `evaluate_bias`, with scores in one bin taken as tied.
+
+        Parameters are those of `evaluate_bias`.
+
+        Returns
+        -------
+        BiasReport
+            Standard errors are DeLong's of the binned scores. Confidence intervals reach as much
+            farther to both sides as the exact value may be from the value of the binned scores
+            (see `brackets`). Power means and the final score have no interval.
+        """
+        power = check_power(power)
+        groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
+        level = check_confidence(confidence)
+        slack = self._slack(background)
+        auc = _widened(self._overall().at(level), slack[None]["auc"], "auc")
+        positives, negatives = (int(counts.sum()) for counts in self.everyone)
+        subgroups = {}
+        for name, own in zip(self.names, self.subgroups, strict=True):
+            n_positive, n_negative = (int(counts.sum()) for counts in own)
+            cells = MeasuredSubgroup(n_positive, n_negative, self._cells(name, background), None)
+            bias = cells.at(level)
+            wide: dict[str, Any] = {
+                metric: _widened(cell, slack[name][metric], metric)
+                for metric, cell in bias.by_metric().items()
+            }
+            subgroups[name] = replace(bias, **wide)
+        overall = Overall(positives + negatives, positives, auc)
+        found = report_from(overall, subgroups, power, groups, background)
+        means = {
+            metric: _without_interval(mean) for metric, mean in found.power_mean.by_metric().items()
+        }
+        return replace(
+            found,
+            power_mean=PowerMeans(power, groups, **means),
+            final_score=_without_interval(found.final_score),
+        )
+
+    def brackets(
+        self,
+        *,
+        power: float = -5.0,
+        power_mean_groups: Sequence[str] | None = None,
+        background: Background = "outside_subgroup",
+    ) -> dict[str | None, dict[str, Bracket | None]]:
+        """Return between which two numbers each exact value lies, for certain.
+
+        Parameters are those of `evaluate_bias`.
+
+        Returns
+        -------
+        dict
+            By subgroup, and None for numbers of all rows; then by metric. The bracket of a number
+            that is undefined is None. No sampling error is in it: it holds the value that
+            `evaluate_bias` would give for the same rows.
+        """
+        options: Any = {"power": power, "power_mean_groups": power_mean_groups}
+        report = self.report(background=background, **options)
+        slack = self._slack(background)
+        ends = [self._moved(report, slack, sign) for sign in (-1, 1)]
+        return {
+            name: {
+                metric: None if low is None or high is None else (low, high)
+                for (metric, low), high in zip(of_low.items(), ends[1][name].values(), strict=True)
+            }
+            for name, of_low in ends[0].items()
+        }
+
+    def flagged(self, threshold: float) -> dict[str | None, dict[Class, tuple[int, int]]]:
+        """Return how many rows score at or above a threshold: at least, and at most.
+
+        Both are the same unless the threshold is inside a bin.
+
+        Returns
+        -------
+        dict
+            By subgroup, and None for all rows; then by class.
+        """
+        threshold = check_threshold(threshold)
+        sure, possible = self.least >= threshold, self.most >= threshold
+
+        def of(counts: Counts) -> dict[Class, tuple[int, int]]:
+            return {
+                kind: (int(one[sure].sum()), int(one[possible].sum()))
+                for kind, one in zip(CLASSES, counts, strict=True)
+            }
+
+        return {None: of(self.everyone)} | {
+            name: of(own) for name, own in zip(self.names, self.subgroups, strict=True)
+        }
+
+    # ---- As bytes
+
+    def to_bytes(self) -> bytes:
+        """Return the counts as a compressed archive of numpy arrays."""
+        file = io.BytesIO()
+        about = {"bits": self.bits, "shards": sorted(self.shards), "names": list(self.names)}
+        np.savez_compressed(
+            file,
+            allow_pickle=False,
+            about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+            **{name: getattr(self, name) for name in _ARRAYS},
+        )
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ScoreCounts:
+        """Read what `to_bytes` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is something else, or unpacks to more than 1 GiB, or its counts contradict each
+            other.
+        """
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                size = sum(entry.file_size for entry in archive.infolist())
+            if size > MOST_BYTES:
+                msg = f"counts must unpack to at most {MOST_BYTES:,} bytes; got {size:,}."
+                raise ValueError(msg)
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                about = json.loads(bytes(arrays["about"]))
+                found = cls(
+                    int(about["bits"]),
+                    frozenset(map(str, about["shards"])),
+                    tuple(map(str, about["names"])),
+                    **{name: arrays[name] for name in _ARRAYS},
+                )
+        except (zipfile.BadZipFile, KeyError, TypeError, EOFError, OSError) as error:
+            msg = f"these bytes are no counts of scores: {error}."
+            raise ValueError(msg) from error
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Refuse counts that cannot have come from rows.
+
+        Raises
+        ------
+        ValueError
+            With what contradicts what.
+        """
+        k, groups = self.bins.size, len(self.names)
+        shapes = {
+            "bins": (k,),
+            "least": (k,),
+            "most": (k,),
+            "everyone": (2, k),
+            "anyone": (2, k),
+            "subgroups": (groups, 2, k),
+        }
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            kind = np.float64 if name in {"least", "most"} else np.int64
+            if array.shape != shape or array.dtype != kind:
+                msg = (
+                    f"`{name}` must be {np.dtype(kind)} of shape {shape}; "
+                    f"got {array.dtype} of shape {array.shape}."
+                )
+                raise ValueError(msg)
+        n = [int(bound) for bound in self.everyone.sum(axis=1, dtype=np.float64)]
+        own = [_bins_of(ends, self.bits) for ends in (self.least, self.most)]
+        wrong = {
+            "`bits` must be from 0 to 52": not 0 <= self.bits <= _MANTISSA,
+            "`bins` must ascend": bool((np.diff(self.bins) <= 0).any()),
+            "`least` must be at most `most`": not bool((self.least <= self.most).all()),
+            "`least` and `most` must lie in their bins": not all(
+                np.array_equal(bins, self.bins) for bins in own
+            ),
+            "no count may be negative": bool(
+                min(self.everyone.min(initial=0), self.subgroups.min(initial=0)) < 0
+            ),
+            "every bin must have a row": not bool(self.everyone.any(axis=0).all()),
+            f"there must be at most {MOST_ROWS:,} rows": sum(n) > MOST_ROWS,
+            "a subgroup must be part of those in any": bool((self.subgroups > self.anyone).any()),
+            "those in any subgroup must be part of all, and in one of them": bool(
+                (self.anyone > np.minimum(self.everyone, self.subgroups.sum(axis=0))).any()
+            ),
+        }
+        for rule, broken in wrong.items():
+            if broken:
+                msg = f"these are no counts of scores: {rule}."
+                raise ValueError(msg)
+
+    # ---- Cells
+
+    def _overall(self) -> Auc:
+        positive, negative = self.everyone
+        return _auc(negative, positive, "negatives", "positives")
+
+    def _compared(self, name: str, pair: Pair, background: Background) -> tuple[Counts, Counts]:
+        """Return the rows y and x that a metric compares."""
+        own = self.subgroups[self.names.index(name)]
+        out = own if background == "outside_subgroup" else self.anyone
+        y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
+        return own[y] if pair.inside else self.everyone[y] - out[y], own[x]
+
+    def _cells(self, name: str, background: Background) -> dict[str, Auc]:
+        found = {}
+        for metric in SUBGROUP_METRICS:
+            pair = PAIRS[metric]
+            y, x = self._compared(name, pair, background)
+            side = "subgroup" if pair.inside else "background"
+            words = f"{side}_{pair.y}s", f"subgroup_{pair.x}s"
+            found[metric] = _auc(y, x, *words, flip=pair.flip, centre=METRICS[metric].centre)
+        return found
+
+    def _slack(self, background: Background) -> dict[str | None, dict[str, float]]:
+        """Return how far each exact AUC or AEG may be from that of the binned scores."""
+        several = self.least < self.most
+        found: dict[str | None, dict[str, float]] = {
+            name: {
+                metric: _tied(*self._compared(name, PAIRS[metric], background), several)
+                for metric in SUBGROUP_METRICS
+            }
+            for name in self.names
+        }
+        positive, negative = self.everyone
+        return found | {None: {"auc": _tied(negative, positive, several)}}
+
+    def _moved(
+        self, report: BiasReport, slack: Mapping[str | None, Mapping[str, float]], sign: int
+    ) -> dict[str | None, dict[str, float | None]]:
+        """Return every value of a report, with its cells at one end of what is possible.
+
+        Aggregates grow with each of their cells, so they end where these do.
+        """
+
+        def moved(cell: MetricValue, by: float, metric: str) -> MetricValue:
+            if cell.value is None:
+                return cell
+            return MetricValue(_within(cell.value + sign * by, metric))
+
+        cells = {}
+        for name, bias in report.subgroups.items():
+            ends: dict[str, Any] = {
+                metric: moved(cell, slack[name][metric], metric)
+                for metric, cell in bias.by_metric().items()
+            }
+            cells[name] = replace(bias, **ends)
+        auc = moved(report.overall.auc, slack[None]["auc"], "auc")
+        means = report.power_mean
+        found = report_from(
+            replace(report.overall, auc=auc), cells, means.power, means.groups, report.background
+        )
+        of_all = {"auc": auc} | {
+            f"power_mean_{name}": mean for name, mean in found.power_mean.by_metric().items()
+        }
+        of_all["final_score"] = found.final_score
+        every: dict[str | None, Mapping[str, MetricValue]] = {
+            **{name: bias.by_metric() for name, bias in found.subgroups.items()},
+            None: of_all,
+        }
+        return {
+            name: {metric: value.value for metric, value in values.items()}
+            for name, values in every.items()
+        }
+
+
+_ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
+
+
+def _bins_of(scores: FloatArray, bits: int) -> Counts:
+    """Return the bin of each score: its leading bits, as a number that ascends with the score."""
+    bits_of = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    ordered = np.where(bits_of < 0, np.iinfo(np.int64).min - bits_of, bits_of)
+    return np.asarray(ordered >> (_MANTISSA - bits))
+
+
+def _auc(
+    y: Counts, x: Counts, y_name: str, x_name: str, *, flip: bool = False, centre: float = 0.0
+) -> Auc:
+    """Measure P(x > y), or P(y > x), of counts by bin."""
+    below = np.concatenate(([0], np.cumsum(y)))
+    if lack := lacks(**{y_name: int(below[-1]), x_name: int(x.sum())}):
+        return Auc(None, lack, centre=centre)
+    places = np.flatnonzero(x)
+    starts = np.concatenate(([0], np.cumsum(x[places])))
+    placed = Placed(below[places], below[places + 1], int(below[-1]))
+    return placed_auc(Runs(places.astype(np.float64), starts), placed, flip=flip, centre=centre)
+
+
+def _tied(y: Counts, x: Counts, several: npt.NDArray[np.bool_]) -> float:
+    """Return half the share of pairs that share a bin of several scores."""
+    pairs = int(y.sum()) * int(x.sum())
+    return int(y[several] @ x[several]) / (2 * pairs) if pairs else 0.0
+
+
+def _widened(cell: MetricValue, by: float, metric: str) -> MetricValue:
+    if cell.low is None or cell.high is None:
+        return cell
+    low, high = (_within(end, metric) for end in (cell.low - by, cell.high + by))
+    return replace(cell, low=low, high=high)
+
+
+def _within(value: float, metric: str) -> float:
+    """Return the value, or the end of the metric's range that it is beyond."""
+    centre = METRICS[metric].centre
+    return min(max(value, -centre), 1 - centre)
+
+
+def _without_interval(value: MetricValue) -> MetricValue:
+    return value if value.value is None else replace(value, reason=_NO_INTERVAL)

@@ -1,0 +1,285 @@
+"""Counts of scores add up, and what they say holds for the exact numbers."""
+
+import io
+import json
+import zipfile
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bias_metrics import Rows, ScoreCounts, evaluate_bias
+from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.report.report import PowerMeans
+
+N = 600
+
+
+def rows_and_scores(seed=3, n=N, digits=None):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < 0.2
+    groups = {name: rng.random(n) < share for name, share in {"gay": 0.2, "muslim": 0.1}.items()}
+    score = 1 / (1 + np.exp(-rng.normal(1.5 * y_true + 0.8 * groups["gay"] - 2, 1)))
+    score = score if digits is None else np.round(score, digits)
+    return y_true, score, groups
+
+
+def counted(y_true, score, groups, *, shard="all", bits=12, **options):
+    return ScoreCounts.of(Rows(y_true, groups, **options), score, shard=shard, bits=bits)
+
+
+def numbers(report):
+    """Every value of a report, by subgroup and metric."""
+    means = {f"power_mean_{m}": v for m, v in report.power_mean.by_metric().items()}
+    of_all = {"auc": report.overall.auc, **means, "final_score": report.final_score}
+    return {name: bias.by_metric() for name, bias in report.subgroups.items()} | {None: of_all}
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_where_no_scores_share_a_bin_the_numbers_are_the_exact_ones(background):
+    y_true, score, groups = rows_and_scores()
+    found = counted(y_true, score, groups, bits=52).report(background=background)
+    exact = evaluate_bias(y_true, score, groups, background=background)
+    assert found.overall == exact.overall
+    for name, bias in exact.subgroups.items():
+        for metric, cell in bias.by_metric().items():
+            own = getattr(found.subgroups[name], metric)
+            for part in ("value", "std_error", "low", "high"):
+                assert getattr(own, part) == pytest.approx(getattr(cell, part), abs=1e-12)
+    assert found.final_score.value == pytest.approx(exact.final_score.value, abs=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 8), st.sampled_from([None, 1, 2]))
+def test_every_exact_number_lies_in_its_bracket(seed, bits, digits):
+    y_true, score, groups = rows_and_scores(seed, 60, digits)
+    counts = counted(y_true, score, groups, bits=bits)
+    brackets, exact = counts.brackets(), numbers(evaluate_bias(y_true, score, groups))
+    values = numbers(counts.report())
+    assert brackets.keys() == exact.keys()
+    for name, of_group in exact.items():
+        for metric, cell in of_group.items():
+            bracket = brackets[name][metric]
+            if cell.value is None:
+                assert bracket is None
+                continue
+            low, high = bracket
+            assert low - 1e-12 <= cell.value <= high + 1e-12
+            assert low - 1e-12 <= values[name][metric].value <= high + 1e-12
+
+
+def test_brackets_narrow_by_half_with_each_bit():
+    y_true, score, groups = rows_and_scores(n=20_000)
+    widths = []
+    for bits in (6, 8, 10):
+        low, high = counted(y_true, score, groups, bits=bits).brackets()["gay"]["bpsn_auc"]
+        widths.append(high - low)
+    assert widths[0] > 3 * widths[1] > 9 * widths[2] > 0
+
+
+def test_two_scores_are_exact_at_any_width_of_bins():
+    y_true, score, groups = rows_and_scores()
+    score = np.where(score > 0.2, 0.75, 0.25)
+    counts = counted(y_true, score, groups, bits=0)
+    exact = numbers(evaluate_bias(y_true, score, groups))
+    for name, of_group in counts.brackets().items():
+        for metric, (low, high) in of_group.items():
+            assert low == high == pytest.approx(exact[name][metric].value, abs=1e-12)
+
+
+def test_intervals_are_wider_by_the_bracket():
+    y_true, score, groups = rows_and_scores(n=5_000)
+    counts = counted(y_true, score, groups, bits=2)
+    narrow, wide = counts.report(confidence=0.9).subgroups["gay"].bpsn_auc, counts.brackets()
+    low, high = wide["gay"]["bpsn_auc"]
+    rounded = evaluate_bias(y_true, _binned(score, 2), groups, confidence=0.9)
+    cell = rounded.subgroups["gay"].bpsn_auc
+    assert narrow.value == pytest.approx(cell.value, abs=1e-12)
+    assert narrow.low == pytest.approx(cell.low - (high - low) / 2, abs=1e-12)
+    assert narrow.high == pytest.approx(cell.high + (high - low) / 2, abs=1e-12)
+    assert high - low > 0.001
+
+
+def _binned(score, bits):
+    """Scores with all but some leading bits of the mantissa removed."""
+    fraction, exponent = np.frexp(score)
+    return np.ldexp(np.floor(fraction * 2 ** (bits + 1)) / 2 ** (bits + 1), exponent)
+
+
+def parts(n_parts=4):
+    y_true, score, groups = rows_and_scores(digits=2)
+    which = np.random.default_rng(0).integers(0, n_parts, N)
+    return [
+        counted(
+            y_true[which == part],
+            score[which == part],
+            {name: mask[which == part] for name, mask in groups.items()},
+            shard=f"part {part}",
+            bits=5,
+        )
+        for part in range(n_parts)
+    ]
+
+
+def test_shards_add_up_to_the_counts_of_all_rows_in_any_order():
+    whole = counted(*rows_and_scores(digits=2), bits=5)
+    for order in permutations(parts()):
+        added = ScoreCounts.sum(order)
+        assert added.shards == {f"part {part}" for part in range(4)}
+        for name in ("bins", "least", "most", "everyone", "anyone", "subgroups"):
+            assert np.array_equal(getattr(added, name), getattr(whole, name))
+    assert added.report() == whole.report()
+
+
+def test_frequencies_count_as_repeated_rows():
+    y_true, score, groups = rows_and_scores()
+    times = np.random.default_rng(1).integers(0, 4, N)
+    once = {name: np.repeat(mask, times) for name, mask in groups.items()}
+    repeated = counted(np.repeat(y_true, times), np.repeat(score, times), once)
+    weighted = counted(y_true, score, groups, sample_weight=times, weight_kind="frequency")
+    assert weighted.to_bytes() == repeated.to_bytes()
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1), st.floats(-1e300, 1e300))
+def test_flagged_rows_are_between_the_counts(scores, threshold):
+    mask = np.arange(len(scores)) % 2 == 0
+    counts = counted(mask, np.array(scores), {"gay": ~mask}, bits=1)
+    flagged = np.array(scores) >= threshold
+    low, high = counts.flagged(threshold)[None]["positive"]
+    assert low <= (flagged & mask).sum() <= high
+    low, high = counts.flagged(threshold)["gay"]["negative"]
+    assert low <= (flagged & ~mask).sum() <= high
+
+
+def test_a_threshold_between_bins_flags_an_exact_number():
+    y_true, score, groups = rows_and_scores()
+    low, high = counted(y_true, score, groups).flagged(0.5)[None]["positive"]
+    assert low == high == ((score >= 0.5) & y_true).sum() > 0
+
+
+def test_a_number_without_rows_is_undefined_with_its_reason():
+    counts = counted([0, 1, 0], [0.1, 0.2, 0.3], {"gay": [1, 0, 0]})
+    found = counts.report()
+    assert found.subgroups["gay"].subgroup_auc.reason == "no subgroup positives"
+    assert counts.brackets()["gay"]["subgroup_auc"] is None
+    assert found.final_score.value is None
+
+
+def test_aggregates_say_why_they_have_no_interval():
+    found = counted(*rows_and_scores()).report()
+    assert isinstance(found.power_mean, PowerMeans)
+    assert found.final_score.low is None
+    assert "which rows are in several subgroups" in found.final_score.reason
+
+
+def test_no_subgroups_are_needed_for_the_overall_auc():
+    y_true, score, _ = rows_and_scores()
+    found = counted(y_true, score, {}, bits=52).report()
+    assert found.overall.auc == evaluate_bias(y_true, score, {}).overall.auc
+
+
+def test_a_shard_is_not_counted_twice():
+    first, second, *_ = parts()
+    with pytest.raises(ValueError, match=r"shard 'part 0' must be counted once; it is in both"):
+        _ = first + second + first
+
+
+def test_a_shard_that_is_missing_or_foreign_is_named():
+    first, second, *_ = parts()
+    (first + second).require(["part 0", "part 1"])
+    with pytest.raises(ValueError, match=r"lack 1 of the shards, first 'part 1'"):
+        first.require(["part 0", "part 1"])
+    with pytest.raises(ValueError, match=r"must not have 1 of the shards, .* 'part 1'"):
+        (first + second).require(["part 0"])
+
+
+def test_other_bins_or_subgroups_are_not_added():
+    y_true, score, groups = rows_and_scores()
+    counts = counted(y_true, score, groups)
+    with pytest.raises(ValueError, match=r"`bits` must be the same .*; got 12 and 11"):
+        _ = counts + counted(y_true, score, groups, shard="b", bits=11)
+    with pytest.raises(ValueError, match=r"`names` must be the same"):
+        _ = counts + counted(y_true, score, {"gay": groups["gay"]}, shard="b")
+
+
+def test_more_rows_than_can_be_counted_are_refused():
+    y_true, score, groups = rows_and_scores()
+    times = np.full(N, 1e6)
+    shards = [
+        counted(y_true, score, groups, shard=str(i), sample_weight=times, weight_kind="frequency")
+        for i in range(7)
+    ]
+    assert ScoreCounts.sum(shards[:6]).n == 3_600_000_000
+    with pytest.raises(ValueError, match=r"at most 4,000,000,000 rows; got 4,200,000,000"):
+        ScoreCounts.sum(shards)
+
+
+def test_what_counts_cannot_hold_is_refused():
+    y_true, score, groups = rows_and_scores()
+    with pytest.raises(ValueError, match="must have no `clusters`"):
+        counted(y_true, score, groups, clusters=np.arange(N))
+    with pytest.raises(ValueError, match="must have no `sample_weight`"):
+        counted(y_true, score, groups, sample_weight=np.ones(N))
+    with pytest.raises(ValueError, match="`bits` must be from 0 to 52; got 53"):
+        counted(y_true, score, groups, bits=53)
+    with pytest.raises(ValueError, match=r"`y_score` must be finite; got nan \(row 2\)"):
+        counted(y_true, np.where(np.arange(N) == 2, np.nan, score), groups)
+
+
+def test_bytes_give_the_same_counts():
+    counts = counted(*rows_and_scores())
+    again = ScoreCounts.from_bytes(counts.to_bytes())
+    assert again.report() == counts.report()
+    assert (again.bits, again.shards, again.names) == (12, {"all"}, ("gay", "muslim"))
+
+
+def rewritten(counts, **changes):
+    """The bytes of counts with other arrays."""
+    with np.load(io.BytesIO(counts.to_bytes())) as arrays:
+        values = dict(arrays) | changes
+    file = io.BytesIO()
+    np.savez_compressed(file, **values)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "rule"),
+    [
+        ("bins", lambda a: a[::-1], "`bins` must ascend"),
+        ("least", lambda a: a - 1, "must lie in their bins"),
+        ("most", lambda a: a - 1, "`least` must be at most `most`"),
+        ("everyone", lambda a: -a, "no count may be negative"),
+        ("everyone", lambda a: a * 0, "every bin must have a row"),
+        ("everyone", lambda a: a * 10**8, "at most 4,000,000,000 rows"),
+        ("subgroups", lambda a: a * 100, "a subgroup must be part of those in any"),
+        ("anyone", lambda a: a * 100, "must be part of all"),
+        ("anyone", lambda a: a.astype(float), "`anyone` must be int64"),
+        ("subgroups", lambda a: a[:1], "`subgroups` must be int64 of shape"),
+    ],
+)
+def test_counts_that_contradict_each_other_are_refused(name, change, rule):
+    counts = counted(*rows_and_scores(digits=1), bits=3)
+    with pytest.raises(ValueError, match=rule):
+        ScoreCounts.from_bytes(rewritten(counts, **{name: change(getattr(counts, name))}))
+
+
+def test_other_bytes_are_refused():
+    with pytest.raises(ValueError, match="no counts of scores"):
+        ScoreCounts.from_bytes(b"nothing")
+    about = np.frombuffer(json.dumps({}).encode(), dtype=np.uint8)
+    with pytest.raises(ValueError, match="no counts of scores"):
+        ScoreCounts.from_bytes(rewritten(counted(*rows_and_scores()), about=about))
+
+
+def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):
+    data = counted(*rows_and_scores()).to_bytes()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    monkeypatch.setattr("bias_metrics.score_counts.MOST_BYTES", size - 1)
+    with pytest.raises(ValueError, match=f"at most {size - 1:,} bytes; got {size:,}"):
+        ScoreCounts.from_bytes(data)
+
+
+def test_every_metric_of_a_subgroup_has_a_bracket():
+    assert tuple(counted(*rows_and_scores()).brackets()["gay"]) == SUBGROUP_METRICS
