@@ -85,6 +85,7 @@ from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
+from bias_metrics.thresholds.indicators import GroupIndicators, Indicators, decision_indicators
 from bias_metrics.thresholds.label_sample import LabelSample, Stratum, sample_to_label
 from bias_metrics.thresholds.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.thresholds.permutation import NullReference, permuted_reference
@@ -133,7 +134,9 @@ __all__ = [
     "ErrorRates",
     "Estimate",
     "FlagChange",
+    "GroupIndicators",
     "IdentityCounts",
+    "Indicators",
     "Intersections",
     "LabelAgreement",
     "LabelImbalance",
@@ -192,6 +195,7 @@ __all__ = [
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",
     "data_drift",
+    "decision_indicators",
     "diagnose_bias",
     "equal_error_range",
     "equal_error_rate",

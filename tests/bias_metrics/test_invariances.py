@@ -122,6 +122,8 @@ AT_A_THRESHOLD = {
 RESAMPLED = {"bootstrap_bias"}
 # Gaps of error rates have their invariances in test_rates.py.
 RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
+# Indicators have theirs in thresholds/test_indicators.py.
+INDICATORS = {"decision_indicators"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
 # Labels by a few raters have theirs in raters/.
@@ -152,6 +154,7 @@ def test_the_registry_holds_every_public_function():
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
         *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
+        *(INDICATORS,),
     )
 
 

@@ -59,6 +59,7 @@ RESULTS = {
     ),
     "counterfactual_gaps": lambda f: f([1, 1, 2], [HOSTILE, "gay", "gay"], [0.5, 0.25, 0.5]),
     "data_drift": lambda f: f(night(), night(), rng=np.random.default_rng(0)),
+    "decision_indicators": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "diagnose_bias": lambda f: f(CHECKED, Y_SCORE),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
     "equality_curve": lambda f: f(Y_TRUE, Y_SCORE, GROUPS["gay"]),

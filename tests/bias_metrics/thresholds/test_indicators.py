@@ -1,0 +1,278 @@
+"""Shares of right and wrong decisions: by hand, by scikit-learn, and how often intervals hold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bias_metrics import Rows, decision_indicators, rate_gaps
+from bias_metrics._core.proportions import wilson_interval
+from bias_metrics.thresholds.indicators import COMPLEMENTS, INDICATORS
+
+Y_TRUE = np.array([1, 1, 1, 0, 0, 0, 0, 0], dtype=bool)
+Y_SCORE = np.array([0.9, 0.5, 0.4, 0.8, 0.1, 0.2, 0.3, 0.49])
+GAY = np.array([1, 0, 0, 1, 1, 1, 0, 0], dtype=bool)
+
+
+def measured(y_true, y_score, masks=None, **options):
+    return decision_indicators(Rows(y_true, masks or {}, **options), y_score, threshold=0.5)
+
+
+def drawn(seed=0, n=400):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < 0.3
+    y_score = np.clip(0.35 * y_true + rng.random(n) * 0.65, 0, 1)
+    return y_true, y_score, {"gay": rng.random(n) < 0.3, "muslim": rng.random(n) < 0.1}
+
+
+def values(group):
+    return {name: one.value for name, one in group.shares.items()}
+
+
+def test_the_indicators_of_eight_rows_are_those_counted_by_hand():
+    found = measured(Y_TRUE, Y_SCORE, {"gay": GAY})  # flagged: rows 0, 1, 3
+    assert values(found.overall) == pytest.approx(
+        {
+            "accuracy": 6 / 8,
+            "precision": 2 / 3,
+            "negative_predictive_value": 4 / 5,
+            "false_discovery_rate": 1 / 3,
+            "false_omission_rate": 1 / 5,
+            "recall": 2 / 3,
+            "true_negative_rate": 4 / 5,
+            "false_positive_rate": 1 / 5,
+            "false_negative_rate": 1 / 3,
+        }
+    )
+    gay = found.subgroups["gay"]
+    assert (gay.n, gay.n_positive, gay.n_flagged) == (4, 1, 2)
+    assert gay.shares["precision"] == 1 / 2
+    assert gay.gaps["precision"] == 1 / 2 - 1 / 1
+    assert gay.gaps["true_negative_rate"].value == pytest.approx(2 / 3 - 2 / 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["rows", "weights"])
+def test_every_indicator_is_that_of_scikit_learn(weighted):
+    metrics = pytest.importorskip("sklearn.metrics")
+    y_true, y_score, masks = drawn()
+    weight = np.random.default_rng(5).integers(1, 9, y_true.size) / 4 if weighted else None
+    found = measured(y_true, y_score, masks, sample_weight=weight)
+    groups = {None: np.ones_like(y_true)} | masks
+    for name, mask in groups.items():
+        group = found.overall if name is None else found.subgroups[name]
+        rows = y_true[mask], y_score[mask] >= 0.5
+        turned = tuple(~one for one in rows)
+        kept = None if weight is None else weight[mask]
+        assert values(group) == pytest.approx(
+            {
+                "accuracy": metrics.accuracy_score(*rows, sample_weight=kept),
+                "precision": metrics.precision_score(*rows, sample_weight=kept),
+                "recall": metrics.recall_score(*rows, sample_weight=kept),
+                "negative_predictive_value": metrics.precision_score(*turned, sample_weight=kept),
+                "true_negative_rate": metrics.recall_score(*turned, sample_weight=kept),
+                "false_discovery_rate": 1 - metrics.precision_score(*rows, sample_weight=kept),
+                "false_omission_rate": 1 - metrics.precision_score(*turned, sample_weight=kept),
+                "false_positive_rate": 1 - metrics.recall_score(*turned, sample_weight=kept),
+                "false_negative_rate": 1 - metrics.recall_score(*rows, sample_weight=kept),
+            },
+            abs=1e-12,
+        )
+
+
+def test_intervals_of_independent_rows_are_wilsons_and_gaps_those_of_rate_gaps():
+    y_true, y_score, masks = drawn()
+    found = measured(y_true, y_score, {"gay": masks["gay"]})
+    share = found.overall.shares["recall"]
+    ends = wilson_interval(share.value, int(y_true.sum()), 1.959963984540054)
+    assert (share.low, share.high) == pytest.approx(ends)
+    # The five gaps hold together: each has a confidence of 99 %.
+    alone = rate_gaps(
+        Rows(y_true, {"gay": masks["gay"]}), y_score, threshold=0.5, confidence=0.99
+    ).subgroups["gay"]
+    gaps = found.subgroups["gay"].gaps
+    for gap, other in (("recall", "fnr_gap"), ("true_negative_rate", "fpr_gap")):
+        assert [gaps[gap].value, gaps[gap].low, gaps[gap].high] == pytest.approx(
+            [-alone[other].value, -alone[other].high, -alone[other].low]
+        )
+
+
+def test_what_is_wrong_is_one_minus_what_is_right_and_so_are_its_ends():
+    y_true, y_score, masks = drawn()
+    for group in measured(y_true, y_score, masks).subgroups.values():
+        assert tuple(group.shares) == INDICATORS
+        for wrong, right in COMPLEMENTS.items():
+            a, b = group.shares[wrong], group.shares[right]
+            assert (a.value, a.low, a.high) == pytest.approx((1 - b.value, 1 - b.high, 1 - b.low))
+
+
+def test_a_share_of_no_rows_is_undefined_and_says_why():
+    found = measured([0, 0, 1], [0.1, 0.2, 0.3], {"none": [0, 0, 0]})
+    assert found.overall.shares["precision"].reason == "no flagged rows"
+    assert found.overall.shares["false_discovery_rate"].reason == "no flagged rows"
+    none = found.subgroups["none"]
+    assert {one.value for one in none.shares.values()} == {None}
+    assert {one.value for one in none.gaps.values()} == {None}
+    assert all(one.reason for one in (*none.shares.values(), *none.gaps.values()))
+
+
+def test_frequencies_are_repeated_rows_and_equal_weights_are_none():
+    y_true, y_score, masks = drawn()
+    times = np.random.default_rng(1).integers(0, 4, y_true.size)
+    rows = np.repeat(np.arange(y_true.size), times)
+    found = measured(y_true, y_score, masks, sample_weight=times, weight_kind="frequency")
+    repeated = {name: mask[rows] for name, mask in masks.items()}
+    assert found == measured(y_true[rows], y_score[rows], repeated)
+    equal = measured(y_true, y_score, masks, sample_weight=np.full(y_true.size, 2.5))
+    for name, one in measured(y_true, y_score, masks).subgroups.items():
+        for key in INDICATORS:
+            a, b = equal.subgroups[name].shares[key], one.shares[key]
+            assert [a.value, a.low, a.high] == pytest.approx([b.value, b.low, b.high])
+
+
+def test_only_proportions_of_weights_and_no_order_of_rows_count():
+    y_true, y_score, masks = drawn()
+    weight = np.random.default_rng(5).integers(1, 9, y_true.size) / 4
+    order = np.random.default_rng(6).permutation(y_true.size)
+    found = measured(y_true, y_score, masks, sample_weight=weight)
+    other = measured(
+        y_true[order],
+        y_score[order],
+        {name: mask[order] for name, mask in masks.items()},
+        sample_weight=weight[order] * 1000,
+    )
+    for name, one in found.subgroups.items():
+        again = other.subgroups[name]
+        for kind in ("shares", "gaps"):
+            for key, cell in getattr(one, kind).items():
+                same = getattr(again, kind)[key]
+                assert [cell.value, cell.low, cell.high] == pytest.approx(
+                    [same.value, same.low, same.high]
+                )
+
+
+def test_alike_rows_of_a_cluster_are_no_more_evidence_than_one():
+    y_true, y_score, masks = drawn(n=200)
+    alone = measured(y_true, y_score, masks)
+    twenty = {
+        "y_true": np.repeat(y_true, 20),
+        "y_score": np.repeat(y_score, 20),
+        "masks": {name: np.repeat(mask, 20) for name, mask in masks.items()},
+    }
+    found = measured(**twenty, clusters=np.repeat(np.arange(200), 20))
+    for name in ("accuracy", "recall", "true_negative_rate"):
+        one, other = alone.overall.shares[name], found.overall.shares[name]
+        assert other.value == pytest.approx(one.value)
+        assert (other.high - other.low) / (one.high - one.low) == pytest.approx(1, abs=0.1)
+
+
+def test_too_few_clusters_have_no_interval():
+    y_true, y_score, _ = drawn(n=190)
+    one = measured(y_true, y_score, clusters=np.arange(190) % 19).overall.shares["accuracy"]
+    assert one.value is not None
+    assert (one.low, one.high) == (None, None)
+    assert "clusters" in one.reason
+
+
+def test_no_missed_row_in_a_thin_sample_of_unflagged_ones_is_no_proof_of_recall():
+    """Each unflagged row stands for 100: one missed row that was not drawn is 100 missed ones."""
+    y_true = np.r_[np.ones(100, bool), np.zeros(300, bool)]
+    y_score = np.r_[np.ones(100), np.zeros(300)]
+    weight = np.r_[np.ones(100), np.full(300, 100.0)]
+    recall = measured(y_true, y_score, sample_weight=weight).overall.shares["recall"]
+    assert recall == 1
+    assert recall.low < 100 / (100 + 3 * 100)  # up to three per 300 drawn are unseen in 5 %
+    unweighted = measured(y_true, y_score).overall.shares["recall"]
+    assert unweighted.low > 0.95
+
+
+def test_a_background_without_identities_leaves_out_all_of_them():
+    y_true, y_score, masks = drawn()
+    found = measured(y_true, y_score, masks, background="no_identity")
+    rest = ~np.logical_or(*masks.values())
+    own, other = (
+        measured(y_true[mask], y_score[mask]).overall.shares["precision"]
+        for mask in (masks["gay"], rest)
+    )
+    assert found.subgroups["gay"].gaps["precision"].value == pytest.approx(own.value - other.value)
+
+
+TRUTH = {"positive": 0.1, "recall": 0.8, "false_positive_rate": 0.03}
+
+
+def truth():
+    toxic, hit, alarm = TRUTH.values()
+    flagged = toxic * hit + (1 - toxic) * alarm
+    return {
+        "recall": hit,
+        "true_negative_rate": 1 - alarm,
+        "precision": toxic * hit / flagged,
+        "negative_predictive_value": (1 - toxic) * (1 - alarm) / (1 - flagged),
+        "accuracy": toxic * hit + (1 - toxic) * (1 - alarm),
+    }
+
+
+def independent(rng, n=400):
+    toxic, hit, alarm = TRUTH.values()
+    y_true = rng.random(n) < toxic
+    return {
+        "y_true": y_true,
+        "y_score": np.where(y_true, rng.random(n) < hit, rng.random(n) < alarm).astype(float),
+    }
+
+
+def by_decision(rng, n=300):
+    """As many flagged as other rows, each weighted by the inverse of its probability."""
+    toxic, hit, alarm = TRUTH.values()
+    share, flagged = truth(), toxic * hit + (1 - toxic) * alarm
+    wrong = rng.random(n) > share["negative_predictive_value"]
+    return {
+        "y_true": np.r_[rng.random(n) < share["precision"], wrong],
+        "y_score": np.repeat([1.0, 0.0], n),
+        "sample_weight": np.repeat([flagged, 1 - flagged], n),
+    }
+
+
+def clustered(rng, n=300, size=20):
+    """Half of the rows of a thread are alike."""
+    each, threads = independent(rng, n * size), independent(rng, n)
+    alike = rng.random(n * size) < 0.5
+    codes = np.repeat(np.arange(n), size)
+    found = {key: np.where(alike, threads[key][codes], each[key]) for key in each}
+    return found | {"clusters": codes}
+
+
+@pytest.mark.parametrize("draw", [independent, by_decision, clustered])
+def test_intervals_hold_as_often_as_they_claim(draw):
+    """95 % are claimed. Of 400 samples, 92 % or fewer would hold in 1 of 200 runs by chance."""
+    rng = np.random.default_rng(3)
+    held, n = dict.fromkeys(truth(), 0), 400
+    for _ in range(n):
+        shares = measured(**draw(rng)).overall.shares
+        for name, value in truth().items():
+            held[name] += shares[name].low <= value <= shares[name].high
+    assert min(held.values()) > 0.92 * n, held
+
+
+def test_gaps_of_alike_groups_are_shown_together_in_at_most_one_of_twenty_samples():
+    rng = np.random.default_rng(4)
+    shown, n = 0, 300
+    for _ in range(n):
+        rows = independent(rng)
+        masks = {"gay": rng.random(400) < 0.2, "muslim": rng.random(400) < 0.2}
+        found = measured(**rows, masks=masks)
+        shown += any(
+            one.low is not None and not one.low <= 0 <= one.high
+            for group in found.subgroups.values()
+            for one in group.gaps.values()
+        )
+    assert shown <= 0.08 * n
+
+
+def test_weights_are_not_counts_and_unknown_thresholds_are_refused():
+    with pytest.raises(ValueError, match="`threshold` must be a finite number"):
+        decision_indicators(Rows(Y_TRUE, {}), Y_SCORE, threshold=np.nan)
+    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
+        decision_indicators(Rows(Y_TRUE, {}), Y_SCORE, threshold=0.5, confidence=95)
+    found = measured(Y_TRUE, Y_SCORE, sample_weight=[0, 1, 1, 1, 1, 1, 1, 1])
+    kept = measured(Y_TRUE[1:], Y_SCORE[1:])
+    assert replace(found.overall, gaps={}) == kept.overall
