@@ -11,6 +11,7 @@ import typer
 from biasgate import (
     __version__,
     clean_cli,
+    disclosing_cli,
     doctor_cli,
     keys_cli,
     mitigation_cli,
@@ -51,6 +52,7 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
+app.add_typer(disclosing_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
 app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)

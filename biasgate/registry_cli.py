@@ -33,6 +33,7 @@ app = typer.Typer()
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
 _SHORT = 12
+_BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
 
@@ -166,7 +167,13 @@ def attest(
 
 @app.command(rich_help_panel=PROMOTE)
 def verify(
-    model: Annotated[str | None, typer.Argument(help="Registered model.", metavar="MODEL")] = None,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="Registered model, or BUNDLE.zip of `biasgate bundle`: needs no registry.",
+            metavar="MODEL",
+        ),
+    ] = None,
     version: Annotated[
         str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
     ] = None,
@@ -181,7 +188,8 @@ def verify(
     policy_digest: Annotated[
         str | None,
         typer.Option(
-            help="With --attestation: the policy that must have judged, by the digest that "
+            help="With --attestation or a bundle: the policy that must have judged, by the digest "
+            "that "
             "`biasgate policy check` prints.",
             metavar="DIGEST",
         ),
@@ -189,8 +197,8 @@ def verify(
     evaluation_set: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --attestation: a required set, alone or with the digest of its rows; once "
-            "for each. There must be no others.",
+            help="With --attestation or a bundle: a required set, alone or with the digest of its "
+            "rows; once for each. There must be no others.",
             metavar="NAME[=DIGEST]",
         ),
     ] = None,
@@ -204,11 +212,15 @@ def verify(
     --policy-digest and --evaluation-set. What is not pinned may be anything that a trusted key
     signed.
 
+    With a bundle, which has the evidence: recompute the verdicts in it, whatever they are.
+
     Exit codes: 0 everything holds, 3 something does not.
     """
     pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
-    if model is None or any(one is not None and one != [] for one in asked):
+    if model is not None and model.endswith(_BUNDLE):
+        findings = _verify_bundle(Path(model), pins, unused=(version, attestation, folder))
+    elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
         with registry(store, quiet=as_json) as gateway:
@@ -234,6 +246,21 @@ def _sets(named: list[str] | None) -> dict[str, str] | None:
     if not named:
         return None
     return {name: digest for name, _, digest in (one.partition("=") for one in named)}
+
+
+def _verify_bundle(file: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
+    with errors_told(verbose=False):
+        if any(one is not None for one in unused):
+            msg = (
+                f"{file} must be given with nothing but --policy-digest and --evaluation-set: it "
+                "has its attestations."
+            )
+            raise InputError(msg)
+        from biasgate.tasks.disclosing.bundle import verify_bundle  # noqa: PLC0415
+        from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
+
+        with waiting("verifying"):
+            return verify_bundle(file, Pins(**pins))
 
 
 def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:

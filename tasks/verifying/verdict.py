@@ -177,7 +177,7 @@ def _decided_again(
     documents: Documents, evidence: EvidenceFile, name: str, day: date
 ) -> Iterator[Finding]:
     verdict = documents.verdict
-    again = _decide(documents, evidence, verdict.decided_on)
+    again = decide_again(documents, evidence, verdict.decided_on)
     differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=_ROUNDING))
     if verdict.code.bias_metrics != code_digest():
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
@@ -188,13 +188,14 @@ def _decided_again(
         text = f"the decision on {name} had a share of the year's alpha, or is about the champion."
         holds = champion is not None and champion == verdict.candidate.model
         yield Finding("ledger", holds=holds, sentence=text)
-    now = _decide(documents, evidence, day.isoformat())
+    now = decide_again(documents, evidence, day.isoformat())
     word = printable(word_of_verdict(now).text)
     text = f"the verdict on {name} is {now.outcome} as of {day.isoformat()} ({word})."
     yield Finding("verdict", holds=now.outcome == "pass", sentence=text)
 
 
-def _decide(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
+def decide_again(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
+    """Return the verdict that the rows give, as of a day."""
     verdict = documents.verdict
     named: dict[str, Rival | None] = {
         "champion": verdict.champion,

@@ -40,6 +40,7 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     """Judge the scores of rows; return report, verdict and details, and write the evidence."""
     folder.mkdir(parents=True, exist_ok=True)
     background = options.pop("background", "outside_subgroup")
+    source = options.pop("source", {"source": "table", "files": {"rows.csv": "f" * 64}})
     members = {
         one.removeprefix("identity/"): mask
         for one, mask in columns.items()
@@ -68,7 +69,7 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         on=of_set,
         digest="5e7" * 20,
         choices=choices,
-        source={"source": "table", "files": {"rows.csv": "f" * 64}},
+        source=source,
         candidate={"name": name, "digest": "ca" * 32},
         **vars(explained),
     )

@@ -1,0 +1,220 @@
+"""The numbers of a transparency report, measured again from the evidence of verdicts.
+
+What would mislead is refused here: appeals as truth, rows that are not the verdict's, identities
+found by terms of unknown recall, thresholds chosen on the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bias_metrics import GroupIndicators, Indicators, decision_indicators
+from bias_metrics.metrics import GIVEN
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.data.evaluation_set import SLICE
+from biasgate.tasks.disclosing.filing import Appeals, Filing
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.rows import CANDIDATE
+from biasgate.tasks.reporting.results import Published, Results
+from biasgate.tasks.signing.statement import verdict_digest
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A classifier that is in use, measured on the sample."""
+
+    published: Published
+    purpose: str | None
+    appeals: Appeals | None
+    """published, purpose, appeals: its verdict, and what the filing says of it."""
+    indicators: Indicators
+    """Of all comments, and by identity."""
+    slices: Mapping[str, GroupIndicators]
+    """Of languages and surfaces, by the name of the slice."""
+    n_clusters: int | None
+    is_weighted: bool
+    n_missing: int
+    """n_clusters, is_weighted, n_missing: what intervals allow for, and comments without a score,
+    which no number counts."""
+    evidence_digest: str
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return self.published.verdict.candidate.name
+
+    @property
+    def version(self) -> str:
+        """Its registered version, or a digest of what decides its scores."""
+        candidate = self.published.verdict.candidate
+        return candidate.model or f"digest {candidate.digest[:16]}"
+
+    @property
+    def verdict_digest(self) -> str:
+        """SHA-256 of the verdict."""
+        return verdict_digest(self.published.verdict)
+
+
+def classifiers_of(results: Results, filing: Filing) -> list[Classifier]:
+    """Measure the classifiers that a filing names.
+
+    Raises
+    ------
+    InputError
+        If something is missing, or would mislead; with what to do.
+    """
+    found = [_measured(one, filing) for one in _chosen(results, filing)]
+    if filing.ground_truth == "appeals":
+        raise InputError(_no_truth(found))
+    return found
+
+
+def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
+    sets = list(dict.fromkeys(one.names[0] for one in results.each))
+    name = filing.evaluation_set
+    if name is None and len(sets) > 1:
+        msg = (
+            f"`evaluation_set` must say which set of {results.folder} is the sample: "
+            f"{', '.join(sets)}."
+        )
+        raise InputError(msg)
+    if name is not None and name not in sets:
+        msg = f"`evaluation_set` must be one of {', '.join(sets)}; got {name!r}."
+        raise InputError(msg + did_you_mean(name, sets))
+    on_set = {one.names[1]: one for one in results.each if name in {None, one.names[0]}}
+    for one in filing.classifiers or on_set:
+        if one not in on_set:
+            msg = f"`classifiers` must be candidates of the results; got {one!r}."
+            raise InputError(msg + did_you_mean(one, list(on_set)))
+        yield on_set[one]
+
+
+def _measured(published: Published, filing: Filing) -> Classifier:
+    evidence = _evidence(published)
+    _require_recall(published, filing)
+    known = filing.classifiers.get(published.names[1])
+    threshold = None if known is None else known.threshold
+    if threshold is None:
+        given = published.report.thresholds.get(GIVEN)
+        if given is None:
+            msg = (
+                f"the `threshold` that {published.names[1]} is used with must be given, in the "
+                "evaluation file or in `classifiers`: one that is estimated on the sample makes "
+                "its decisions look better than they are."
+            )
+            raise InputError(msg)
+        threshold = given.threshold
+    chosen = evidence.rows()
+    rows, scores = chosen.checked(evidence.background), chosen.scores[CANDIDATE]
+    slices = {}
+    for name, mask in _slices(evidence, filing).items():
+        part = rows.within(mask).grouped({})
+        found = decision_indicators(part, scores[mask], threshold=threshold, confidence=CONFIDENCE)
+        slices[name] = found.overall
+    return Classifier(
+        published=published,
+        purpose=None if known is None else known.purpose,
+        appeals=None if known is None else known.appeals,
+        indicators=decision_indicators(rows, scores, threshold=threshold, confidence=CONFIDENCE),
+        slices=slices,
+        n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),
+        is_weighted=chosen.weights is not None,
+        n_missing=0 if evidence.is_complete else evidence.missing(CONFIDENCE).overall.n_missing,
+        evidence_digest=evidence.digest,
+    )
+
+
+def _evidence(published: Published) -> EvidenceFile:
+    """Return the rows of a verdict, if they are the ones that it was decided on."""
+    evidence, verdict = published.evidence, published.verdict
+    where = f"evidence.parquet in {published.folder}"
+    if evidence is None:
+        msg = f"{where} must be there: every number is measured again from it. It is not."
+        raise InputError(msg)
+    if evidence.digest != verdict.evidence_digest:
+        msg = f"{where} must be the evidence of its verdict; it was changed since."
+        raise InputError(msg)
+    if json_digest(published.report) != verdict.report_digest and verdict.nights is None:
+        msg = f"report.json in {published.folder} must be the verdict's; it was changed since."
+        raise InputError(msg)
+    if verdict.nights is not None or evidence.is_powered:
+        kind = "pools nights" if verdict.nights is not None else "is prediction-powered"
+        msg = (
+            f"evaluation set {published.names[0]!r} must be one labelled sample; it {kind}. "
+            "Evaluate the sample as a set of its own."
+        )
+        raise InputError(msg)
+    return evidence
+
+
+def _require_recall(published: Published, filing: Filing) -> None:
+    """Refuse identities found by terms if nobody counted how many mentions terms find."""
+    source = published.report.evaluation_set.choices.source
+    terms = source.get("terms")
+    by_terms = [one for one in published.report.bias.subgroups if one in (terms or {})]
+    lacking = [one for one in by_terms if one not in filing.recall_of_terms]
+    if lacking:
+        msg = (
+            f"`recall_of_terms` must say how many mentions the terms of {', '.join(lacking)} find: "
+            "rates by identity are those of the comments with these words, not of all that mention "
+            "the identity. Let people read a sample, and write `recall_of_terms: "
+            f"{{{lacking[0]}: {{found: 88, of: 100}}}}`, or label identities."
+        )
+        raise InputError(msg)
+
+
+def _slices(evidence: EvidenceFile, filing: Filing) -> dict[str, np.ndarray]:
+    known = evidence.columns(SLICE)
+    wanted = [*filing.languages, *filing.surfaces]
+    for name in wanted:
+        if name not in known:
+            msg = (
+                "`languages` and `surfaces` must be slices of the set; got "
+                f"{name!r} (known: {', '.join(known) or 'none'})."
+            )
+            raise InputError(msg + did_you_mean(name, list(known)))
+    return {name: np.asarray(known[name], dtype=np.bool_) for name in wanted}
+
+
+def overstatement(one: Classifier) -> str | None:
+    """Say by how much decisions that were not reversed overstate how many are right."""
+    precision = one.indicators.overall.shares["precision"]
+    if one.appeals is None or precision.value is None:
+        return None
+    upheld, n = one.appeals.upheld, one.appeals
+    apart = upheld - precision.value
+    interval = ""
+    if precision.low is not None and precision.high is not None:
+        interval = f" (95 % interval {percent(precision.low)} to {percent(precision.high)})"
+    if apart <= 0:
+        return (
+            f"{one.name}: {percent(upheld)} of {n.decisions:,} decisions were not reversed; in the "
+            f"labelled sample {percent(precision.value)}{interval} of what it flags is toxic."
+        )
+    return (
+        f"{one.name}: {n.overturned:,} of {n.decisions:,} decisions were reversed, so "
+        f"{percent(upheld)} were not. In the labelled sample {percent(precision.value)}{interval} "
+        f"of what it flags is toxic. Appeals overstate this by {100 * apart:.1f} points, since few "
+        "people appeal, and nobody appeals for comments that were missed."
+    )
+
+
+def _no_truth(found: list[Classifier]) -> str:
+    told = " ".join(filter(None, map(overstatement, found)))
+    return (
+        "`ground_truth` must be `labels` of a random sample: a decision that nobody appealed is "
+        "not a right one, and appeals say nothing of comments that were missed. "
+        + (told or "Give `appeals` of each classifier to see by how much they overstate.")
+    )
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with one digit."""
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,178 @@
+"""Filing files: what a provider says of a labelled sample, beside what was measured on it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.yaml_files import read_settings
+
+OFFICIAL_LANGUAGES = (
+    *("bg", "es", "cs", "da", "de", "et", "el", "en", "fr", "ga", "hr", "it"),
+    *("lv", "lt", "hu", "mt", "nl", "pl", "pt", "ro", "sk", "sl", "fi", "sv"),
+)
+"""The official languages of the Union."""
+Applicability = Literal["Total number", "Own-initiative", "NAM Total", "NAM Trusted Flagger"]
+APPLIES_TO: dict[Applicability, str] = {
+    "Total number": "All",
+    "Own-initiative": "All",
+    "NAM Total": "Only for providers of hosting services, including online platforms",
+    "NAM Trusted Flagger": "Only for providers of online platforms",
+}
+"""The scopes of the form, and whom it asks for each."""
+Said = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
+Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$")]
+_NO_RULE = (
+    "must be given: without the rule by which comments were drawn, nobody can say what the numbers "
+    "are about. Write `sampling: {kind: random, rule: ..., population: ..., labels: ...}`"
+)
+
+
+class Period(Settings):
+    """A reporting period."""
+
+    start: dt.date = Field(alias="from")
+    end: dt.date = Field(alias="to")
+    """Its first and last day."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.end < self.start:
+            msg = f"`from` must not be later than `to`; got {self.start} and {self.end}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def text(self) -> str:
+        """The period as the form has it."""
+        return f"{self.start.isoformat()}/{self.end.isoformat()}"
+
+
+class Sampling(Settings):
+    """Where labelled comments come from."""
+
+    kind: Literal["random", "constructed"]
+    """`random`: drawn from the service with known probabilities; weights of the set are their
+    inverse. `constructed`: a test suite, which says nothing of how often the service errs."""
+    rule: Said
+    """How they were drawn, as in "every 400th comment of the period, whatever was decided"."""
+    population: Said
+    """What they were drawn from."""
+    labels: Said
+    """Who labelled them, and whether they saw the classifier's decision."""
+
+
+class Appeals(Settings):
+    """What users contested, to be compared with the sample."""
+
+    decisions: Annotated[int, Field(gt=0)]
+    """Comments on which the classifier acted."""
+    overturned: Annotated[int, Field(ge=0)]
+    """Decisions that were reversed."""
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if self.overturned > self.decisions:
+            msg = f"`overturned` must be at most `decisions`; got {self.overturned:,}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def upheld(self) -> float:
+        """The share of decisions that were not reversed, which some call accuracy."""
+        return 1 - self.overturned / self.decisions
+
+
+class Recall(Settings):
+    """How many comments that people say mention an identity its terms find."""
+
+    found: Annotated[int, Field(ge=0)]
+    of: Annotated[int, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if self.found > self.of:
+            msg = f"`found` must be at most `of`; got {self.found:,} of {self.of:,}"
+            raise ValueError(msg)
+        return self
+
+
+class Classifier(Settings):
+    """A candidate that is in use."""
+
+    purpose: Said | None = None
+    """What it is used for."""
+    threshold: float | None = None
+    """The score from which on it flags. Default: `threshold` of the candidate."""
+    appeals: Appeals | None = None
+    """What users contested."""
+
+
+class Filing(Settings):
+    """The content of a filing file."""
+
+    service: Said
+    """Name of the service, as in the form."""
+    period: Period
+    scope: Applicability = "Total number"
+    """Which content the sample is of: a scope of the form."""
+    evaluation_set: Name | None = None
+    """The set that is the sample. Default: the only one of the results."""
+    sampling: Sampling
+    ground_truth: Literal["labels", "appeals"] = "labels"
+    """What decides whether a decision was right: people who labelled the sample. Appeals do not."""
+    classifiers: dict[Name, Classifier] = Field(default_factory=dict)
+    """The candidates in use. Default: all of the results."""
+    language: Language | None = None
+    """Language of the sample, if it has one."""
+    languages: dict[Name, Language] = Field(default_factory=dict)
+    """Or languages by `slices` of the set, as in `{german: de}`: rows for very large platforms."""
+    surfaces: list[Name] = Field(default_factory=list)
+    """Further slices of the set to be reported in Part 11, such as comments and profiles."""
+    recall_of_terms: dict[str, Recall] = Field(default_factory=dict)
+    """For identities that terms find: on comments of which people said that they mention them."""
+    not_measured: list[Said] = Field(default_factory=list)
+    """What the sample does not cover, in your words: images, audio, other languages."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_sample(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not value.get("sampling"):
+            msg = f"`sampling` {_NO_RULE}"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("classifiers", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return {name: {} for name in value if isinstance(name, str)}
+        if isinstance(value, dict):
+            return {name: one or {} for name, one in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _one_language_each(self) -> Self:
+        if self.language is not None and self.languages:
+            msg = "give `language` of the whole sample, or `languages` of its slices, not both"
+            raise ValueError(msg)
+        codes = list(self.languages.values())
+        if twice := sorted({code for code in codes if codes.count(code) > 1}):
+            msg = f"`languages` must name each language once; {twice[0]} is given twice"
+            raise ValueError(msg)
+        return self
+
+
+def read_filing(path: Path) -> Filing:
+    """Read a filing file.
+
+    Raises
+    ------
+    InputError
+        If a value is missing or wrong; with every wrong key.
+    """
+    return read_settings(path.resolve(), Filing)

@@ -1,0 +1,457 @@
+"""Part 8 rows and the text of Part 11 for transparency reports under the Digital Services Act.
+
+The form is Annex I of Commission Implementing Regulation (EU) 2024/2835. This helps whoever files;
+it is no legal advice.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bias_metrics import GroupIndicators, MetricValue
+from bias_metrics.parts import wilson_interval
+from biasgate.tasks.common.files import whole_file, write_json
+from biasgate.tasks.common.markdown import as_text, table_row
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.disclosing.classifiers import (
+    CONFIDENCE,
+    Classifier,
+    classifiers_of,
+    overstatement,
+    percent,
+)
+from biasgate.tasks.disclosing.filing import (
+    APPLIES_TO,
+    OFFICIAL_LANGUAGES,
+    Filing,
+    Recall,
+    Sampling,
+)
+from biasgate.tasks.reporting.report import as_cell
+from biasgate.tasks.reporting.results import Results
+from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
+
+COLUMNS = (
+    *("Applicability", "Service", "Reporting period", "Section", "Indicator", "Scope", "Value"),
+    "Contextual Information",
+)
+"""The columns of the form."""
+SECTION = "Use of automated means for content moderation"
+INDICATOR = "Accuracy of the automated means - {}"
+ASKED = ("accuracy", "precision", "recall")
+PART_8, PART_11, NUMBERS = "part8.csv", "part11.md", "transparency.json"
+REHEARSAL = "part8_not_for_filing.csv"
+_LARGE = "Only for VLOPs"
+_Z = 1.959963984540054
+
+NO_ADVICE = (
+    "This was computed by biasgate from a labelled sample. It is a help for whoever files, not "
+    "legal advice: what the form asks for, and whether this answers it, is for the provider to "
+    "decide."
+)
+_CONSTRUCTED = (
+    "NOT FOR FILING: the comments are a test suite, not a sample of the service, so that accuracy "
+    "and precision are those of the suite."
+)
+_RATES = {
+    "recall": "Recall (true positive rate): of the toxic comments, the share that is flagged",
+    "true_negative_rate": "Specificity (true negative rate): of the others, the share that is not",
+    "precision": "Precision (positive predictive value): of what is flagged, the share that is "
+    "toxic",
+    "negative_predictive_value": "Negative predictive value: of what is not flagged, the share "
+    "that is not toxic",
+    "false_negative_rate": "Miss rate (false negative rate): 1 minus recall",
+    "false_positive_rate": "Fall-out (false positive rate): 1 minus specificity",
+    "false_discovery_rate": "False discovery rate: 1 minus precision",
+    "false_omission_rate": "False omission rate: 1 minus negative predictive value",
+}
+"""The rates that the form's instructions name, in words."""
+_SHORT = ("TPR", "TNR", "PPV", "NPV", "FNR", "FPR", "FDR", "FOR")
+# By the share of right decisions: the share of wrong ones, and what it means to be shown apart.
+_APART = {
+    "true_negative_rate": (
+        "false_positive_rate",
+        "comments that mention {group} and are not toxic are flagged {side}",
+    ),
+    "recall": ("false_negative_rate", "toxic comments that mention {group} are missed {side}"),
+    "precision": (
+        "false_discovery_rate",
+        "what is flagged and mentions {group} is {side} not toxic",
+    ),
+    "negative_predictive_value": (
+        "false_omission_rate",
+        "what is not flagged and mentions {group} is {side} toxic",
+    ),
+    "accuracy": (None, "decisions on comments that mention {group} are wrong {side}"),
+}
+
+
+@dataclass(frozen=True)
+class Transparency:
+    """What was written."""
+
+    files: Sequence[Path]
+    """Part 8, Part 11 and all numbers."""
+    sentences: Sequence[str]
+    """What whoever files must know."""
+
+
+def write_transparency(results: Results, filing: Filing, output: Path) -> Transparency:
+    """Write Part 8 rows, the text of Part 11, and every number as JSON.
+
+    Rows of a test suite get a name that says that they are not to be filed.
+
+    Raises
+    ------
+    InputError
+        If something is missing, or would mislead; with what to do.
+    """
+    found = classifiers_of(results, filing)
+    filed = PART_8 if filing.sampling.kind == "random" else REHEARSAL
+    output.mkdir(parents=True, exist_ok=True)
+    for old in (PART_8, REHEARSAL):
+        (output / old).unlink(missing_ok=True)
+    for name, text in (
+        (filed, csv_of(part_8(found, filing))),
+        (PART_11, part_11(found, filing)),
+    ):
+        with whole_file(output / name) as temporary:
+            temporary.write_bytes(text.encode())
+    write_json(output / NUMBERS, numbers_of(found, filing))
+    files = [output / name for name in (filed, PART_11, NUMBERS)]
+    sentences = [*([_CONSTRUCTED] if filed == REHEARSAL else []), NO_ADVICE]
+    return Transparency(files, sentences)
+
+
+# ---- Part 8
+
+
+def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
+    """Return the rows of the form that a sample answers: three for each classifier and scope."""
+    rows = []
+    for one in found:
+        for applies, scope, group in _scopes(one, filing):
+            for name in ASKED:
+                share = group.shares[name]
+                values = (
+                    applies,
+                    filing.service,
+                    filing.period.text,
+                    SECTION,
+                    INDICATOR.format(name.capitalize()),
+                    scope,
+                    "" if share.value is None else f"{share.value:.4f}",
+                    _context(one, filing, group, name),
+                )
+                rows.append(dict(zip(COLUMNS, map(_cell, values), strict=True)))
+    return rows
+
+
+def csv_of(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return rows of the form as CSV (RFC 4180)."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _scopes(one: Classifier, filing: Filing) -> Iterator[tuple[str, str, GroupIndicators]]:
+    """Yield whom the form asks, the scope and the numbers."""
+    yield APPLIES_TO[filing.scope], filing.scope, one.indicators.overall
+    if filing.language in OFFICIAL_LANGUAGES:
+        yield _LARGE, filing.language, one.indicators.overall
+    for name, code in filing.languages.items():
+        if code in OFFICIAL_LANGUAGES:
+            yield _LARGE, code, one.slices[name]
+
+
+def _context(one: Classifier, filing: Filing, group: GroupIndicators, name: str) -> str:
+    share = group.shares[name]
+    counted = {"accuracy": group.n, "precision": group.n_flagged, "recall": group.n_positive}
+    of = {"accuracy": "all of them", "precision": "those it flags", "recall": "the toxic ones"}
+    says = f"{name} is the share of {of[name]} ({counted[name]:,})"
+    right = {
+        "accuracy": "on which the decision is right",
+        "precision": "that are toxic",
+        "recall": "that it flags",
+    }
+    return " ".join(
+        [
+            *([_CONSTRUCTED] if filing.sampling.kind == "constructed" else []),
+            f"Classifier {one.name} ({one.version}), which flags a comment if its score is",
+            f"at least {one.indicators.threshold:g}. {_interval(share)}.",
+            f"n = {group.n:,} labelled comments; {says} {right[name]}.",
+            *_sample(filing.sampling),
+            *_allowed(one),
+            f"Evidence SHA-256 {one.evidence_digest}; verdict SHA-256 {one.verdict_digest}.",
+        ]
+    )
+
+
+def _interval(share: MetricValue) -> str:
+    if share.value is None:
+        return f"Undefined: {share.reason}"
+    if share.low is None or share.high is None:
+        return f"No interval: {share.reason}"
+    return f"{CONFIDENCE:.0%} interval {share.low:.4f} to {share.high:.4f}"
+
+
+def _sample(sampling: Sampling) -> Iterator[str]:
+    kind = "random sample" if sampling.kind == "random" else "test suite"
+    for what, said in (
+        (f"Sampling ({kind})", sampling.rule),
+        ("Population", sampling.population),
+        ("Labels", sampling.labels),
+    ):
+        yield f"{what}: {said.rstrip('.')}."
+
+
+def _allowed(one: Classifier) -> Iterator[str]:
+    if one.is_weighted:
+        yield "Comments count by their sampling weights."
+    if one.n_clusters is not None:
+        yield f"The interval allows for {one.n_clusters:,} clusters of comments."
+    if one.n_missing:
+        yield f"{one.n_missing:,} comments without a score are not counted."
+
+
+def _cell(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    cell: str = as_cell(printable(" ".join(text.split())))
+    return cell
+
+
+# ---- Part 11
+
+
+def part_11(found: Sequence[Classifier], filing: Filing) -> str:
+    """Return the text about accuracy and error of automated means, and how they vary."""
+    lines = [
+        f"# Automated means of {as_text(filing.service)}: accuracy, error and control groups",
+        "",
+        f"Reporting period {filing.period.text}. {as_text(NO_ADVICE)}",
+        "",
+        *([f"**{as_text(_CONSTRUCTED)}**", ""] if filing.sampling.kind == "constructed" else []),
+        *_method(filing),
+    ]
+    for one in found:
+        lines += ["", *_of_classifier(one, filing)]
+    lines += ["", *_unmeasured(found, filing), "", *_evidence(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _method(filing: Filing) -> Iterator[str]:
+    yield "## Method"
+    yield ""
+    yield from (f"- {as_text(line)}" for line in _sample(filing.sampling))
+    yield (
+        "- A comment is toxic here if the people who labelled it found it so. A classifier flags a "
+        "comment if its score is at least its threshold. No other judgement, and no appeal, was "
+        "taken for the truth."
+    )
+    yield (
+        f"- Brackets are {CONFIDENCE:.0%} intervals: where the number of the whole population "
+        "lies, as far as a sample of this size can tell. They do not cover errors of the labels."
+    )
+    yield "- The rates:"
+    for short, words in zip(_SHORT, _RATES.values(), strict=True):
+        yield f"  - {short}: {words}."
+
+
+def _of_classifier(one: Classifier, filing: Filing) -> Iterator[str]:
+    overall, verdict = one.indicators.overall, one.published.verdict
+    yield f"## {as_text(one.name)}"
+    yield ""
+    if one.purpose is not None:
+        yield f"{as_text(one.purpose)}"
+        yield ""
+    yield (
+        f"{as_text(one.version)}, flags from a score of {one.indicators.threshold:g}. Of "
+        f"{overall.n:,} labelled comments {overall.n_positive:,} are toxic, and it flags "
+        f"{overall.n_flagged:,}. {as_text(' '.join(_allowed(one)))}".rstrip()
+    )
+    yield ""
+    groups = {"all comments": overall, **one.indicators.subgroups}
+    yield "Rates by control group: the identities that comments mention, in percent."
+    yield ""
+    yield from _table("control group", groups, dict(zip(_SHORT, _RATES, strict=True)))
+    if one.slices:
+        yield ""
+        yield "By language and surface:"
+        yield ""
+        named = {
+            f"{name} ({filing.languages[name]})" if name in filing.languages else name: group
+            for name, group in one.slices.items()
+        }
+        yield from _table("part", named, {name.capitalize(): name for name in ASKED})
+    yield ""
+    yield from _differences(one)
+    yield ""
+    word = word_of_verdict(verdict)
+    yield (
+        f"The promotion gate's verdict, by policy {as_text(verdict.policy.name)} on "
+        f"{verdict.decided_on}: {as_text(word.text)}."
+    )
+    for line in exceptions_in_words([verdict]):
+        yield f"- {as_text(line)}"
+    told = overstatement(one)
+    if told is not None:
+        yield ""
+        yield f"Why appeals are not used as the truth. {as_text(told)}"
+
+
+def _table(
+    what: str, groups: Mapping[str, GroupIndicators], columns: Mapping[str, str]
+) -> Iterator[str]:
+    yield table_row([what, "n", "toxic", *columns])
+    yield table_row(["---", "--:", "--:", *["--:"] * len(columns)])
+    for name, group in groups.items():
+        cells = [_percents(group.shares[one]) for one in columns.values()]
+        yield table_row([as_text(name), f"{group.n:,}", f"{group.n_positive:,}", *cells])
+
+
+def _percents(share: MetricValue) -> str:
+    if share.value is None:
+        return f"undefined ({as_text(share.reason or '')})"
+    value = f"{100 * share.value:.1f}"
+    if share.low is None or share.high is None:
+        return f"{value} (no interval)"
+    return f"{value} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def _differences(one: Classifier) -> Iterator[str]:
+    n_gaps, groups = one.indicators.n_gaps, one.indicators.subgroups
+    if not groups:
+        yield "No control group was measured."
+        return
+    shown = [
+        (group, name, gap)
+        for group, numbers in groups.items()
+        for name, gap in numbers.gaps.items()
+        if gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
+    ]
+    background = one.published.report.bias.background
+    others = (
+        "comments that mention none of these identities"
+        if background == "no_identity"
+        else "all comments that do not mention it"
+    )
+    yield (
+        f"Differences between control groups. Each identity is compared with {others}. "
+        f"{n_gaps:,} differences were looked at; those listed are shown to exist, at "
+        f"{CONFIDENCE:.0%} for all {n_gaps:,} together (Bonferroni)."
+    )
+    yield ""
+    for group, name, gap in shown:
+        yield f"- {_shown(group, name, groups[group].shares[name], gap)}"
+    if not shown:
+        yield "- None is shown."
+    yield ""
+    yield (
+        f"The other {n_gaps - len(shown):,} are not shown, which does not mean that there is no "
+        "difference: the sample may be too small to show it. Differences of precision and of "
+        "negative predictive value can come from how many comments of a group are toxic alone."
+    )
+
+
+def _shown(group: str, name: str, own: MetricValue, gap: MetricValue) -> str:
+    assert own.value is not None  # noqa: S101
+    assert gap.value is not None  # noqa: S101
+    assert gap.low is not None  # noqa: S101
+    assert gap.high is not None  # noqa: S101
+    wrong, others = 1 - own.value, 1 - own.value + gap.value
+    side = "more often" if gap.value < 0 else "less often"
+    text = _APART[name][1].format(group=as_text(group), side=side)
+    low, high = sorted((abs(gap.low), abs(gap.high)))
+    more = "more" if gap.value < 0 else "less"
+    return (
+        f"{text[0].upper()}{text[1:]}: {percent(wrong)} against {percent(others)}, "
+        f"{100 * abs(gap.value):.1f} points {more} [{100 * low:.1f}, {100 * high:.1f}]."
+    )
+
+
+def _unmeasured(found: Sequence[Classifier], filing: Filing) -> Iterator[str]:
+    yield "## What was not measured"
+    yield ""
+    for said in filing.not_measured:
+        yield f"- {as_text(said)}"
+    languages = [*filing.languages.values(), *filter(None, [filing.language])]
+    others = [one for one in languages if one not in OFFICIAL_LANGUAGES]
+    if others:
+        yield (
+            f"- {as_text(', '.join(others))}: not among the official languages of the Union; "
+            "measured here, without rows in Part 8."
+        )
+    if languages:
+        missing = [one for one in OFFICIAL_LANGUAGES if one not in languages]
+        yield f"- Official languages without a sample: {', '.join(missing) or 'none'}."
+    else:
+        yield "- Languages apart: the sample does not say in which language comments are."
+    for one in found[:1]:
+        names = one.published.report.bias.subgroups
+        yield (
+            f"- Identities other than {as_text(', '.join(names)) or 'none'}, and who wrote the "
+            "comments: control groups are identities that comments mention."
+        )
+        for name, recall in filing.recall_of_terms.items():
+            if name in names:
+                yield f"- {_recall(name, recall)}"
+    intersections = all("intersections" in (one.published.report.analyses or {}) for one in found)
+    if not intersections:
+        yield "- Intersections of identities."
+    yield (
+        "- How many measures or notices were processed by automated means: the rows of Part 8 "
+        "that count these are for the service's own records."
+    )
+
+
+def _recall(name: str, recall: Recall) -> str:
+    low, high = wilson_interval(recall.found / recall.of, recall.of, _Z)
+    return (
+        f"Mentions of {as_text(name)} without one of its terms: people found {recall.of:,} "
+        f"comments that mention it, and the terms find {recall.found:,} of them "
+        f"({percent(recall.found / recall.of)} [{percent(low)}, {percent(high)}])."
+    )
+
+
+def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
+    yield "## Evidence"
+    yield ""
+    yield "Every number can be computed again from these files (SHA-256):"
+    yield ""
+    for one in found:
+        verdict = one.published.verdict
+        yield f"- {as_text(one.name)}: evidence `{one.evidence_digest}`"
+        yield f"- {as_text(one.name)}: verdict `{one.verdict_digest}`"
+        yield f"- {as_text(one.name)}: labelled comments `{verdict.evaluation_set.digest}`"
+        yield f"- {as_text(one.name)}: policy `{verdict.policy.digest}`"
+
+
+# ---- All numbers
+
+
+def numbers_of(found: Sequence[Classifier], filing: Filing) -> dict[str, Any]:
+    """Return what was filed and every number behind it."""
+    return {
+        "schema_version": 1,
+        "filing": filing.model_dump(mode="json", by_alias=True),
+        "classifiers": {
+            one.name: {
+                "version": one.version,
+                "evidence_digest": one.evidence_digest,
+                "verdict_digest": one.verdict_digest,
+                "n_clusters": one.n_clusters,
+                "n_missing": one.n_missing,
+                "is_weighted": one.is_weighted,
+                "indicators": one.indicators.to_dict(),
+                "slices": {name: group.to_dict() for name, group in one.slices.items()},
+            }
+            for one in found
+        },
+    }

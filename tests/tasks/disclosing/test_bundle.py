@@ -1,0 +1,263 @@
+"""A bundle is verified in an empty folder by trusted keys alone; whatever is changed is refused."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.evaluations import run
+from support.filed import judge_site, verdict_of
+
+from biasgate.tasks.disclosing import bundle
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
+
+FIRST = "sample/first"
+
+
+@pytest.fixture
+def key(monkeypatch, tmp_path):
+    """A key that is trusted here, and with which bundles are signed."""
+    found = PrivateKey.new()
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", found.pem)
+    trusted = tmp_path / "keys"
+    trusted.mkdir()
+    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(trusted))
+    keys = TrustedKeys.of_file(trusted / "trusted_keys.json")
+    keys.with_key(TrustedKey(found.public, "auditor", "2026-01-01T00:00:00+00:00")).write(
+        trusted / "trusted_keys.json"
+    )
+    return found
+
+
+@pytest.fixture
+def audit(key, results, tmp_path):
+    """A bundle of both candidates."""
+    del key
+    code, text = run("bundle", results, "--output", tmp_path / "audit.zip")
+    assert code == 0, text
+    assert "2 signed verdicts" in text
+    return tmp_path / "audit.zip"
+
+
+def contents(file):
+    with zipfile.ZipFile(file) as archive:
+        return {info: archive.read(info) for info in archive.infolist()}
+
+
+def rewritten(file, change):
+    """Write the bundle again after `change(files)`, a dict of names and bytes."""
+    held = {info.filename: content for info, content in contents(file).items()}
+    change(held)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in held.items():
+            archive.writestr(name, content)
+
+
+def test_a_bundle_holds_on_a_machine_without_registry_store_or_results(audit, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.move(audit, empty / "audit.zip")
+    done = subprocess.run(
+        [sys.executable, "-m", "biasgate", "verify", "audit.zip", "--json"],
+        cwd=empty,
+        env=os.environ | {"HOME": str(empty), "MLFLOW_TRACKING_URI": "http://127.0.0.1:9"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    findings = json.loads(done.stdout)
+    assert all(one["holds"] for one in findings)
+    recomputed = [one for one in findings if "from its rows gives the same one" in one["sentence"]]
+    assert len(recomputed) == 2
+    assert os.listdir(empty) == ["audit.zip"]  # noqa: PTH208 - a list of names
+
+
+def test_there_are_no_ids_in_it(audit):
+    held = {info.filename: content for info, content in contents(audit).items()}
+    rows = pq.read_table(pa.BufferReader(held[f"{FIRST}/evidence.parquet"]))
+    assert set(rows["id"].to_pylist()) == {""}
+    assert rows.num_rows == 2000
+
+
+def test_names_of_clusters_become_numbers_and_the_verdict_stays(key, site, tmp_path):
+    del key
+    named = site.assign(cluster=[f"thread {row % 50}" for row in range(len(site))])
+    folder = judge_site(tmp_path / "named", named)
+    code, text = run("bundle", folder, "--output", tmp_path / "named.zip")
+    assert code == 0, text
+    held = {info.filename: content for info, content in contents(tmp_path / "named.zip").items()}
+    rows = pq.read_table(pa.BufferReader(held[f"{FIRST}/evidence.parquet"]))
+    assert rows["cluster"].type == pa.int64()
+    assert rows["cluster"].combine_chunks().unique().to_pylist() != []
+    code, text = run("verify", tmp_path / "named.zip")
+    assert code == 0, text
+    assert text.count("from its rows gives the same one") == 2
+
+
+def test_two_bundles_of_the_same_results_differ_in_their_time_alone(audit, results, tmp_path):
+    run("bundle", results, "--output", tmp_path / "again.zip")
+    first, again = (
+        {info.filename: content for info, content in contents(one).items()}
+        for one in (audit, tmp_path / "again.zip")
+    )
+    assert {name for name in first if first[name] != again[name]} <= {"bundle.json"}
+
+
+def flip(name):
+    def change(held):
+        content = bytearray(held[name])
+        content[len(content) // 2] ^= 1
+        held[name] = bytes(content)
+
+    return change
+
+
+def replace_text(name, old, new):
+    def change(held):
+        assert old in held[name]
+        held[name] = held[name].replace(old, new, 1)
+
+    return change
+
+
+def swap_candidates(held):
+    for name in ("verdict.json", "report.json", "evidence.parquet", "report.html"):
+        one, other = f"{FIRST}/{name}", f"sample/second/{name}"
+        held[one], held[other] = held[other], held[one]
+
+
+def sign_again(held):
+    """Whoever has no trusted key changes a verdict and signs all with a key of their own."""
+    replace_text(f"{FIRST}/verdict.json", b'"decided_on"', b'"decided_oN"')(held)
+    envelope = Envelope.of_dict(json.loads(held["bundle.json"]), "bundle")
+    payload = envelope.payload
+    mine = Envelope.sign(payload, bundle.PAYLOAD_TYPE, PrivateKey.new())
+    held["bundle.json"] = json.dumps(mine.record().to_dict()).encode()
+
+
+def unsign(held):
+    content = json.loads(held["bundle.json"])
+    held["bundle.json"] = json.dumps(content | {"signatures": []}).encode()
+
+
+def add(name, content=b"x"):
+    return lambda held: held.update({name: content})
+
+
+def leave_out(name):
+    return lambda held: held.pop(name)
+
+
+def bomb(held):
+    held[f"{FIRST}/report.html"] = b" " * (80 * 2**20)
+
+
+TAMPERED = {
+    "a flipped bit in a verdict": flip(f"{FIRST}/verdict.json"),
+    "another outcome": replace_text(f"{FIRST}/verdict.json", b'"pass"', b'"fail"'),
+    "another policy": replace_text(f"{FIRST}/policy.json", b"0.6", b"0.1"),
+    "changed rows": flip(f"{FIRST}/evidence.parquet"),
+    "a changed page": flip(f"{FIRST}/report.html"),
+    "candidates swapped": swap_candidates,
+    "signed by somebody else": sign_again,
+    "not signed": unsign,
+    "a changed list": flip("bundle.json"),
+    "a file more": add(f"{FIRST}/notes.txt"),
+    "a file less": leave_out(f"{FIRST}/report.json"),
+    "a path out of the folder": add("../../evil.json"),
+    "a bomb": bomb,
+}
+
+
+@pytest.mark.parametrize("change", TAMPERED.values(), ids=TAMPERED)
+def test_a_tampered_bundle_is_refused(audit, change, tmp_path):
+    before = set(tmp_path.rglob("*"))
+    rewritten(audit, change)
+    code, text = run("verify", audit)
+    assert code in {2, 3}, text
+    assert "DOES NOT HOLD" in text or "error" in text
+    assert set(tmp_path.rglob("*")) == before
+
+
+def rebuilt(audit, change):
+    """Write the same files with other headers."""
+    held = contents(audit)
+    with zipfile.ZipFile(audit, "w", zipfile.ZIP_DEFLATED) as archive:
+        for info, content in held.items():
+            change(archive, info, content)
+
+
+def as_link(archive, info, content):
+    if info.filename.endswith("report.html"):
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    archive.writestr(info, content)
+
+
+def twice(archive, info, content):
+    archive.writestr(info, content)
+    if info.filename == f"{FIRST}/verdict.json":
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr(info.filename, content)
+
+
+@pytest.mark.parametrize("change", [as_link, twice])
+def test_links_and_files_that_are_there_twice_are_refused(audit, change):
+    rebuilt(audit, change)
+    code, text = run("verify", audit)
+    assert code == 3
+    assert "DOES NOT HOLD" in text
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 no zip either"])
+def test_what_is_no_bundle_is_refused_in_a_sentence(key, tmp_path, content):
+    del key
+    (tmp_path / "other.zip").write_bytes(content)
+    code, text = run("verify", tmp_path / "other.zip")
+    assert (code, "must be a zip file that `biasgate bundle` wrote" in text) == (2, True)
+    code, text = run("verify", tmp_path / "none.zip")
+    assert (code, "there is no such file" in text) == (2, True)
+
+
+def test_a_program_before_the_zip_is_refused(audit):
+    audit.write_bytes(b"#!/bin/sh\n" + audit.read_bytes())
+    code, text = run("verify", audit)
+    assert (code, "must be a plain zip" in text) == (2, True)
+
+
+def test_no_key_trusted_is_no_proof_and_no_key_signs_nothing(audit, results, monkeypatch, tmp_path):
+    monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
+    monkeypatch.delenv("BIASGATE_TRUSTED_KEYS")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    code, text = run("verify", audit)
+    assert (code, "no key is trusted here" in text) == (3, True)
+    code, text = run("bundle", results, "--output", tmp_path / "none.zip")
+    assert (code, "a bundle must be signed" in text) == (2, True)
+    assert not (tmp_path / "none.zip").exists()
+
+
+def test_a_pinned_policy_and_set_must_be_the_ones_of_the_bundle(audit, results):
+    digest = verdict_of(results, "first")["policy"]["digest"]
+    code, _ = run("verify", audit, "--policy-digest", digest, "--evaluation-set", "sample")
+    assert code == 0
+    other = digest[::-1]
+    assert run("verify", audit, "--policy-digest", other)[0] == 3
+    assert run("verify", audit, "--evaluation-set", "another")[0] == 3
+    code, text = run("verify", audit, "--attestation", "file")
+    assert (code, "must be given with nothing but" in text) == (2, True)
+
+
+def test_without_rows_it_says_that_nothing_was_recomputed(key, results, tmp_path):
+    del key
+    run("bundle", results, "--output", tmp_path / "counts.zip", "--without-rows")
+    assert not any("parquet" in info.filename for info in contents(tmp_path / "counts.zip"))
+    code, text = run("verify", tmp_path / "counts.zip")
+    assert code == 0
+    assert text.count("is not recomputed: no rows are here") == 2

@@ -1,0 +1,225 @@
+"""Rows of Part 8 and the text of Part 11, recomputed by scikit-learn; and what is refused."""
+
+import csv
+import json
+import shutil
+
+import pytest
+import yaml
+from support.evaluations import run
+from support.filed import FILING, THRESHOLDS, judge_site, verdict_of
+
+from biasgate.tasks.disclosing.filing import OFFICIAL_LANGUAGES
+
+metrics = pytest.importorskip("sklearn.metrics")
+
+FORM = "Applicability,Service,Reporting period,Section,Indicator,Scope,Value,Contextual Information"
+ASKED = {
+    "Accuracy": metrics.accuracy_score,
+    "Precision": metrics.precision_score,
+    "Recall": metrics.recall_score,
+}
+PARTS = {"Total number": None, "de": "german", "fr": "french"}
+
+
+def rows_of(folder, name="part8.csv"):
+    with (folder / name).open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def text_of(folder):
+    return " ".join((folder / "part11.md").read_text("utf-8").split())
+
+
+def test_every_row_has_the_columns_of_the_form_and_the_number_of_scikit_learn(filed, site):
+    code, text, folder = filed()
+    assert code == 0, text
+    assert (folder / "part8.csv").read_text("utf-8").splitlines()[0] == FORM
+    rows = rows_of(folder)
+    expected = {}
+    for name, threshold in THRESHOLDS.items():
+        for scope, part in PARTS.items():
+            kept = site if part is None else site[site[part]]
+            decided = kept["label"], (kept[name] >= threshold).astype(int)
+            for which, metric in ASKED.items():
+                expected[name, scope, which] = f"{metric(*decided):.4f}"
+    found = {
+        (
+            row["Contextual Information"].split()[1],
+            row["Scope"],
+            row["Indicator"].removeprefix("Accuracy of the automated means - "),
+        ): row["Value"]
+        for row in rows
+    }
+    assert found == expected
+    assert len(rows) == len(found) == 2 * 3 * 3
+    assert {row["Service"] for row in rows} == {"Example Board"}
+    assert {row["Reporting period"] for row in rows} == {"2026-07-01/2026-12-31"}
+    applies = {row["Scope"]: row["Applicability"] for row in rows}
+    assert applies == {"Total number": "All", "de": "Only for VLOPs", "fr": "Only for VLOPs"}
+
+
+def test_the_context_has_interval_n_sampling_and_digests(filed, results):
+    _, _, folder = filed()
+    context = rows_of(folder)[0]["Contextual Information"]
+    for words in (
+        "95% interval 0.7",
+        "n = 2,000 labelled comments",
+        "Sampling (random sample): Every 400th comment of the period",
+        "Population: All comments",
+        "Labels: Two moderators",
+        f"Evidence SHA-256 {verdict_of(results, 'first')['evidence_digest']}",
+    ):
+        assert words in context
+
+
+def test_the_text_has_all_rates_by_identity_as_scikit_learn_computes_them(filed, site):
+    _, _, folder = filed()
+    text = (folder / "part11.md").read_text("utf-8")
+    part = text.split("## second")[1]
+    [line] = [one for one in part.splitlines() if one.startswith("| gay |")]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    gay = site[site["gay"] == 1]
+    y_true, y_pred = gay["label"] == 1, gay["second"] >= 0.4
+    recall, precision = metrics.recall_score, metrics.precision_score
+    rates = [
+        recall(y_true, y_pred),
+        recall(~y_true, ~y_pred),
+        precision(y_true, y_pred),
+        precision(~y_true, ~y_pred),
+    ]
+    rates += [1 - one for one in (rates[0], rates[1], rates[2], rates[3])]
+    assert cells[1:3] == [f"{len(gay):,}", f"{y_true.sum():,}"]
+    assert [cell.split(" ")[0] for cell in cells[3:]] == [f"{100 * one:.1f}" for one in rates]
+    assert all(cell.count("[") == 1 for cell in cells[3:])
+
+
+def test_a_shown_difference_is_said_in_words_and_the_others_are_not_called_absent(filed):
+    _, _, folder = filed()
+    text = (folder / "part11.md").read_text("utf-8")
+    first, second = text.split("## first")[1].split("## second")
+    assert "Comments that mention gay and are not toxic are flagged more often" in second
+    assert "Comments that mention gay and are not toxic are flagged more often" not in first
+    assert "10 differences were looked at" in second
+    assert "does not mean that there is no difference" in " ".join(first.split())
+
+
+def test_the_text_says_what_was_not_measured_and_that_it_is_no_legal_advice(filed):
+    _, told, folder = filed()
+    text = text_of(folder)
+    assert "not legal advice" in told
+    for words in (
+        "not legal advice",
+        "- Images and audio",
+        "ar: not among the official languages of the Union",
+        "Intersections of identities",
+        "who wrote the comments",
+    ):
+        assert words in text
+    without = [one for one in OFFICIAL_LANGUAGES if one not in {"de", "fr"}]
+    assert f"Official languages without a sample: {', '.join(without)}." in text
+    assert len(OFFICIAL_LANGUAGES) == 24
+
+
+def test_a_test_suite_is_written_under_a_name_that_nobody_files(filed):
+    sampling = FILING["sampling"] | {"kind": "constructed"}
+    code, text, folder = filed(sampling=sampling)
+    assert code == 0
+    assert "NOT FOR FILING" in text
+    assert not (folder / "part8.csv").exists()
+    rows = rows_of(folder, "part8_not_for_filing.csv")
+    assert all(row["Contextual Information"].startswith("NOT FOR FILING") for row in rows)
+    filed()
+    assert not (folder / "part8_not_for_filing.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sampling": None}, "`sampling` must be given: without the rule"),
+        ({"sampling": FILING["sampling"] | {"rule": " "}}, "rule"),
+        ({"sampling": {"kind": "random"}}, "sampling.rule"),
+        ({"ground_truth": "appeals"}, "a decision that nobody appealed is not a right one"),
+        ({"languages": {"germna": "de"}}, "must be slices of the set; got 'germna'"),
+        ({"languages": {"german": "de", "french": "de"}}, "de is given twice"),
+        ({"language": "de"}, "not both"),
+        ({"classifiers": ["frist"]}, "must be candidates of the results; got 'frist'"),
+        ({"evaluation_set": "other"}, "`evaluation_set` must be one of sample"),
+        ({"period": {"from": "2026-12-31", "to": "2026-07-01"}}, "must not be later than"),
+    ],
+)
+def test_what_would_mislead_is_refused(filed, changed, words):
+    code, text, folder = filed(**changed)
+    assert code == 2, text
+    assert words in text
+    assert not folder.exists()
+
+
+def test_appeals_are_no_truth_and_it_is_said_by_how_much_they_overstate(filed, site):
+    precision = metrics.precision_score(site["label"], site["first"] >= 0.5)
+    appeals = {"decisions": 10_000, "overturned": 30}
+    classifiers = {"first": {"appeals": appeals}}
+    code, text, _ = filed(ground_truth="appeals", classifiers=classifiers)
+    assert code == 2
+    words = f"Appeals overstate this by {100 * (0.997 - precision):.1f} points"
+    assert words in text
+    code, _, folder = filed(classifiers=classifiers)
+    assert code == 0
+    assert words in text_of(folder)
+
+
+def test_changed_or_lost_evidence_is_refused(filed, results, tmp_path):
+    changed = tmp_path / "changed"
+    shutil.copytree(results, changed)
+    file = changed / "sample" / "first" / "evidence.parquet"
+    file.write_bytes(file.read_bytes().replace(b"biasgate", b"biasgaet", 1))
+    code, text, _ = filed(changed)
+    assert (code, "must be the evidence of its verdict; it was changed since" in text) == (2, True)
+    file.unlink()
+    code, text, _ = filed(changed)
+    assert (code, "must be there" in text) == (2, True)
+
+
+def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_estimated(
+    filed, site, tmp_path
+):
+    source = {"source": "table", "terms": {"gay": ["gay"]}, "files": {"rows.csv": "f" * 64}}
+    found = judge_site(tmp_path / "own", site, dict.fromkeys(THRESHOLDS), source=source)
+    code, text, _ = filed(found)
+    assert code == 2
+    assert "`recall_of_terms` must say how many mentions the terms of gay find" in text
+    recall = {"recall_of_terms": {"gay": {"found": 80, "of": 100}}}
+    code, text, _ = filed(found, **recall)
+    assert code == 2
+    assert "the `threshold` that first is used with must be given" in text
+    used = {name: {"threshold": threshold} for name, threshold in THRESHOLDS.items()}
+    code, text, folder = filed(found, **recall, classifiers=used)
+    assert code == 0, text
+    assert "the terms find 80 of them (80.0 % [71.1 %, 86.7 %])" in text_of(folder)
+
+
+def test_cells_are_no_formulas_and_names_are_no_markup(filed):
+    code, _, folder = filed(service="=HYPERLINK(1) <b>[x](http://host)")
+    assert code == 0
+    assert {row["Service"][:2] for row in rows_of(folder)} == {"'="}
+    assert "<b>" not in (folder / "part11.md").read_text("utf-8").replace("\\<b>", "")
+
+
+def test_the_numbers_are_json_too(filed, results):
+    _, _, folder = filed()
+    content = json.loads((folder / "transparency.json").read_text("utf-8"))
+    assert set(content["classifiers"]) == {"first", "second"}
+    gay = content["classifiers"]["second"]["indicators"]["subgroups"]["gay"]
+    assert gay["gaps"]["true_negative_rate"]["high"] < 0
+    code, text = run(
+        "transparency",
+        results,
+        "--filing",
+        folder.parent / "filing.yaml",
+        "--output",
+        folder,
+        "--json",
+    )
+    assert code == 0
+    assert "part8.csv" in text
+    assert yaml.safe_load((folder.parent / "filing.yaml").read_text("utf-8"))["service"]
