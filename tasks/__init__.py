@@ -7,6 +7,7 @@
 5. Decide: `gating` judges candidates by the policy.
 6. Track: `tracking` logs MLflow runs.
 7. Promote: `promoting` moves `champion`, and verifies the evidence of its verdicts.
+8. Disclose: `disclosing` writes what is handed to others, from results that are there.
 
 `evaluation_file` has the settings of an evaluation file, `reading_evaluation` reads and checks one;
 `records` has the types of the files that steps write; `common`, `store` and `mlflow_server` serve

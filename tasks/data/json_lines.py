@@ -1,9 +1,13 @@
-"""Reading files of JSON lines: one object per line, as in `{"id": 1, "label": 0}`."""
+"""Reading files of JSON lines: one object per line, as in `{"id": 1, "label": 0}`.
+
+A value inside another object is a column with a dotted name, as in `doc.label`. A log of inspect_ai
+in JSON is read as the samples in it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -14,6 +18,8 @@ from pydantic import JsonValue
 
 from biasgate.tasks.data.unpacked import opened_table
 
+_MOST_LEVELS = 4
+_MOST_LOG = 2**30
 # An object may leave out null keys, so the columns are the keys of this many lines together.
 _LINES_OF_HEADER = 1000
 
@@ -31,7 +37,8 @@ def json_columns(path: Path) -> list[str]:
         If a line is not an object, or there are no lines.
     """
     with _opened(path) as (_, lines):
-        found = dict.fromkeys(key for row in islice(_rows(lines), _LINES_OF_HEADER) for key in row)
+        header = islice(_rows(lines), _LINES_OF_HEADER)
+        found = dict.fromkeys(key for row in header for key in _keys(row))
     if not found:
         msg = "must not be empty."
         raise JsonLinesError(msg)
@@ -52,14 +59,75 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
     with _opened(path) as (stream, lines):
         rows, first = _rows(lines), 0
         while part := list(islice(rows, size)):
-            arrays = [_array([row.get(name) for row in part], name, first) for name in columns]
+            arrays = [
+                _array([value_of(row, name) for row in part], name, first) for name in columns
+            ]
             yield pa.table(arrays, names=columns), stream.tell() / length
             first += len(part)
+
+
+def json_rows(path: Path) -> list[dict[str, JsonValue]]:
+    """Return all objects of a file.
+
+    Raises
+    ------
+    JsonLinesError
+        If a line is not an object.
+    """
+    with _opened(path) as (_, lines):
+        return list(_rows(lines))
+
+
+def value_of(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value with a name, or with a dotted one inside other objects; None if missing."""
+    if name in row:
+        return row[name]
+    head, dot, rest = name.partition(".")
+    while dot:
+        if (
+            isinstance(within := row.get(head), dict)
+            and (found := value_of(within, rest)) is not None
+        ):
+            return found
+        more, dot, rest = rest.partition(".")
+        head = f"{head}.{more}"
+    return None
+
+
+def _keys(row: Mapping[str, Any], levels: int = _MOST_LEVELS) -> Iterator[str]:
+    for key, value in row.items():
+        yield key
+        if isinstance(value, dict) and levels > 1:
+            yield from (f"{key}.{below}" for below in _keys(value, levels - 1))
+
+
+def _samples(content: bytes) -> Iterator[str]:
+    """Yield the samples of a log of inspect_ai, a line each."""
+    try:
+        log = json.loads(content)
+        samples = log["samples"]
+        whole = log["status"] == "success" and isinstance(samples, list)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        msg = (
+            "must be a log of inspect_ai with all samples and the status success, or be named "
+            ".jsonl if it has one JSON object per line."
+        )
+        raise JsonLinesError(msg)
+    yield from map(json.dumps, samples)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
     """Yield the file's bytes, to measure progress, and its lines."""
+    if path.suffix == ".json":
+        if path.stat().st_size > _MOST_LOG:
+            msg = f"must have at most {_MOST_LOG:,} bytes; it has more."
+            raise JsonLinesError(msg)
+        with path.open("rb") as stream:
+            yield stream, _samples(stream.read())
+        return
     with opened_table(path) as (stream, content):
         yield (
             stream,

@@ -98,6 +98,16 @@ class ScoreFile(CandidateSettings):
         missing = {"allow_missing": True} if self.allow_missing else {}
         return {"kind": "scores", "file": self.path.name, "read_by": [*self.columns], **missing}
 
+    def scores(self) -> pd.Series[float]:
+        """Read the scores, with their ids as the index."""
+        return read_scores(
+            self.path,
+            self.id,
+            self.score,
+            separator=self.separator,
+            allow_missing=self.allow_missing,
+        )
+
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
         del workplace
@@ -180,13 +190,7 @@ class ScoreTable(Scorer):
         self._cure = cure
         self.path = self.files = settings.path
         self.digest = json_digest(["scores", self.single_digest, settings.columns])
-        found = read_scores(
-            self.path,
-            settings.id,
-            settings.score,
-            separator=settings.separator,
-            allow_missing=settings.allow_missing,
-        )
+        found = settings.scores()
         self._index, self._scores = found.index, found.to_numpy()
         super().refuse_changed()  # the last time: from here on, the scores are in memory
 

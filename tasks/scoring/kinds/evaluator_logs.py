@@ -1,0 +1,180 @@
+"""Candidate kinds `inspect_log` and `lm_eval_samples`: runs of other evaluators, as scores.
+
+Labels, identities and clusters come from an evaluation set, which may be the same file: `source:
+table` reads a sample's metadata by dotted names, as in `metadata.gay` or `doc.gay`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self
+
+import pandas as pd
+from pydantic import Field, JsonValue, model_validator
+
+from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.data import reading
+from biasgate.tasks.data.json_lines import JsonLinesError, json_rows, value_of
+from biasgate.tasks.scoring.kinds.score_file import ScoreFile
+
+_NO_REGISTER = "`register` is for `kind: scores`: write the scores of the log to a file"
+
+
+class _Log(ScoreFile):
+    """Samples of a run, each with an id and what its score is made of."""
+
+    opened_with = None
+
+    @model_validator(mode="after")
+    def _is_no_version(self) -> Self:
+        if self.register_as is not None or self.separator is not None:
+            raise ValueError(_NO_REGISTER)
+        return self
+
+    def check(self) -> None:
+        """Refuse a file that is missing, is no such log, or lacks the ids."""
+        reading.require_columns(self.path, [self.id])
+
+    def opened_as(self) -> dict[str, JsonValue]:
+        """Return nothing to open again: a log is no version of a registered model."""
+        return {}
+
+    def scores(self) -> pd.Series[float]:
+        """Return the mean score of each sample; of several epochs, if there are."""
+        found: dict[str, list[float]] = {}
+        for number, row in self._rows():
+            given = value_of(row, self.id)
+            where = place(file=self.path, row=number)
+            if given is None or isinstance(given, bool | dict | list):
+                msg = f"every sample must have an id in {self.id!r}; one has none {where}."
+                raise InputError(msg)
+            score = self._score(row)
+            if score is None and not self.allow_missing:
+                msg = (
+                    f"every sample must have {self._what}; the one with id {shown_id(given)} has "
+                    f"none {where}. Set `allow_missing: true` if the model refused it."
+                )
+                raise InputError(msg)
+            found.setdefault(str(given), []).append(math.nan if score is None else score)
+        if not found:
+            msg = f"file {self.path} must have samples; it has none."
+            raise InputError(msg)
+        self._check_times(found)
+        means = {key: sum(values) / len(values) for key, values in found.items()}
+        return pd.Series(means, dtype=float)
+
+    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        try:
+            yield from enumerate(json_rows(self.path))
+        except (JsonLinesError, OSError, UnicodeDecodeError) as error:
+            told = str(error) if isinstance(error, JsonLinesError) else "cannot be read."
+            msg = f"file {self.path} {told}"
+            raise InputError(msg) from None
+
+    @property
+    def _what(self) -> str:
+        raise NotImplementedError
+
+    def _score(self, row: Mapping[str, Any]) -> float | None:
+        raise NotImplementedError
+
+    def _check_times(self, found: Mapping[str, list[float]]) -> None:
+        """Refuse samples that are there in different numbers."""
+        times = {len(values) for values in found.values()}
+        if len(times) > 1:
+            msg = (
+                f"every sample of {self.path} must be there equally often, once for each epoch; "
+                f"some are there {min(times)} times and some {max(times)} times."
+            )
+            raise InputError(msg)
+
+
+class InspectLog(_Log):
+    """A log of inspect_ai in JSON: `inspect eval ... --log-format json`."""
+
+    kind: Literal["inspect_log"]  # type: ignore[assignment]
+    scorer: str
+    """The scorer whose value is the score of toxicity."""
+    score: str = "value"
+    """What of it: its `value`, or its `answer`, if `answers` says what that means."""
+    answers: dict[str, float] = Field(default_factory=dict)
+    """What values mean, as in `{toxic: 1, harmless: 0}`, where they are no numbers. C and I say
+    whether an answer was correct, not whether it was toxic: take `score: answer` then."""
+
+    @property
+    def columns(self) -> list[str]:
+        """What of the file is read."""
+        return [self.id, self.scorer, self.score, *(f"{k}={v}" for k, v in self.answers.items())]
+
+    @property
+    def _what(self) -> str:
+        return f"a number in `scores.{self.scorer}.{self.score}`, or one of `answers`"
+
+    def _score(self, row: Mapping[str, Any]) -> float | None:
+        if row.get("error") is not None:
+            return None
+        found = value_of(row, f"scores.{self.scorer}.{self.score}")
+        if isinstance(found, str) and found in self.answers:
+            return self.answers[found]
+        return _number(found)
+
+
+class LmEvalSamples(_Log):
+    """Samples of lm-evaluation-harness: `lm_eval ... --log_samples`."""
+
+    kind: Literal["lm_eval_samples"]  # type: ignore[assignment]
+    id: str = "doc_id"
+    score: str = ""
+    """A number of each sample, as in `acc`, or `doc.score`."""
+    choice: int | None = Field(default=None, ge=0)
+    """Or which choice of a multiple-choice task says toxic, from 0: the score is its probability
+    among the choices."""
+    filter: str = "none"
+    """Which of a task's filters counts."""
+
+    @model_validator(mode="after")
+    def _one_score(self) -> Self:
+        if bool(self.score) == (self.choice is not None):
+            msg = "give `choice`, the choice that says toxic, or `score`, a number of each sample"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def columns(self) -> list[str]:
+        """What of the file is read."""
+        return [self.id, self.score or f"choice {self.choice}", self.filter]
+
+    @property
+    def _what(self) -> str:
+        return f"a number in `{self.score}`" if self.score else "a likelihood of each choice"
+
+    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, row in super()._rows():
+            if row.get("filter", self.filter) == self.filter:
+                yield number, row
+
+    def _score(self, row: Mapping[str, Any]) -> float | None:
+        if self.choice is None:
+            return _number(value_of(row, self.score))
+        answers = row.get("filtered_resps")
+        if not isinstance(answers, list) or not self.choice < len(answers):
+            return None
+        logs = [_number(one[0] if isinstance(one, list) and one else one) for one in answers]
+        known = [one for one in logs if one is not None]
+        if len(known) < len(logs):
+            return None
+        top = max(known)
+        shares = [math.exp(one - top) for one in known]
+        return shares[self.choice] / sum(shares)
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number, also one that is written as text."""
+    if isinstance(value, bool):
+        return float(value)
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
