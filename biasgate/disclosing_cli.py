@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -86,3 +86,51 @@ def bundle(
             return
         n = len(found.verdicts)
         print_sentence(f"wrote {output}: {n} signed verdict{'' if n == 1 else 's'}")
+
+
+@app.command(rich_help_panel=READ)
+def card(
+    folder: Folder,
+    kind: Annotated[
+        Literal["huggingface", "eval-results", "coop"],
+        typer.Option(
+            "--format", help="`model-index` or .eval_results of the Hub, or ROOST's Coop."
+        ),
+    ],
+    dataset: Annotated[
+        str | None, typer.Option(help="Id of the data set on the Hub.", metavar="ORG/NAME")
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For eval-results: a task of the benchmark, and the number that it is, such as "
+            "toxicity=auc or bpsn=bpsn_auc/muslim; once for each.",
+            metavar="TASK=NUMBER",
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Print a candidate's results as the cards of hubs and review consoles have them."""
+    with errors_told(verbose=False, quiet=as_json):
+        import yaml  # noqa: PLC0415
+
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.disclosing import cards  # noqa: PLC0415
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+        each = cards.published_of_one(read_results(folder))
+        if kind == "coop":
+            print_json(cards.coop_card(each))
+            return
+        if kind == "huggingface":
+            text = cards.huggingface_card(each, dataset)
+        else:
+            named = [one.partition("=") for one in task or ()]
+            if dataset is None or not named or not all(name and key for key, _, name in named):
+                msg = "eval-results needs `--dataset ORG/NAME` and `--task TASK=NUMBER`."
+                raise InputError(msg)
+            text = cards.eval_results(each, dataset, {key: name for key, _, name in named})
+        if as_json:
+            print_json(yaml.safe_load(text))
+        else:
+            typer.echo(text, nl=False)

@@ -1,0 +1,220 @@
+"""Results as the cards of hubs and consoles have them.
+
+`huggingface`: `model-index` for the head of a model card on the Hugging Face Hub. `eval-results`:
+entries for `.eval_results/NAME.yaml` there. `coop`: the model card of an integration of ROOST's
+Coop, as its `types/integration.ts` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import yaml
+
+from bias_metrics import MetricValue
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.records import metric_cells
+from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name
+from biasgate.tasks.reporting.results import Published, Results
+from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
+
+Format = Literal["huggingface", "eval-results", "coop"]
+_TO_FILL_IN = "To be filled in by the owner: biasgate does not know it."
+_COOP_SECTIONS = {
+    "trainingData": "Training Data",
+    "policyAndTaxonomy": "Policy and Taxonomy",
+    "annotationMethodology": "Annotation Methodology",
+    "performanceBenchmarks": "Performance Benchmarks",
+    "biasAndLimitations": "Bias and Limitations",
+    "implementationGuidance": "Implementation Guidance",
+    "relevantLinks": "Relevant Links",
+}
+"""The sections that Coop requires."""
+
+
+def published_of_one(results: Results) -> Sequence[Published]:
+    """Return what was published of the only candidate of results.
+
+    Raises
+    ------
+    InputError
+        If there are several.
+    """
+    names = list(dict.fromkeys(one.names[1] for one in results.each))
+    if len(names) != 1:
+        msg = (
+            f"a card is about one candidate; {results.folder} has {', '.join(names) or 'none'}. "
+            "Name the folder SET/CANDIDATE in it."
+        )
+        raise InputError(msg)
+    return results.each
+
+
+def huggingface_card(each: Sequence[Published], dataset: str | None = None) -> str:
+    """Return `model-index` in YAML: a result for each set, with every number that has a value.
+
+    Parameters
+    ----------
+    dataset : str, optional
+        Id of the data set on the Hub. Default: the name of the evaluation set.
+    """
+    found = [
+        {
+            "task": {"type": "text-classification", "name": "Toxicity classification"},
+            "dataset": {
+                "type": dataset or one.names[0],
+                "name": one.names[0],
+                "revision": one.verdict.evaluation_set.digest,
+                "args": _choices(one),
+            },
+            "metrics": [
+                _metric(kind, name, value)
+                for kind, name, value in _numbers(one)
+                if value.value is not None
+            ],
+        }
+        for one in each
+    ]
+    return _yaml({"model-index": [{"name": each[0].names[1], "results": found}]})
+
+
+def _metric(kind: str, name: str, value: MetricValue) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": kind, "name": name, "value": value.value}
+    if value.low is not None:
+        interval = {"confidence": CONFIDENCE, "low": value.low, "high": value.high}
+        found["args"] = interval
+    return found
+
+
+def _numbers(one: Published) -> Iterator[tuple[str, str, MetricValue]]:
+    """Yield kind, name and value of the numbers of a report: overall, then by identity."""
+    bias = one.report.bias
+    yield "roc_auc", "AUC", bias.overall.auc
+    yield "final_score", final_score_name(bias).capitalize(), bias.final_score
+    for group, cells in bias.subgroups.items():
+        for metric in SUBGROUP_METRICS:
+            title = f"{METRICS[metric].title} of {printable(group)}"
+            yield metric, title, metric_cells(cells)[metric]
+
+
+def _choices(one: Published) -> dict[str, Any]:
+    known = one.report.evaluation_set.choices
+    keys = ("label_threshold", "identity_threshold", "identity_rows", "background")
+    said = {"verdict": _outcome(one), "exceptions": exceptions_in_words([one.verdict])}
+    return {key: getattr(known, key) for key in keys} | {"n_rows": known.n_rows_measured} | said
+
+
+def _outcome(one: Published) -> str:
+    verdict = one.verdict
+    return f"{word_of_verdict(verdict).text} by policy {printable(verdict.policy.name)}"
+
+
+def eval_results(each: Sequence[Published], dataset: str, tasks: Mapping[str, str]) -> str:
+    """Return entries for `.eval_results/NAME.yaml` of a model's repository.
+
+    Parameters
+    ----------
+    dataset : str
+        Id of a data set on the Hub that is registered as a benchmark.
+    tasks : mapping of str to str
+        The number of each task of its `eval.yaml`: `auc`, `final_score`, or METRIC/IDENTITY.
+
+    Raises
+    ------
+    InputError
+        If there are several sets, there is no such number, or it has no value.
+    """
+    if len(each) != 1:
+        names = ", ".join("/".join(one.names) for one in each)
+        msg = f"eval-results are of one set; name the folder of one of them: {names}."
+        raise InputError(msg)
+    [one] = each
+    known = _by_name(one)
+    entries = []
+    for task, name in tasks.items():
+        if name not in known:
+            msg = f"`--task` must name a number of the report, such as auc; got {name!r}."
+            raise InputError(msg + did_you_mean(name, list(known)))
+        value = known[name]
+        if value.value is None:
+            msg = f"{name} must have a value; it is undefined: {value.reason}."
+            raise InputError(msg)
+        interval = ""
+        if value.low is not None and value.high is not None:
+            interval = f"{CONFIDENCE:.0%} interval {value.low:.4f} to {value.high:.4f}; "
+        entries.append(
+            {
+                "dataset": {"id": dataset, "task_id": task},
+                "value": value.value,
+                "date": one.verdict.decided_on,
+                "notes": f"{interval}{_outcome(one)}; rows {one.verdict.evaluation_set.digest}",
+            }
+        )
+    return _yaml(entries)
+
+
+def _by_name(one: Published) -> dict[str, MetricValue]:
+    bias = one.report.bias
+    known = {"auc": bias.overall.auc, "final_score": bias.final_score}
+    for group, cells in bias.subgroups.items():
+        known |= {f"{metric}/{group}": metric_cells(cells)[metric] for metric in SUBGROUP_METRICS}
+    return known
+
+
+def coop_card(each: Sequence[Published]) -> dict[str, Any]:
+    """Return the model card of a Coop integration: two sections are measured, five the owner's."""
+    first = each[0].verdict.candidate
+    sections: dict[str, dict[str, Any]] = {
+        key: {
+            "id": key,
+            "title": title,
+            "fields": [_field("Owner", _TO_FILL_IN)],
+        }
+        for key, title in _COOP_SECTIONS.items()
+    }
+    sections["performanceBenchmarks"] |= {"fields": [], "subsections": list(map(_benchmark, each))}
+    sections["biasAndLimitations"] |= {"fields": [], "subsections": list(map(_bias, each))}
+    version = (first.model or "").rpartition("/")[2] or first.digest[:12]
+    return {
+        "modelName": printable(first.name),
+        "version": version,
+        "releaseDate": each[0].verdict.decided_on,
+        "sections": list(sections.values()),
+    }
+
+
+def _benchmark(one: Published) -> dict[str, Any]:
+    bias, choices = one.report.bias, one.report.evaluation_set.choices
+    fields = [
+        _field("Rows", f"{choices.n_rows_measured:,}, of which {bias.overall.n_positive:,} toxic"),
+        _field("AUC", str(bias.overall.auc)),
+        _field(final_score_name(bias).capitalize(), str(bias.final_score)),
+        _field("Brackets", f"{CONFIDENCE:.0%} intervals; each holds for its number alone"),
+        _field("Data digest (SHA-256)", one.verdict.evaluation_set.digest),
+    ]
+    return {"title": printable(one.names[0]), "fields": fields}
+
+
+def _bias(one: Published) -> dict[str, Any]:
+    fields = [_field("Verdict", f"{_outcome(one)}, on {one.verdict.decided_on}")]
+    fields += [_field("Exception", line) for line in exceptions_in_words([one.verdict])]
+    fields += [_field(check.word, check.sentence) for check in one.story.unmet]
+    for group, cells in one.report.bias.subgroups.items():
+        numbers = metric_cells(cells)
+        each = "; ".join(f"{METRICS[key].title} {numbers[key]}" for key in SUBGROUP_METRICS)
+        fields.append(_field(group, f"{cells.n:,} rows; {each}"))
+    left = "Identities that comments mention, not who wrote them; no other identity is measured"
+    fields.append(_field("Not measured", left))
+    return {"title": printable(one.names[0]), "fields": fields}
+
+
+def _field(label: str, value: str) -> dict[str, str]:
+    return {"label": printable(label), "value": printable(value)}
+
+
+def _yaml(content: Any) -> str:
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
