@@ -17,13 +17,13 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from biasgate import __version__
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file
@@ -135,7 +135,7 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
     manifest = Manifest(
         schema_version=1,
         created=now(),
-        biasgate=__version__,
+        biasgate=version("biasgate"),
         bias_metrics=code_digest(),
         files=[
             BundledFile(name=name, size=len(held), sha256=hashlib.sha256(held).hexdigest())

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ _CURE = (
 class ScoreFile(CandidateSettings):
     """Scores that were computed elsewhere."""
 
-    opened_with = frozenset({"file", "read_by", "allow_missing"})
+    opened_with: ClassVar[frozenset[str] | None] = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"]
     path: ConfigPath
