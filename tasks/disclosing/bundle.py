@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file
+from biasgate.tasks.common.plain import differences
 from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
@@ -44,7 +45,7 @@ from biasgate.tasks.signing.statement import (
 from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, described
-from biasgate.tasks.verifying.verdict import decide_again, differences, n_rows_of
+from biasgate.tasks.verifying.verdict import ROUNDING, decide_again, n_rows_of
 
 MANIFEST = "bundle.json"
 PAYLOAD_TYPE = "application/vnd.biasgate.bundle+json"
@@ -399,7 +400,7 @@ def _recomputed(place: Path, documents: Documents, name: str) -> Finding:
     verdict = documents.verdict
     again = decide_again(documents, evidence, verdict.decided_on)
     again = replace(again, evidence_digest=verdict.evidence_digest)
-    differ = sorted(differences(verdict.to_dict(), again.to_dict()))
+    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
     if verdict.code.bias_metrics != code_digest():
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} from its rows gives the same one ({again.outcome})."

@@ -44,7 +44,8 @@ from biasgate.tasks.signing.statement import (
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, VersionFiles, described, frozen_rows
 
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
+"""By how much numbers of a verdict that is computed again may differ."""
 _STOP = frozenset({"evidence", "attestation", "signature"})
 
 
@@ -178,7 +179,7 @@ def _decided_again(
 ) -> Iterator[Finding]:
     verdict = documents.verdict
     again = decide_again(documents, evidence, verdict.decided_on)
-    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=_ROUNDING))
+    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
     if verdict.code.bias_metrics != code_digest():
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
