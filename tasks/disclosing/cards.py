@@ -145,7 +145,7 @@ def eval_results(each: Sequence[Published], dataset: str, tasks: Mapping[str, st
             raise InputError(msg)
         interval = ""
         if value.low is not None and value.high is not None:
-            interval = f"{CONFIDENCE:.0%} interval {value.low:.4f} to {value.high:.4f}; "
+            interval = f"{100 * CONFIDENCE:g} % interval {value.low:.4f} to {value.high:.4f}; "
         entries.append(
             {
                 "dataset": {"id": dataset, "task_id": task},
@@ -193,7 +193,7 @@ def _benchmark(one: Published) -> dict[str, Any]:
         _field("Rows", f"{choices.n_rows_measured:,}, of which {bias.overall.n_positive:,} toxic"),
         _field("AUC", str(bias.overall.auc)),
         _field(final_score_name(bias).capitalize(), str(bias.final_score)),
-        _field("Brackets", f"{CONFIDENCE:.0%} intervals; each holds for its number alone"),
+        _field("Brackets", f"{100 * CONFIDENCE:g} % intervals; each holds for its number alone"),
         _field("Data digest (SHA-256)", one.verdict.evaluation_set.digest),
     ]
     return {"title": printable(one.names[0]), "fields": fields}

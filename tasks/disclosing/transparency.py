@@ -48,6 +48,7 @@ PART_8, PART_11, NUMBERS = "part8.csv", "part11.md", "transparency.json"
 REHEARSAL = "part8_not_for_filing.csv"
 _LARGE = "Only for VLOPs"
 _Z = 1.959963984540054
+_LEVEL = f"{100 * CONFIDENCE:g} %"
 
 NO_ADVICE = (
     "This was computed by biasgate from a labelled sample. It is a help for whoever files, not "
@@ -72,22 +73,14 @@ _RATES = {
 }
 """The rates that the form's instructions name, in words."""
 _SHORT = ("TPR", "TNR", "PPV", "NPV", "FNR", "FPR", "FDR", "FOR")
-# By the share of right decisions: the share of wrong ones, and what it means to be shown apart.
+# By the share of right decisions: what it means if wrong ones are shown to be apart.
 _APART = {
-    "true_negative_rate": (
-        "false_positive_rate",
-        "comments that mention {group} and are not toxic are flagged {side}",
-    ),
-    "recall": ("false_negative_rate", "toxic comments that mention {group} are missed {side}"),
-    "precision": (
-        "false_discovery_rate",
-        "what is flagged and mentions {group} is {side} not toxic",
-    ),
-    "negative_predictive_value": (
-        "false_omission_rate",
-        "what is not flagged and mentions {group} is {side} toxic",
-    ),
-    "accuracy": (None, "decisions on comments that mention {group} are wrong {side}"),
+    "true_negative_rate": "comments that mention {group} and are not toxic are flagged {side}",
+    "recall": "toxic comments that mention {group} are missed {side}",
+    "precision": "of the flagged comments that mention {group}, a {share} share is not toxic",
+    "negative_predictive_value": "of the comments that mention {group} and are not flagged, a "
+    "{share} share is toxic",
+    "accuracy": "decisions on comments that mention {group} are wrong {side}",
 }
 
 
@@ -199,7 +192,7 @@ def _interval(share: MetricValue) -> str:
         return f"Undefined: {share.reason}"
     if share.low is None or share.high is None:
         return f"No interval: {share.reason}"
-    return f"{CONFIDENCE:.0%} interval {share.low:.4f} to {share.high:.4f}"
+    return f"{_LEVEL} interval {share.low:.4f} to {share.high:.4f}"
 
 
 def _sample(sampling: Sampling) -> Iterator[str]:
@@ -256,7 +249,7 @@ def _method(filing: Filing) -> Iterator[str]:
         "taken for the truth."
     )
     yield (
-        f"- Brackets are {CONFIDENCE:.0%} intervals: where the number of the whole population "
+        f"- Brackets are {_LEVEL} intervals: where the number of the whole population "
         "lies, as far as a sample of this size can tell. They do not cover errors of the labels."
     )
     yield "- The rates:"
@@ -345,7 +338,7 @@ def _differences(one: Classifier) -> Iterator[str]:
     yield (
         f"Differences between control groups. Each identity is compared with {others}. "
         f"{n_gaps:,} differences were looked at; those listed are shown to exist, at "
-        f"{CONFIDENCE:.0%} for all {n_gaps:,} together (Bonferroni)."
+        f"{_LEVEL} for all {n_gaps:,} together (Bonferroni)."
     )
     yield ""
     for group, name, gap in shown:
@@ -366,10 +359,9 @@ def _shown(group: str, name: str, own: MetricValue, gap: MetricValue) -> str:
     assert gap.low is not None  # noqa: S101
     assert gap.high is not None  # noqa: S101
     wrong, others = 1 - own.value, 1 - own.value + gap.value
-    side = "more often" if gap.value < 0 else "less often"
-    text = _APART[name][1].format(group=as_text(group), side=side)
+    more, share = ("more", "larger") if gap.value < 0 else ("less", "smaller")
+    text = _APART[name].format(group=as_text(group), side=f"{more} often", share=share)
     low, high = sorted((abs(gap.low), abs(gap.high)))
-    more = "more" if gap.value < 0 else "less"
     return (
         f"{text[0].upper()}{text[1:]}: {percent(wrong)} against {percent(others)}, "
         f"{100 * abs(gap.value):.1f} points {more} [{100 * low:.1f}, {100 * high:.1f}]."

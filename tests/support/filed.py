@@ -55,9 +55,8 @@ def comments():
 
 def judge_site(folder, site, thresholds=THRESHOLDS, **options):
     """Write what an evaluation of both classifiers writes into a folder."""
-    judged = []
-    for name, threshold in thresholds.items():
-        place = folder / "sample" / name
+    each = {}
+    for name in thresholds:
         columns = {"id": pa.array(site["id"]), "label": site["label"].to_numpy()}
         for kind, keys in (
             ("identity", ("gay", "muslim")),
@@ -67,9 +66,16 @@ def judge_site(folder, site, thresholds=THRESHOLDS, **options):
         columns["score/candidate"] = site[name].to_numpy()
         if "cluster" in site:
             columns["cluster"] = site["cluster"].to_numpy()
-        found = judge(
-            place, columns, name=name, of_set="sample", rules=RULES, threshold=threshold, **options
-        )
+        each[name] = columns
+    return judge_rows(folder, each, thresholds, **options)
+
+
+def judge_rows(folder, each, thresholds, **options):
+    """Write what an evaluation of classifiers writes, given the evidence of each."""
+    judged = []
+    for name, columns in each.items():
+        place, options_of = folder / "sample" / name, {"threshold": thresholds[name]} | options
+        found = judge(place, columns, name=name, of_set="sample", rules=RULES, **options_of)
         write_json(place / "report.json", found[0])
         write_json(place / "verdict.json", found[1])
         write_json(place / "policy.json", policy_of(*RULES).model_dump(mode="json"))

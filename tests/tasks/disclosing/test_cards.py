@@ -54,7 +54,7 @@ def test_the_hubs_library_reads_the_eval_results(results):
         bias["subgroups"]["muslim"]["bnsp_auc"]["value"],
     ]
     assert [one.task_id for one in found] == ["toxicity", "muslims"]
-    assert all("95% interval" in one.notes and "by policy p" in one.notes for one in found)
+    assert all("95 % interval" in one.notes and "by policy p" in one.notes for one in found)
     assert hub.eval_result_entries_to_yaml(found)
 
 
