@@ -9,16 +9,10 @@ import typer
 
 from biasgate.options import PROMOTE, READ, AsJson
 from biasgate.printing import print_json, print_sentence
+from biasgate.show_cli import Folder
 from biasgate.telling import errors_told, waiting
 
 app = typer.Typer()
-
-Folder = Annotated[
-    Path,
-    typer.Argument(
-        help="The `--output` of an evaluation, or a folder SET/CANDIDATE in it.", metavar="DIR"
-    ),
-]
 
 
 @app.command(rich_help_panel=READ)

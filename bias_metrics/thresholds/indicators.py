@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_threshold
-from bias_metrics._core.intervals import check_confidence, effective_number, few_clusters, quantile
+from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats, squares_of
 from bias_metrics._core.tables import Row, Tabular, labelled
@@ -242,17 +242,13 @@ class _Share:
         if estimate.value is None:
             return undefined(estimate.reason or "")
         low, high = self.interval(confidence)
-        return _found(estimate, low, high)
+        return _with_ends(estimate, low, high, confidence)
 
 
-def _found(estimate: Estimate, low: float, high: float) -> MetricValue:
-    number = estimate.number
-    found = MetricValue(number.value, std_error=number.std_error, low=low, high=high)
-    if number.row_std_error is None:
-        return found
-    found = replace(found, row_std_error=number.row_std_error, n_clusters=number.n_clusters)
-    reason = few_clusters(number.n_clusters)
-    return replace(found, low=None, high=None, reason=reason) if reason else found
+def _with_ends(estimate: Estimate, low: float, high: float, confidence: float) -> MetricValue:
+    """Return an estimate with an interval of its own, unless it has none."""
+    found = estimate.measured(confidence)
+    return found if found.low is None else replace(found, low=low, high=high)
 
 
 def _gap(own: _Share, other: _Share, confidence: float) -> MetricValue:
@@ -267,12 +263,12 @@ def _gap(own: _Share, other: _Share, confidence: float) -> MetricValue:
         return undefined(apart.reason or "")
     if own.worth is None and other.worth is None:
         low, high = share_difference_interval(own.k, own.n, other.k, other.n, quantile(confidence))
-        return _found(apart, low, high)
+        return _with_ends(apart, low, high, confidence)
     (a_low, a_high), (b_low, b_high) = own.interval(confidence), other.interval(confidence)
     reach = quantile(confidence, apart.freedom) * apart.std_error
     low = min(value - math.hypot(a - a_low, b_high - b), value - reach)
     high = max(value + math.hypot(a_high - a, b - b_low), value + reach)
-    return _found(apart, max(low, -1.0), min(high, 1.0))
+    return _with_ends(apart, max(low, -1.0), min(high, 1.0), confidence)
 
 
 @dataclass(frozen=True, eq=False)

@@ -364,8 +364,9 @@ def _verdict(folder: Path, one: BundledVerdict) -> tuple[list[Finding], list[Ann
 def _as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
     verdict = documents.verdict
     folder = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
+    text = f"the verdict in {one.folder} is on this set and candidate."
+    yield Finding("verdict", holds=one.folder == folder, sentence=text)
     for what, found, named in (
-        ("verdict", one.folder, folder),
         ("policy", documents.policy.digest, verdict.policy.digest),
         ("report", json_digest(documents.report), verdict.report_digest),
         ("evidence", one.evidence, verdict.evidence_digest),

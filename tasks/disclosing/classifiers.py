@@ -41,8 +41,9 @@ class Classifier:
     n_clusters: int | None
     is_weighted: bool
     n_missing: int
-    """n_clusters, is_weighted, n_missing: what intervals allow for, and comments without a score,
-    which no number counts."""
+    n_unrated: int
+    """n_clusters, is_weighted: what intervals allow for. n_missing, n_unrated: comments without a
+    score, and those whose identities nobody rated, which no number counts."""
     evidence_digest: str
 
     @property
@@ -100,17 +101,7 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     evidence = _evidence(published)
     _require_recall(published, filing)
     known = filing.classifiers.get(published.names[1])
-    threshold = None if known is None else known.threshold
-    if threshold is None:
-        given = published.report.thresholds.get(GIVEN)
-        if given is None:
-            msg = (
-                f"the `threshold` that {published.names[1]} is used with must be given, in the "
-                "evaluation file or in `classifiers`: one that is estimated on the sample makes "
-                "its decisions look better than they are."
-            )
-            raise InputError(msg)
-        threshold = given.threshold
+    threshold = _threshold(published, None if known is None else known.threshold)
     chosen = evidence.rows()
     rows, scores = chosen.checked(evidence.background), chosen.scores[CANDIDATE]
     slices = {}
@@ -127,8 +118,33 @@ def _measured(published: Published, filing: Filing) -> Classifier:
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),
         is_weighted=chosen.weights is not None,
         n_missing=0 if evidence.is_complete else evidence.missing(CONFIDENCE).overall.n_missing,
+        n_unrated=_n_unrated(published),
         evidence_digest=evidence.digest,
     )
+
+
+def _n_unrated(published: Published) -> int:
+    choices = published.report.evaluation_set.choices
+    return choices.n_rows - choices.n_rows_rated if choices.identity_rows == "rated" else 0
+
+
+def _threshold(published: Published, filed: float | None) -> float:
+    """Return the threshold that a classifier is used with."""
+    at, name = published.report.thresholds.get(GIVEN), published.names[1]
+    if at is None and filed is None:
+        msg = (
+            f"the `threshold` that {name} is used with must be given, in the evaluation file or in "
+            "`classifiers`: one that is estimated on the sample makes its decisions look better "
+            "than they are."
+        )
+        raise InputError(msg)
+    if at is not None and filed is not None and at.threshold != filed:
+        msg = (
+            f"`threshold` of {name} must be the one that its verdict was decided with, "
+            f"{at.threshold:g}; got {filed:g}."
+        )
+        raise InputError(msg)
+    return at.threshold if at is not None else float(filed or 0)
 
 
 def _evidence(published: Published) -> EvidenceFile:

@@ -212,6 +212,11 @@ def _allowed(one: Classifier) -> Iterator[str]:
         yield f"The interval allows for {one.n_clusters:,} clusters of comments."
     if one.n_missing:
         yield f"{one.n_missing:,} comments without a score are not counted."
+    if one.n_unrated:
+        yield (
+            f"{one.n_unrated:,} comments of the sample whose identities nobody rated are not "
+            "counted."
+        )
 
 
 def _cell(text: str) -> str:
@@ -440,6 +445,7 @@ def numbers_of(found: Sequence[Classifier], filing: Filing) -> dict[str, Any]:
                 "verdict_digest": one.verdict_digest,
                 "n_clusters": one.n_clusters,
                 "n_missing": one.n_missing,
+                "n_unrated": one.n_unrated,
                 "is_weighted": one.is_weighted,
                 "indicators": one.indicators.to_dict(),
                 "slices": {name: group.to_dict() for name, group in one.slices.items()},

@@ -68,6 +68,7 @@ def test_the_context_has_interval_n_sampling_and_digests(filed, results):
         "Sampling (random sample): Every 400th comment of the period",
         "Population: All comments",
         "Labels: Two moderators",
+        "100 comments of the sample whose identities nobody rated are not counted",
         f"Evidence SHA-256 {verdict_of(results, 'first')['evidence_digest']}",
     ):
         assert words in context
@@ -144,6 +145,7 @@ def test_a_test_suite_is_written_under_a_name_that_nobody_files(filed):
         ({"languages": {"german": "de", "french": "de"}}, "de is given twice"),
         ({"language": "de"}, "not both"),
         ({"classifiers": ["frist"]}, "must be candidates of the results; got 'frist'"),
+        ({"classifiers": {"first": {"threshold": 0.7}}}, "was decided with, 0.5; got 0.7"),
         ({"evaluation_set": "other"}, "`evaluation_set` must be one of sample"),
         ({"period": {"from": "2026-12-31", "to": "2026-07-01"}}, "must not be later than"),
     ],
