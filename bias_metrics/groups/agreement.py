@@ -9,9 +9,12 @@ import numpy as np
 
 from bias_metrics._core.checks import BoolArray, aligned, check_subgroups
 from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics._core.values import MetricValue
+from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.groups.counts import as_dicts, ratio
+
+_Z = 1.959963984540054  # of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,13 @@ class Agreement(Tabular):
 
     @property
     def precision(self) -> MetricValue:
-        """Share of the matched rows that are labelled."""
-        return ratio(self.n_both, self.n_both + self.n_matched_only, "no matched rows")
+        """Share of the matched rows that are labelled, with Wilson's 95 % interval."""
+        return _share(self.n_both, self.n_both + self.n_matched_only, "no matched rows")
 
     @property
     def recall(self) -> MetricValue:
-        """Share of the labelled rows that are matched."""
-        return ratio(self.n_both, self.n_both + self.n_labelled_only, "no labelled rows")
+        """Share of the labelled rows that are matched, with Wilson's 95 % interval."""
+        return _share(self.n_both, self.n_both + self.n_labelled_only, "no labelled rows")
 
     @property
     def f1(self) -> MetricValue:
@@ -103,7 +106,8 @@ def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
     Returns
     -------
     LabelAgreement
-        Counts; precision, recall and F1 from 0 to 1 and kappa from -1 to 1, ideal 1.
+        Counts; precision, recall and F1 from 0 to 1 and kappa from -1 to 1, ideal 1. The intervals
+        of precision and recall take rows as independent.
         Precision is undefined without matched rows, recall without labelled ones, kappa if
         both say the same of every row.
 
@@ -133,6 +137,13 @@ def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
         msg = f"`matched` must have the identities of `labelled`; in only one: {different}."
         raise ValueError(msg)
     return LabelAgreement(n, {name: _agreement(humans[name], terms[name]) for name in humans})
+
+
+def _share(part: int, whole: int, lack: str) -> MetricValue:
+    if not whole:
+        return undefined(lack)
+    low, high = wilson_interval(part / whole, whole, _Z)
+    return MetricValue(part / whole, low=max(low, 0.0), high=min(high, 1.0))
 
 
 def _agreement(labelled: BoolArray, matched: BoolArray) -> Agreement:

@@ -30,6 +30,10 @@ SOURCE_KINDS = Catalogue(
         "templates": f"{_HERE}.templates:TemplatesSource",
         "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
+        "hatecheck": f"{_HERE}.published_tables:HateCheckSource",
+        "toxigen": f"{_HERE}.published_tables:ToxiGenSource",
+        "hatexplain": f"{_HERE}.rated_posts:HateXplainSource",
+        "sbic": f"{_HERE}.rated_posts:SbicSource",
         "mitigated": "biasgate.tasks.mitigating.source:MitigatedSource",
     },
     hints=dict.fromkeys(

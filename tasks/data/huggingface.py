@@ -174,11 +174,11 @@ class HuggingFaceSource(MappedSource):
     def _known_files(self) -> tuple[Path, ...]:
         return tuple(one.path for one in self.parquet or () if one.path is not None)
 
-    def _raw_chunks(self) -> Iterator[reading.Chunk]:
+    def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
         before = 0
         for path in self._local:
             rows = 0
-            for chunk in reading.read_chunks(path, self._columns()):
+            for chunk in reading.read_chunks(path, columns):
                 rows += chunk.table.num_rows
                 yield replace(chunk, rows_before=before)
             before += rows

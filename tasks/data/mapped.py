@@ -30,7 +30,7 @@ from biasgate.tasks.data.mapped_columns import (
     to_weights,
 )
 from biasgate.tasks.data.named_identities import NameMatcher
-from biasgate.tasks.data.plain_columns import refuse_lists
+from biasgate.tasks.data.plain_columns import plain_column, refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
@@ -38,6 +38,7 @@ Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
 _UNSET = ("weight", "raters", "votes", "label_rule", "names_in", "names_separator")
+_MOST_SLICES, _LONGEST_VALUE = 200, 60
 
 
 class MappedSource(SourceSettings):
@@ -77,6 +78,8 @@ class MappedSource(SourceSettings):
     """See `TermMatcher`."""
     slices: dict[str, str] = Field(default_factory=dict)
     """Boolean columns that mark slices of the set."""
+    slices_in: tuple[str, ...] = ()
+    """Columns of which every value is a slice, as `language=german`."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
 
@@ -188,7 +191,7 @@ class MappedSource(SourceSettings):
     def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on; some options only if they are set."""
         unset = {name for name in _UNSET if getattr(self, name) is None}
-        unset |= set() if self.names else {"names"}
+        unset |= {name for name in ("names", "slices_in") if not getattr(self, name)}
         return {key: value for key, value in super().provenance().items() if key not in unset}
 
     def chunks(self) -> Iterator[pa.Table]:
@@ -196,8 +199,12 @@ class MappedSource(SourceSettings):
         matcher = self._matcher = self.matcher()
         named = self._named = self._name_matcher()
         counted, where = self.weight is None, ""
-        for chunk in self._raw_chunks():
-            part = self._part(self._converted(chunk, matcher, named))
+        values = {column: self.values_of(column) for column in self.slices_in}
+        for chunk in self._raw_chunks(self._columns()):
+            rows = self._converted(chunk, matcher, named)
+            for column, of_column in values.items():
+                rows = _with_slices(rows, chunk, column, of_column)
+            part = self._part(rows)
             counted = counted or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
             where = place(file=chunk.path, column=self.weight)
             yield part
@@ -221,8 +228,29 @@ class MappedSource(SourceSettings):
         found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
         return found if matchers else {}
 
-    def _raw_chunks(self) -> Iterator[reading.Chunk]:
-        """Yield the columns of `_columns` as they are in the files."""
+    def values_of(self, column: str) -> list[str]:
+        """Return the different values of a column; a comment is none.
+
+        Raises
+        ------
+        InputError
+            If there are more than 200, or a longer one than a name.
+        """
+        found: dict[str, None] = {}
+        for chunk in self._raw_chunks([column]):
+            texts = plain_column(chunk, column).cast(pa.string())
+            found |= dict.fromkeys(filter(None, pc.unique(texts).to_pylist()))
+            if len(found) > _MOST_SLICES or any(len(one) > _LONGEST_VALUE for one in found):
+                where = place(file=chunk.path, column=column)
+                msg = (
+                    f"a column of names must have at most {_MOST_SLICES} different values, each "
+                    f"of at most {_LONGEST_VALUE} characters {where}."
+                )
+                raise InputError(msg)
+        return sorted(found)
+
+    def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
+        """Yield columns as they are in the files."""
         raise NotImplementedError
 
     def _part(self, table: pa.Table) -> pa.Table:
@@ -243,6 +271,7 @@ class MappedSource(SourceSettings):
     def _columns(self) -> list[str]:
         wanted = [self.id, *self._label_columns(), self.text, self.cluster, self.weight]
         wanted += [self.raters, self.names_in, *self.identities.values(), *self.slices.values()]
+        wanted += self.slices_in
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
     def _converted(
@@ -287,3 +316,12 @@ class MappedSource(SourceSettings):
             )
             raters = raters if counted is None else counted
         return {"label": label} | ({} if raters is None else {RATERS: raters})
+
+
+def _with_slices(rows: pa.Table, chunk: reading.Chunk, column: str, values: list[str]) -> pa.Table:
+    """Add a slice for each value of a column."""
+    texts = plain_column(chunk, column).cast(pa.string())
+    for value in values:
+        inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
+        rows = rows.append_column(f"{SLICE}{column}={value}", inside)
+    return rows

@@ -16,10 +16,9 @@ from biasgate.tasks.data.hashed_parts import Part, rows_of_part
 from biasgate.tasks.data.mapped import MappedSource
 
 
-class TableSource(MappedSource):
-    """A table of labelled comments in one file; its columns are options of `MappedSource`."""
+class FileSource(MappedSource):
+    """A table of labelled comments in one file."""
 
-    source: Literal["table"]
     path: ConfigPath
     """CSV or JSON lines (gz too), or Parquet, by its name."""
     separator: Separator | None = None
@@ -49,8 +48,14 @@ class TableSource(MappedSource):
         """Return the part of the rows."""
         return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
 
-    def _raw_chunks(self) -> Iterator[reading.Chunk]:
-        return reading.read_chunks(self.path, self._columns(), separator=self.separator)
+    def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
+        return reading.read_chunks(self.path, columns, separator=self.separator)
 
     def _part(self, table: pa.Table) -> pa.Table:
         return rows_of_part(table, self.split, self.test_fraction)
+
+
+class TableSource(FileSource):
+    """Any such table; its columns are options of `MappedSource`."""
+
+    source: Literal["table"]

@@ -1,6 +1,7 @@
 """Agreement of human identity labels with term matching."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -169,3 +170,14 @@ def test_no_identities_agree_about_nothing():
 def test_identities_and_rows_must_be_the_same(labelled, matched, message):
     with pytest.raises(ValueError, match=message):
         label_agreement(labelled, matched)
+
+
+@pytest.mark.parametrize("n", [20, 60, 200])
+@pytest.mark.parametrize("recall", [0.5, 0.8, 0.95])
+def test_the_interval_of_recall_holds_the_truth_as_often_as_it_says(n, recall):
+    counts = np.arange(n + 1)
+    weights = np.array([math.comb(n, int(k)) * recall**k * (1 - recall) ** (n - k) for k in counts])
+    found = [agreement_of(int(k), n - int(k), 0, 1).recall for k in counts]
+    held = np.array([one.low <= recall <= one.high for one in found])
+    assert 0.92 < weights[held].sum() < 0.98
+    assert (found[0].low, found[-1].high) == pytest.approx((0.0, 1.0), abs=1e-12)
