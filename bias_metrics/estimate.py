@@ -15,13 +15,44 @@ from bias_metrics._core.differences import (
     Difference,
     undefined_difference,
 )
-from bias_metrics._core.intervals import effective_number, few_clusters, quantile
+from bias_metrics._core.intervals import (
+    effective_number,
+    few_clusters,
+    few_errors,
+    independent_rows,
+    quantile,
+)
+from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue, undefined
 
 _LEAST_ROWS = 2.0
 _ROUNDING = 1e-9
 _WHOLE = 1e-6  # a row, or cluster, with all but this share of the weight has no influence
+
+
+@dataclass(frozen=True)
+class Positives:
+    """The labels that a number rests on: where few are positive, influences say too little."""
+
+    share: float
+    """Of positives."""
+    n: float
+    """How many independent rows they are worth."""
+    noise: float
+    """Variance of the labels given the scores, if these are right, over that of the labels."""
+    step: float
+    """How far the number moves if the share does."""
+    std_error: float
+    """Of the number, by influences."""
+
+    def reaches(self, confidence: float) -> tuple[float, float]:
+        """Return how far the number reaches down and up as the share does in its interval."""
+        z = quantile(confidence)
+        low, high = wilson_interval(self.share, self.n, z * math.sqrt(self.noise))
+        ends = self.step * (low - self.share), self.step * (high - self.share)
+        least = z * self.std_error
+        return max(-min(ends), least), max(*ends, least)
 
 
 @dataclass(frozen=True)
@@ -38,13 +69,18 @@ class Number:
     row_std_error: float | None = None
     """If rows come in clusters: the standard error if they were independent."""
     n_clusters: int = 0
+    positives: tuple[Positives, ...] = ()
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the interval: symmetric around the value, within its bounds."""
+        """Return the interval within bounds: symmetric, but as wide as few positives require."""
         assert self.value is not None  # noqa: S101
-        reach = quantile(confidence, self.freedom) * self.std_error
+        down = up = quantile(confidence, self.freedom) * self.std_error
+        if self.positives:
+            each = zip(*(labels.reaches(confidence) for labels in self.positives), strict=True)
+            downs, ups = each
+            down, up = max(down, math.hypot(*downs)), max(up, math.hypot(*ups))
         least, largest = self.bounds
-        return max(self.value - reach, least), min(self.value + reach, largest)
+        return max(self.value - down, least), min(self.value + up, largest)
 
     def at(self, confidence: float) -> MetricValue:
         """Return the number with its interval, or the reason why it has none."""
@@ -110,6 +146,8 @@ class Estimate:
     """How far each cluster moves it, if rows come in clusters."""
     n_clusters: int = 0
     """Clusters behind it."""
+    positives: tuple[Positives, ...] = ()
+    """The labels that it rests on; of a difference, those of both sides."""
 
     @classmethod
     def undefined(cls, reason: str, n: int) -> Estimate:
@@ -156,10 +194,12 @@ class Estimate:
             np.bincount(clusters[places], of, int(clusters.max()) + 1).astype(np.float64)
             for of in (influence, weight)
         )
+        by_cluster = unshrunk(sums * weights.sum(), weights, _WHOLE)
+        most = effective_number(weights) - 1
         return replace(
             found,
-            freedom=max(effective_number(weights) - 1, 1.0),
-            by_cluster=unshrunk(sums * weights.sum(), weights, _WHOLE),
+            freedom=max(min(most, squares_of([by_cluster])[1]), 1.0),
+            by_cluster=by_cluster,
             n_clusters=int(np.unique(clusters[places]).size),
         )
 
@@ -174,7 +214,7 @@ class Estimate:
         return _root(self.each)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the interval: symmetric around the value, within its bounds."""
+        """Return the interval, see `Number`."""
         return self.number.interval(confidence)
 
     @cached_property
@@ -189,6 +229,7 @@ class Estimate:
             self.reason,
             None if self.by_cluster is None else _root(self.influence),
             self.n_clusters,
+            self.positives,
         )
 
     def measured(self, confidence: float) -> MetricValue:
@@ -215,6 +256,7 @@ class Estimate:
             None if known else _lacking(self, other),
             by_cluster,
             min(self.n_clusters, other.n_clusters),
+            self.parts + other.negated().parts if self.positives or other.positives else (),
         )
 
     def negated(self) -> Estimate:
@@ -225,12 +267,34 @@ class Estimate:
             influence=-self.influence,
             bounds=(-self.bounds[1], -self.bounds[0]),
             by_cluster=None if self.by_cluster is None else -self.by_cluster,
+            positives=tuple(replace(labels, step=-labels.step) for labels in self.positives),
         )
+
+    def resting_on(
+        self, share: float, noise: float, step: float, mixed_clusters: int = 0
+    ) -> Estimate:
+        """Return the number with the labels that it rests on, if few are positive or negative.
+
+        `mixed_clusters`: those with a positive, or with a negative, if they are fewer.
+        """
+        n = self.n_effective
+        if self.by_cluster is not None:
+            row_error = _root(self.influence)
+            effect = (self.std_error / row_error) ** 2 if row_error else math.inf
+            n = independent_rows(n, effect, min(self.n_clusters, n), mixed_clusters)
+        if not few_errors(share, n):
+            return self
+        return replace(self, positives=(Positives(share, n, noise, step, self.std_error),))
 
     def beside(self, other: Estimate) -> Change:
         """Return this model's number beside another's, of the same rows."""
         known = self.value is not None and other.value is not None
         return Change(self.number, other.number, Apart.of(self, other) if known else None)
+
+    @property
+    def parts(self) -> tuple[Positives, ...]:
+        """The labels that it rests on; if they are many, nothing but its error."""
+        return self.positives or (Positives(0.0, 1.0, 0.0, 0.0, self.std_error),)
 
     @property
     def in_clusters(self) -> int | None:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from benchmarks.coverage import (
     aggregates,
+    calibrated,
     cells,
     clustered,
     differences,
+    rates,
     weighted,
 )
 from benchmarks.coverage.held import Case, Held
@@ -55,6 +57,8 @@ SECTIONS = (
     Section("few", clustered.HEAD, clustered.FEW),
     Section("large", clustered.HEAD, clustered.LARGE),
     Section("models", clustered.HEAD, clustered.TWO_MODELS),
+    Section("rates", rates.HEAD, rates.RATES, draws=1_000),
+    Section("calibrated", calibrated.HEAD, calibrated.CALIBRATED, draws=400),
 )
 
 Found = dict[str, dict[str, Held]]

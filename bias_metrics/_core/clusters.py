@@ -38,7 +38,7 @@ from bias_metrics._core.cells import (
 )
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
-from bias_metrics._core.intervals import effective_number
+from bias_metrics._core.intervals import effective_number, independent_rows
 from bias_metrics._core.ranks import Floats, SortedClasses, inner, squares_of
 from bias_metrics.metrics import PAIRS
 
@@ -116,17 +116,15 @@ class ClusterSums:
         return replace(auc, clustered=error)
 
     def worth(self, sizes: tuple[float, float], row_error: float) -> tuple[float, float]:
-        """Return how many independent rows two classes of clustered rows are worth.
+        """Return how many independent rows two classes are worth.
 
-        Their numbers are divided by the design effect: how many times larger the variance is than
-        that of independent rows. Each class is worth as many rows as it has clusters at least;
-        and no more if all pairs are alike, so that there is no variance to compare.
+        No more than clusters if all pairs are alike, so that there is no variance to compare.
         """
         if row_error == 0:
             return self.least
-        effect = max((self.std_error / row_error) ** 2, 1.0)
+        effect = (self.std_error / row_error) ** 2
         base, searched = (
-            max(n / effect, clusters) for n, clusters in zip(sizes, self.least, strict=True)
+            independent_rows(n, effect, least) for n, least in zip(sizes, self.least, strict=True)
         )
         return base, searched
 

@@ -10,6 +10,7 @@ difference is, are computed in the same way.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,13 +107,15 @@ class TwoRankings:
         """Return the standard error of two numbers' difference, and its degrees of freedom."""
         matched = self.positive, self.negative
         parts = zip(a.by_class(), b.by_class(), matched, strict=True)
-        blocks = (
-            one[start : start + BLOCK] - other.take(of_class.position[start : start + BLOCK])
-            for one, other, of_class in parts
-            for start in range(0, one.size, BLOCK)
-        )
-        squares, freedom = squares_of(blocks)
+        squares, freedom = squares_of(_differences(*part) for part in parts)
         return math.sqrt(squares), freedom
+
+
+def _differences(a: Floats, b: Floats, matched: MatchedClass) -> Iterator[Floats]:
+    """Yield the differences of two models' influences on the rows of one class, in blocks."""
+    for start in range(0, a.size, BLOCK):
+        rows = slice(start, start + BLOCK)
+        yield a[rows] - b.take(matched.position[rows])
 
 
 @dataclass(frozen=True, eq=False)

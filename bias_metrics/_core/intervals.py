@@ -31,6 +31,7 @@ from bias_metrics._core.ranks import inner
 FEW_ERRORS = 20
 FIRM, LOOSE = 40, 8
 MIN_CLUSTERS = 20
+FEW_MIXED = 10
 _BISECTIONS = 60
 
 
@@ -66,6 +67,16 @@ def effective_number(rows_by_cluster: npt.NDArray[np.float64]) -> float:
 def few_clusters(n_clusters: int) -> str | None:
     """Say that there are too few clusters for an interval, if so."""
     return None if n_clusters >= MIN_CLUSTERS else too_few(n_clusters, "cluster", MIN_CLUSTERS)
+
+
+def independent_rows(n: float, effect: float, least: float, mixed: float = math.inf) -> float:
+    """Return how many independent rows clustered ones are worth; at least as many as clusters.
+
+    The design effect is how many times larger the variance is than that of independent rows. It
+    cannot be estimated if an event is `mixed`, that is in some rows but not in all, in fewer than
+    `FEW_MIXED` clusters: then each cluster counts as one row.
+    """
+    return least if mixed < FEW_MIXED else max(n / max(effect, 1.0), least)
 
 
 def few_errors(value: float, *sizes: float) -> bool:

@@ -18,7 +18,7 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     return centre - reach, centre + reach
 
 
-def paired_change(first_only: int, second_only: int, n: int) -> tuple[float, float]:
+def paired_change(first_only: float, second_only: float, n: float) -> tuple[float, float]:
     """Return the difference of two models' shares on the same rows, and its variance.
 
     One row is added to each kind of disagreement, so that the difference does not look certain
@@ -33,9 +33,11 @@ def paired_change(first_only: int, second_only: int, n: int) -> tuple[float, flo
 
 
 def share_difference_interval(
-    k: int, n: int, k_other: int, n_other: int, z: float
+    k: float, n: float, k_other: float, n_other: float, z: float, correlation: float = 0.0
 ) -> tuple[float, float]:
     """Return an interval of `k / n - k_other / n_other`, two shares of different rows.
+
+    `correlation` is that of the two shares, if rows of both are in the same clusters.
 
     It is the union of Newcombe's hybrid score interval (his method 10) and that of Agresti and
     Caffo. Each alone misses on one side more often than its level allows, and they miss on
@@ -53,8 +55,14 @@ def share_difference_interval(
     """
     a, b = k / n, k_other / n_other
     (a_low, a_high), (b_low, b_high) = wilson_interval(a, n, z), wilson_interval(b, n_other, z)
-    low = a - b - math.hypot(a - a_low, b_high - b)
-    high = a - b + math.hypot(a_high - a, b - b_low)
+    low = a - b - _apart(a - a_low, b_high - b, correlation)
+    high = a - b + _apart(a_high - a, b - b_low, correlation)
     a, b = (k + 1) / (n + 2), (k_other + 1) / (n_other + 2)
-    reach = z * math.sqrt(a * (1 - a) / (n + 2) + b * (1 - b) / (n_other + 2))
+    errors = (math.sqrt(share * (1 - share) / (m + 2)) for share, m in ((a, n), (b, n_other)))
+    reach = z * _apart(*errors, correlation)
     return max(min(low, a - b - reach), -1.0), min(max(high, a - b + reach), 1.0)
+
+
+def _apart(a: float, b: float, correlation: float) -> float:
+    """Return how far a difference reaches, given how far its parts do."""
+    return math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))

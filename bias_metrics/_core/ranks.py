@@ -269,19 +269,28 @@ def _variance_of_mean(deviations: Floats, counts: Floats, n: int) -> tuple[float
     return second / (n - 1), max(error, 0.0)
 
 
-def squares_of(parts: Iterable[Floats]) -> tuple[float, float]:
-    """Return a sum of squares and its degrees of freedom: few if a few terms dominate it.
+def squares_of(parts: Iterable[Floats | Iterable[Floats]]) -> tuple[float, float]:
+    """Return the sum of squares of several samples and its degrees of freedom.
 
-    A variance with nu degrees of freedom has the relative variance 2 / nu; a sum of squares, the
-    sum of fourth powers divided by its square.
+    They are few if a few terms dominate, and at most n - 1 of each sample's n terms, which may come
+    in blocks. A variance with nu degrees of freedom has the relative variance 2 / nu; that of a sum
+    of n squares is the sum of fourth powers minus the square of the sum over n.
     """
-    squares = fourths = 0.0
-    for one in parts:
-        for start in range(0, one.size, BLOCK):
-            block = one[start : start + BLOCK] ** 2
-            squares += float(block.sum())
-            fourths += inner(block, block)
-    return squares, 2 * squares**2 / fourths if fourths > 0 else math.inf
+    squares = error = 0.0
+    for part in parts:
+        own, fourths, n = 0.0, 0.0, 0
+        for block in _blocks(part) if isinstance(part, np.ndarray) else part:
+            of_block = block**2
+            own, n = own + float(of_block.sum()), n + block.size
+            fourths += inner(of_block, of_block)
+        if own > 0:
+            squares += own
+            error += max(fourths - own**2 / n, 2 * own**2 / max(n - 1, 1))
+    return squares, 2 * squares**2 / error if error > 0 else math.inf
+
+
+def _blocks(part: Floats) -> Iterable[Floats]:
+    return (part[start : start + BLOCK] for start in range(0, part.size, BLOCK))
 
 
 def inner(a: Floats, b: Floats) -> float:

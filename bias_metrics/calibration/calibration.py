@@ -15,7 +15,15 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import undefined
-from bias_metrics.calibration.numbers import ESTIMATES, N_BINS, RANGES, Bins, Codes, Sample
+from bias_metrics.calibration.numbers import (
+    ESTIMATES,
+    N_BINS,
+    RANGES,
+    Bins,
+    Codes,
+    Sample,
+    labels_of,
+)
 from bias_metrics.calibration.results import (
     Calibrated,
     CalibrationComparison,
@@ -68,8 +76,10 @@ def calibration_report(
     Notes
     -----
     Intervals are linearised, with Student's quantile for as many degrees of freedom as the fourth
-    moments of the influences, or the clusters, allow. For the slope, scores within 1e-6 of 0 or 1
-    are moved to that distance.
+    moments of the influences, or the clusters, allow. With fewer than 20 positives or negatives
+    they reach as far as the share of positives may lie, by Wilson's interval with the variance that
+    the scores leave open. For the slope, scores within 1e-6 of 0 or 1 are moved to that distance,
+    and the error is then at least that of the regression.
 
     References
     ----------
@@ -316,8 +326,9 @@ class _Model:
         reason = self.reason or ("no rows" if sample.rows.size == 0 else None)
         if reason is not None:
             return Estimate.undefined(reason, self.rows.n)
-        value, influence, reason = ESTIMATES[name](self.scores[sample.rows], sample)
-        return Estimate.of(
+        scores = self.scores[sample.rows]
+        value, influence, reason = ESTIMATES[name](scores, sample)
+        found = Estimate.of(
             value,
             influence,
             sample.rows,
@@ -327,6 +338,8 @@ class _Model:
             bounds=RANGES[name],
             reason=reason,
         )
+        labels = labels_of(name, scores, sample)
+        return found.resting_on(*labels, sample.mixed_clusters) if labels else found
 
     def bins(self, sample: Sample, n_bins: int) -> Bins | None:
         """Return some rows in bins; None if there are none, or scores are not probabilities."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.intervals import effective_number, quantile
+from bias_metrics._core.intervals import effective_number, few_errors, quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue, undefined
@@ -41,6 +41,14 @@ class Sample:
     def share(self) -> Floats:
         """Each row's share of the weight."""
         return np.asarray(self.weight / self.weight.sum())
+
+    @property
+    def mixed_clusters(self) -> int:
+        """Clusters with a positive, or with a negative, if they are fewer."""
+        if self.clusters is None:
+            return 0
+        is_positive = self.y_true > 0
+        return min(np.unique(self.clusters[rows]).size for rows in (is_positive, ~is_positive))
 
 
 class Influenced(NamedTuple):
@@ -93,7 +101,12 @@ def slope_of(y_score: Floats, sample: Sample) -> Influenced:
             break
     else:
         return Influenced(None, nothing, f"no slope was found in {_ROUNDS} steps")
-    influence = np.linalg.inv(curvature)[1] @ design * (weight * (y - p))
+    inverse = np.linalg.inv(curvature)
+    influence = inverse[1] @ design * (weight * (y - p))
+    if few_errors(inner(weight, y), 1 / inner(weight, weight)):
+        # Residuals of few positives are too small: the error is at least the regression's own.
+        least, error = inverse[1, 1] * inner(weight, weight), inner(influence, influence)
+        influence = influence * math.sqrt(max(least / error, 1.0))
     return Influenced(float(found[1]), influence)
 
 
@@ -109,6 +122,22 @@ def _without_slope(x: Floats, y: Floats) -> str | None:
 def _expit(x: Floats) -> Floats:
     small = np.exp(-np.abs(x))  # never overflows
     return np.asarray(np.where(x >= 0, 1.0, small) / (1 + small))
+
+
+def labels_of(name: str, y_score: Floats, sample: Sample) -> tuple[float, float, float] | None:
+    """Return the share of positives, their noise and step, see `Positives`; None for a slope."""
+    if name == "slope":
+        return None
+    positive, mean = (inner(sample.share, values) for values in (sample.y_true, y_score))
+    variances = sample.share * y_score * (1 - y_score)
+    noise = float(variances.sum()) / (mean * (1 - mean)) if 0 < mean < 1 else 1.0
+    if name == "bias":
+        return positive, min(noise, 1.0), -1.0
+    moved = 1 - 2 * y_score  # a Brier score, if this row's label becomes positive
+    if not variances.any():
+        return positive, 1.0, float(np.abs(moved).max())
+    size = math.sqrt(inner(variances, moved**2) / float(variances.sum()))
+    return positive, min(noise, 1.0), math.copysign(size, inner(variances, moved))
 
 
 ESTIMATES = {"bias": bias_of, "brier": brier_of, "slope": slope_of}

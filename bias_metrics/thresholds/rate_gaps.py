@@ -131,8 +131,9 @@ def rate_gaps(
     Notes
     -----
     The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
-    which holds its level for few rows and rates near 0; with clusters it reaches at least as far
-    as the linearised variance requires, with Student's quantile.
+    which holds its level for few rows and rates near 0. With clusters it is that of as many
+    independent rows as they are worth, of as many as there are clusters while fewer than ten have
+    an error, and reaches as far as the linearised variance requires, with Student's quantile.
 
     References
     ----------

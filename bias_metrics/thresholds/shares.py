@@ -24,7 +24,12 @@ from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
 from bias_metrics._core.differences import undefined_difference as without_uncertainty
-from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p
+from bias_metrics._core.intervals import (
+    few_clusters,
+    independent_rows,
+    quantile,
+    two_sided_p,
+)
 from bias_metrics._core.proportions import (
     paired_change,
     share_difference_interval,
@@ -47,6 +52,9 @@ class Sums(NamedTuple):
     events: tuple[float, ...]  # Of the squared numbers of events, under each model
     together: tuple[float, ...]  # Of rows times events, under each model
     both: float  # Of the events under two models, multiplied; 0 for any other number of models
+    hit: tuple[int, ...]  # Clusters with an event, under each model
+    spared: tuple[int, ...]  # Clusters with a row without one
+    disagreeing: int  # Clusters with more events under one of two models
 
     def less(self, other: Sums) -> Sums:
         """Return the sums without those of some of the clusters."""
@@ -56,6 +64,9 @@ class Sums(NamedTuple):
             tuple(a - b for a, b in zip(self.events, other.events, strict=True)),
             tuple(a - b for a, b in zip(self.together, other.together, strict=True)),
             self.both - other.both,
+            tuple(a - b for a, b in zip(self.hit, other.hit, strict=True)),
+            tuple(a - b for a, b in zip(self.spared, other.spared, strict=True)),
+            self.disagreeing - other.disagreeing,
         )
 
     def squares(self, model: int, share: float) -> float:
@@ -105,6 +116,9 @@ class ByCluster:
             tuple(inner(each, each) for each in events),
             tuple(inner(each, self.rows) for each in events),
             inner(*events) if len(events) == 2 else 0.0,
+            tuple(int(np.count_nonzero(each)) for each in events),
+            tuple(int(np.count_nonzero(self.rows - each)) for each in events),
+            int(np.count_nonzero(events[0] - events[1])) if len(events) == 2 else 0,
         )
 
 
@@ -165,6 +179,21 @@ class Counts:
         assert self.near is not None  # noqa: S101
         return int(np.count_nonzero(self.near.rows)) + (self.far.n_clusters if self.far else 0)
 
+    def mixed(self) -> tuple[int, ...]:
+        """Return the clusters with an event, or without one if they are fewer, by model."""
+        assert self.near is not None  # noqa: S101
+        parts = [self.near.sums, *([self.far] if self.far else [])]
+        models = range(len(self.events))
+        hit = [sum(part.hit[model] for part in parts) for model in models]
+        spared = [sum(part.spared[model] for part in parts) for model in models]
+        return tuple(map(min, hit, spared))
+
+    @property
+    def disagreeing(self) -> int:
+        """Clusters with more events under one of two models."""
+        assert self.near is not None  # noqa: S101
+        return self.near.sums.disagreeing + (self.far.disagreeing if self.far else 0)
+
     @cached_property
     def freedom(self) -> float:
         """Degrees of freedom of the clustered error."""
@@ -218,11 +247,18 @@ class Share:
     """As in `Counts`."""
     numbers: tuple[Number, ...] = ()
     """With clusters: each model's share, with the error that allows for them."""
+    mixed: tuple[int, ...] = ()
+    """With clusters: those with the event, or those without it, if they are fewer."""
+    disagreeing: int = 0
+    """With clusters and two models: those with more events under one of them."""
 
     @classmethod
     def of(cls, counts: Counts) -> Share:
         """Return what is kept of counts."""
-        return cls(counts.n, counts.events, counts.both, counts.numbers())
+        numbers, known = counts.numbers(), (counts.n, counts.events, counts.both)
+        if not numbers:
+            return cls(*known)
+        return cls(*known, numbers, counts.mixed(), counts.disagreeing)
 
     def value(self, model: int) -> float:
         """Return the share of the rows with the event."""
@@ -233,12 +269,32 @@ class Share:
         together = self.events[a] if a == b else self.both
         return (together / self.n - self.value(a) * self.value(b)) / (self.n - 1)
 
+    def worth(self, model: int) -> float:
+        """Return how many independent rows they are worth; at least the effective clusters."""
+        if not self.numbers:
+            return self.n
+        number = self.numbers[model]
+        variance = self.covariance(model, model) if self.n > 1 else 0.0
+        effect = _inflated_error(number) ** 2 / variance if variance > 0 else math.inf
+        return independent_rows(self.n, effect, number.freedom + 1, self.mixed[model])
+
+    def change(self, effect: float) -> tuple[float, float]:
+        """Return the difference of two models' shares, and its variance.
+
+        It is computed only from the rows on which they disagree, of which `effect` are worth one.
+        """
+        n = float(self.n)
+        if self.numbers:
+            n = independent_rows(n, effect, self.numbers[0].freedom + 1, self.disagreeing)
+        first_only, second_only = ((events - self.both) * n / self.n for events in self.events)
+        return paired_change(first_only, second_only, n)
+
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
         """Return the share with its interval: Wilson's, with clusters as far as these require."""
         if not self.n:
             return undefined("no rows")
         share = self.value(model)
-        low, high = wilson_interval(share, self.n, quantile(confidence))
+        low, high = wilson_interval(share, self.worth(model), quantile(confidence))
         n_clusters = None
         if self.numbers:
             number = self.numbers[model]
@@ -314,8 +370,10 @@ class ShareGap:
             return MetricValue(value, "fewer than 2 rows in a class")
         allowance, z = self._allowance(model), quantile(confidence)
         std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
-        ends = own.events[model], own.n, other.events[model], other.n
-        low, high = share_difference_interval(*ends, z)
+        sizes = own.worth(model), other.worth(model)
+        events = own.value(model) * sizes[0], other.value(model) * sizes[1]
+        ends = events[0], sizes[0], events[1], sizes[1]
+        low, high = share_difference_interval(*ends, z, self._correlation(model))
         low = max(value - math.hypot(value - low, allowance), -1.0)
         high = min(value + math.hypot(high - value, allowance), 1.0)
         found = MetricValue(value, std_error=std_error, low=low, high=high)
@@ -372,9 +430,12 @@ class ShareGap:
         If they nearly always agree, the correlation behind the other interval is itself estimated
         from few rows; the caller takes the union of the two.
         """
+        effect = 1.0
+        if self.apart:
+            rows = self._covariance(0, 0) + self._covariance(1, 1) - 2 * self._covariance(0, 1)
+            effect = _inflated_error(self.apart[0]) ** 2 / rows if rows > 0 else math.inf
         (own, own_variance), (other, variance) = (
-            paired_change(share.events[0] - share.both, share.events[1] - share.both, share.n)
-            for share in (self.own, self.background)
+            share.change(effect) for share in (self.own, self.background)
         )
         value = own - other
         reach = math.hypot(
@@ -405,6 +466,16 @@ class ShareGap:
         value = self.value(model) or 0.0
         ends = self.moved[model] if self.moved else ()
         return max((abs(end - value) for end in ends), default=0.0)
+
+    def _correlation(self, model: int) -> float:
+        """Return that of the two shares, if rows of both are in the same clusters."""
+        if not self.numbers:
+            return 0.0
+        own, other = self.own.numbers[model].std_error, self.background.numbers[model].std_error
+        if not own or not other:
+            return 0.0
+        shared = (own**2 + other**2 - self.numbers[model].std_error ** 2) / (2 * own * other)
+        return min(max(shared, 0.0), 1.0)
 
     def _covariance(self, a: int, b: int) -> float:
         return self.own.covariance(a, b) + self.background.covariance(a, b)

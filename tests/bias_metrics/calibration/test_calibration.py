@@ -455,3 +455,34 @@ def test_intervals_hold(slope, shift, n_own, clustered):
         for name, value in truth.items():
             held[name] += cells[name].low <= value <= cells[name].high
     assert all(0.92 <= one / n_samples <= 0.985 for one in held.values()), held
+
+
+# ------------------------------------------------------------------ few positives
+
+
+@pytest.mark.parametrize(
+    ("n", "share", "clusters"), [(30, 0.05, 0), (100, 0.01, 0), (200, 0.02, 50)]
+)
+def test_a_calibrated_group_with_few_positives_is_not_shown_to_be_off(n, share, clusters):
+    """By influences alone, the truth was held in 64 to 82 of 100 samples."""
+    calibrated = pytest.importorskip("benchmarks.coverage.calibrated")
+    case = calibrated.Calibrated(n, share, spread=5, n_clusters=clusters)
+    for name, held in case.hold(300).items():
+        assert held.covered > 0.93 - 3 * 0.015, name
+        assert held.passed < 0.05 + 3 * 0.0126, name
+
+
+def test_a_group_without_positives_may_have_some_elsewhere():
+    rows = Rows([0, 1] * 200 + [0] * 40, {"gay": np.arange(440) >= 400})
+    found = calibration_report(rows, np.append(np.full(400, 0.5), np.full(40, 0.05)))
+    bias = found.subgroups["gay"].bias
+    assert bias.value == pytest.approx(0.05)
+    upper = 3.8415 / (40 + 3.8415)  # Wilson's, of none in 40
+    assert bias.low == pytest.approx(0.05 - upper, rel=1e-4)
+    assert found.gaps["gay"]["calibration_gap"].low < bias.low
+
+
+def test_many_positives_are_left_to_the_influences():
+    y_true, y_score, masks = draw()
+    found = calibration_report(Rows(y_true, masks), y_score).overall.bias
+    assert found.high - found.value == pytest.approx(found.value - found.low)

@@ -384,12 +384,23 @@ def test_the_difference_of_a_worse_model_near_1_reaches_farther_down():
 
 
 def test_few_rows_that_make_up_a_sum_of_squares_leave_few_degrees_of_freedom():
-    assert squares_of([np.ones(50), np.ones(30)]) == pytest.approx((80, 2 * 80))
-    assert squares_of([np.array([1.0, 1.0, 2.0])]) == pytest.approx((6, 2 * 6**2 / 18))
+    terms = np.append(np.ones(20), 5.0)  # squares 20 + 25, fourth powers 20 + 625
+    assert squares_of([terms]) == pytest.approx((45, 2 * 45**2 / (645 - 45**2 / 21)))
     assert squares_of([np.zeros(3), np.zeros(0)]) == (0, np.inf)
-    many = np.random.default_rng(0).random(100_000)
-    squares = np.sum(many**2)
-    assert squares_of([many]) == pytest.approx((squares, 2 * squares**2 / np.sum(many**4)))
+
+
+def test_terms_of_one_size_are_worth_one_less_than_there_are():
+    assert squares_of([np.ones(50)]) == pytest.approx((50, 49))
+    errors = 2 * 50**2 / 49 + 2 * 30**2 / 29
+    assert squares_of([np.ones(50), np.ones(30)]) == pytest.approx((80, 2 * 80**2 / errors))
+
+
+def test_a_sample_in_blocks_has_the_degrees_of_freedom_of_a_normal_one():
+    many = np.random.default_rng(0).normal(size=100_000)
+    squares, freedom = squares_of([many])
+    assert squares == pytest.approx(np.sum(many**2))
+    assert freedom == pytest.approx(many.size, rel=0.02)
+    assert squares_of([iter(np.split(many, 10))]) == pytest.approx((squares, freedom))
 
 
 def test_an_undefined_cell_has_no_difference_by_cluster_either():

@@ -1,0 +1,95 @@
+"""Gaps of error rates where rows come in clusters: an event has a chance of its own in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.coverage.held import Case, Sample, both
+from bias_metrics.thresholds.shares import ByCluster, Counts, ShareGap
+
+BACKGROUND = 4  # times as many rows
+
+
+@dataclass(frozen=True)
+class Rates(Case):
+    """A subgroup and its background with the same rate; chances in clusters are from a beta law."""
+
+    n_clusters: int
+    """Of the subgroup."""
+    rate: float
+    correlation: float
+    """Of two rows of one cluster."""
+    unequal: bool = False
+    """Whether sizes are lognormal with standard deviation 1."""
+    crossing: bool = False
+    """Whether the background's rows are in the same clusters, not in four times as many others."""
+    rows: int = 20
+    """Rows of a cluster, on average."""
+
+    def truths(self) -> Mapping[str, float]:
+        """Return the gap."""
+        return {"gap": 0.0}
+
+    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+        """Draw events; the gap is negated, so that a floor for it is a ceiling for the gap."""
+        own_rows = self._sizes(rng, self.n_clusters)
+        chances = self._chances(rng, self.n_clusters)
+        own = rng.binomial(own_rows, chances)
+        if self.crossing:
+            rows = BACKGROUND * own_rows
+        else:
+            rows = self._sizes(rng, BACKGROUND * self.n_clusters)
+            chances = self._chances(rng, rows.size)
+        other = rng.binomial(rows, chances)
+        if not self.crossing:  # clusters of both, in one list
+            empty, none = np.zeros_like(rows), np.zeros_like(own_rows)
+            own_rows, own = np.append(own_rows, empty), np.append(own, empty)
+            rows, other = np.append(none, rows), np.append(none, other)
+        gap = ShareGap.of(_counts(own_rows, own), _counts(rows, other), "rows")
+        wide, narrow = gap.measure(0.95), gap.measure(0.9)
+        ends = [None if end is None else -end for end in (wide.high, wide.low, narrow.high)]
+        return {"gap": both((-float(wide), ends[0], ends[1]), ends[2])}
+
+    def _sizes(self, rng: np.random.Generator, n: int) -> npt.NDArray[np.int64]:
+        if not self.unequal:
+            return np.full(n, self.rows)
+        drawn = rng.lognormal(-0.5, 1, n) * self.rows
+        return np.maximum(drawn.round(), 1).astype(np.int64)
+
+    def _chances(self, rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+        total = 1 / self.correlation - 1
+        return rng.beta(self.rate * total, (1 - self.rate) * total, n)
+
+    @property
+    def errors(self) -> float:
+        """Expected events that are worth one: the width is judged if there are many."""
+        effect = 1 + (self.rows - 1) * self.correlation
+        return self.n_clusters * self.rows / effect * min(self.rate, 1 - self.rate)
+
+    def described(self) -> list[str]:
+        """Return clusters, rows, kind, correlation and rate."""
+        kind = "unequal" if self.unequal else "equal"
+        kind += ", crossing" if self.crossing else ", nested"
+        rows = f"{self.n_clusters * self.rows:,}"
+        return [f"{self.n_clusters:,}", rows, kind, f"{self.correlation:g}", f"{self.rate:g}"]
+
+
+def _counts(rows: npt.NDArray[np.int64], events: npt.NDArray[np.int64]) -> Counts:
+    k = int(events.sum())
+    each = ByCluster(rows.astype(np.float64), (events.astype(np.int32),))
+    return Counts(int(rows.sum()), (k,), k, each)
+
+
+HEAD = ["clusters", "rows", "kind", "correlation", "rate"]
+KINDS = ((False, False), (True, False), (False, True))  # equal or unequal, nested or crossing
+RATES = [
+    Rates(n, rate, correlation, *kind, rows)
+    for (n, rows), rate, correlation, kind in product(
+        ((25, 40), (50, 40), (100, 40), (200, 20), (1000, 20)), (0.02, 0.1), (0.3, 0.95), KINDS
+    )
+]
