@@ -1,4 +1,4 @@
-"""The command: draw what is missing, and write the two pages."""
+"""The command: draw what is missing, and write the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.coverage.page import write_pages
 
 
 def main() -> None:
-    """Draw the cases of all sections, or of those named, and write the pages if all are there."""
+    """Draw the cases of all sections, or of those named, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("sections", nargs="*", help="only these: " + ", ".join(NAMES))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)

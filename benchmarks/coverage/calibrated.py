@@ -13,12 +13,12 @@ from benchmarks.coverage.held import Case, Sample
 from bias_metrics import Rows
 from bias_metrics.calibration import MeasuredCalibration
 
-OTHERS = 2000
+OTHERS = 1000
 
 
 @dataclass(frozen=True)
 class Calibrated(Case):
-    """A group and 2,000 other rows; log-odds of scores are `sharpness` times those of the truth."""
+    """A group and 1,000 other rows; log-odds of scores are `sharpness` times those of the truth."""
 
     n: int
     """Rows of the group."""

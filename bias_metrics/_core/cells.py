@@ -56,6 +56,7 @@ class ClusteredError:
     n_clusters: int  # Clusters with rows of a compared class, of the class with fewer
     sizes: tuple[float, float]  # How many independent rows the two classes are worth
     across: float  # The AUC of pairs from different clusters
+    fourths: float = 0.0  # The degrees of freedom by the fourth powers of the clusters' influences
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class Auc:
         if reason is None:
             z = quantile(confidence, clustered.freedom)
             own = clustered.across, clustered.std_error, *clustered.sizes
-            low, high = auc_interval(*own, z, clustered=True)
+            counts = {"freedom": clustered.fourths, "n_clusters": clustered.n_clusters}
+            low, high = auc_interval(*own, z, **counts)
             low, high = min(low, self.value) - self.centre, max(high, self.value) - self.centre
         return replace(
             found,

@@ -112,6 +112,7 @@ class ClusterSums:
             self.n_clusters,
             self.worth(auc.sizes, auc.std_error),
             self.across(auc.value),
+            squares_of([self.each])[1],
         )
         return replace(auc, clustered=error)
 

@@ -12,7 +12,8 @@ is not enough:
   these. So we also take the union with Newcombe's interval for as many rows of the other class as
   the smaller one has: near an AUC of 1 it is close to that of a share of rows.
 
-If rows come in clusters, we always take the union with Newcombe's.
+If rows come in clusters, we take the union with Newcombe's, unless all three are many: errors,
+degrees of freedom, and clusters (`MANY_CLUSTERS`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from bias_metrics._core.ranks import inner
 
 FEW_ERRORS = 20
 FIRM, LOOSE = 40, 8
-MIN_CLUSTERS = 20
+MIN_CLUSTERS, MANY_CLUSTERS = 20, 100
 FEW_MIXED = 10
 _BISECTIONS = 60
 
@@ -92,13 +93,13 @@ def auc_interval(
     z: float,
     *,
     freedom: float | None = None,
-    clustered: bool = False,
+    n_clusters: int | None = None,
 ) -> tuple[float, float]:
     """Return the confidence interval of one AUC.
 
     With clusters, the sizes are the independent rows that the rows are worth. `freedom`, of
-    `std_error`, is given if `z` is normal and does not allow for it. The interval has zero width
-    only if every score is tied and both classes are large.
+    `std_error`, is given if `z` is normal and does not allow for it; with clusters, if a union may
+    be left out. The interval has zero width only if every score is tied and both classes are large.
 
     References
     ----------
@@ -107,9 +108,10 @@ def auc_interval(
     """
     low = high = value
     if 0 < value < 1:
-        reach = z if freedom is None else _stretched(z, max(freedom, LOOSE))
+        alone = freedom is not None and n_clusters is None
+        reach = _stretched(z, max(freedom or 0.0, LOOSE)) if alone else z
         low, high = logit_interval(value, std_error, reach)
-    for sizes in _cautious_sizes(value, std_error, n_negative, n_positive, freedom, clustered):
+    for sizes in _cautious_sizes(value, std_error, n_negative, n_positive, freedom, n_clusters):
         wide_low, wide_high = newcombe_interval(value, *sizes, z)
         low, high = min(low, wide_low), max(high, wide_high)
     return low, high
@@ -121,13 +123,14 @@ def _cautious_sizes(
     n_negative: float,
     n_positive: float,
     freedom: float | None,
-    clustered: bool,  # noqa: FBT001
+    n_clusters: int | None,
 ) -> list[tuple[float, float]]:
     """Return the class sizes for which Newcombe's interval must be within the AUC's."""
     sizes = (n_negative, n_positive)
-    if clustered:
-        return [sizes]
     unusable = value in {0.0, 1.0} or std_error == 0
+    if n_clusters is not None:
+        many = n_clusters >= MANY_CLUSTERS and not few_errors(value, *sizes)
+        return [] if many and not unusable and (freedom or 0.0) >= FIRM else [sizes]
     if not few_errors(value, *sizes):
         return [sizes] if unusable else []
     if freedom is None:

@@ -71,7 +71,7 @@ def powered(
             ends = min(ends[0], low), max(ends[1], high)
     else:
         z = quantile(confidence, sums.freedom)
-        ends = auc_interval(auc, error, *sizes, z, clustered=True)
+        ends = auc_interval(auc, error, *sizes, z, n_clusters=sums.n_clusters)
     value = MetricValue(auc - centre, None, error, ends[0] - centre, ends[1] - centre)
     return (value if sums.alone else replace(value, n_clusters=sums.n_clusters)), found
 

@@ -359,13 +359,21 @@ def test_a_floor_just_below_200_positives_and_just_above_passes_alike():
     assert max(ends) - min(ends) < 1e-4
 
 
-def test_clustered_rows_always_take_the_union():
-    low, high = auc_interval(0.9, 0.01, 40, 60, 1.96, clustered=True)
-    wide = newcombe_interval(0.9, 40, 60, 1.96)
-    assert (low, high) == wide
-    assert auc_interval(0.9, 0.01, 40_000, 60_000, 1.96, clustered=True) == logit_interval(
-        0.9, 0.01, 1.96
-    )
+@pytest.mark.parametrize(
+    ("sizes", "n_clusters", "freedom"),
+    [((40, 60), 1000, 900.0), ((400, 600), 99, 90.0), ((400, 600), 1000, 39.0)],
+    ids=["few errors", "few clusters", "few that decide"],
+)
+def test_clustered_rows_take_the_union_unless_there_are_many(sizes, n_clusters, freedom):
+    options = {"n_clusters": n_clusters, "freedom": freedom}
+    assert auc_interval(0.9, 0.001, *sizes, 1.96, **options) == newcombe_interval(0.9, *sizes, 1.96)
+
+
+def test_many_errors_in_many_clusters_are_left_to_their_standard_error():
+    many = auc_interval(0.9, 0.001, 400, 600, 1.96, n_clusters=100, freedom=40.0)
+    assert many == logit_interval(0.9, 0.001, 1.96)
+    perfect = auc_interval(1.0, 0.0, 400, 600, 1.96, n_clusters=1000, freedom=np.inf)
+    assert perfect == newcombe_interval(1.0, 400, 600, 1.96)
 
 
 def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():
