@@ -282,7 +282,7 @@ class Estimate:
             row_error = _root(self.influence)
             effect = (self.std_error / row_error) ** 2 if row_error else math.inf
             n = independent_rows(n, effect, min(self.n_clusters, n), mixed_clusters)
-        if not few_errors(share, n):
+        if not few_errors(share, n + _ROUNDING):
             return self
         return replace(self, positives=(Positives(share, n, noise, step, self.std_error),))
 

@@ -92,7 +92,7 @@ def calibration_report(
     >>> y_score = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
     >>> found = calibration_report(Rows(y_true, {"gay": gay}), y_score)
     >>> print(found.subgroups["gay"].bias, found.gaps["gay"]["calibration_gap"])
-    0.200 [0.068, 0.332] 0.200 [0.015, 0.385]
+    0.200 [0.066, 0.334] 0.200 [0.014, 0.386]
     """
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."

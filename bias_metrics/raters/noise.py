@@ -133,7 +133,7 @@ def label_noise(
     >>> rng = np.random.default_rng(0)
     >>> found = label_noise(fraction, 3, y_score, {"gay": gay}, rng=rng)
     >>> print(found.expected[None, "auc"].value)
-    0.919 [0.875, 0.949]
+    0.919 [0.874, 0.949]
     >>> print(f"{found.expected[None, 'auc'].rater_share.value:.2f}")
     0.64
     """

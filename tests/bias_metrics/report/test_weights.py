@@ -148,8 +148,12 @@ def test_the_interval_uses_effective_sizes_and_few_degrees_of_freedom():
     weight = sampling_weights()
     cell = evaluate_bias(y_true, y_score, masks, sample_weight=weight).subgroups["gay"].bnsp_auc
     _, each = naive_influences("bnsp_auc", y_true, y_score, masks["gay"], weight)
-    freedom = 2 * (each @ each) ** 2 / (each**4).sum()
     x, y = classes_of("bnsp_auc", y_true, masks["gay"], ~masks["gay"])
+    error = 0.0
+    for of_class in (each[rows] ** 2 for rows in (x, y)):
+        n, squares = of_class.size, of_class.sum()
+        error += max(of_class @ of_class - squares**2 / n, 2 * squares**2 / (n - 1))
+    freedom = 2 * (each @ each) ** 2 / error
     sizes = [weight[rows].sum() ** 2 / (weight[rows] ** 2).sum() for rows in (y, x)]
     z = quantile(0.95)
     expected = auc_interval(cell.value, cell.std_error, *sizes, z, freedom=freedom)
