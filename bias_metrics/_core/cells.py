@@ -82,8 +82,8 @@ class Auc:
         if reason is None:
             z = quantile(confidence, clustered.freedom)
             own = clustered.across, clustered.std_error, *clustered.sizes
-            counts = {"freedom": clustered.fourths, "n_clusters": clustered.n_clusters}
-            low, high = auc_interval(*own, z, **counts)
+            n, freedom = clustered.n_clusters, clustered.fourths
+            low, high = auc_interval(*own, z, freedom=freedom, n_clusters=n)
             low, high = min(low, self.value) - self.centre, max(high, self.value) - self.centre
         return replace(
             found,

@@ -58,8 +58,8 @@ def share_difference_interval(
     low = a - b - _apart(a - a_low, b_high - b, correlation)
     high = a - b + _apart(a_high - a, b - b_low, correlation)
     a, b = (k + 1) / (n + 2), (k_other + 1) / (n_other + 2)
-    errors = (math.sqrt(share * (1 - share) / (m + 2)) for share, m in ((a, n), (b, n_other)))
-    reach = z * _apart(*errors, correlation)
+    error, other = math.sqrt(a * (1 - a) / (n + 2)), math.sqrt(b * (1 - b) / (n_other + 2))
+    reach = z * _apart(error, other, correlation)
     return max(min(low, a - b - reach), -1.0), min(max(high, a - b + reach), 1.0)
 
 
