@@ -1,4 +1,8 @@
-"""Nobody is told to install biasgate by its bare name: whoever registers it runs code there."""
+"""Nothing takes biasgate by its bare name from others: whoever registers it runs code there.
+
+That holds for package indexes, for registries of images, and for GitHub, whose accounts cannot have
+a `_` as in `YOUR_ORG`.
+"""
 
 import os
 import re
@@ -12,16 +16,21 @@ OURS, LIBRARY = "biasgate", "bias-metrics"
 BARE = rf"(?:{OURS}|bias[-_]metrics)(?![\w/:@-]|\.\w|\s*@)"
 PROSE = r"(?!(?:a|and|at|by|for|from|in|is|of|on|or|the|to|with)\b)"
 TAKES_NAMES = (
-    r"\b(?:(?:pip3?|pipx|conda|mamba)\s+(?:install|download|wheel|run)"
-    r"|uv\s+(?:pip\s+install|tool\s+(?:install|run)|add|run\s+--with)|uvx|(?:poetry|pdm)\s+add)"
+    r"\b(?:(?:pip3?|pipx|conda|mamba)\s+(?:install|download|wheel)"
+    r"|(?:pipx\s+run|uv\s+tool\s+run|uvx)(?![^\n`;|&]*--(?:from|spec)\b)"
+    r"|uv\s+(?:pip\s+install|tool\s+install|add|run\s+--with)|(?:poetry|pdm)\s+add)"
 )
+IMAGE = r"\b(?:image:|FROM|(?:docker|podman|buildah)\s+(?:run|pull|from)(?:\s+-\S+)*)\s+"
 FROM_AN_INDEX = re.compile(
     rf"{TAKES_NAMES}(?:[ \t]+{PROSE}[^\s`;|&]+)*?[ \t]+['\"]?{BARE}"  # a command
+    rf"|--(?:from|spec)[ =]['\"]?{BARE}"
     rf"|\binstall:\s*['\"]?{BARE}"  # an input of the action
+    rf"|{IMAGE}['\"]?(?:[a-z0-9_-]+/)?(?<!\blocalhost/){OURS}(?![\w/-])"
+    rf"|\buses:\s*['\"]?(?!YOUR_ORG/)[\w.-]+/{OURS}\b"
     rf"|(?<![\w/.-]){OURS}\[\w[\w, ]*\]"  # the name with extras, wherever it stands
     rf"|['\"]{OURS}\s*[=<>~!]=",  # a requirement with a version
 )
-SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".txt", ".sh", ".html", ""}
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".txt", ".sh", ".html", ".json", ""}
 NOT_OURS = {".git", ".venv", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "dist"}
 NOT_OURS |= {"__pycache__", "demo-output", "node_modules"}
 
@@ -41,7 +50,7 @@ def named_in(text):
 
 def test_no_page_action_or_message_installs_us_from_an_index():
     files = list(written_files())
-    assert {".github/actions/biasgate/action.yml", "README.md", "docs/extending.md"} <= {
+    assert {"action.yml", "README.md", "docs/extending.md"} <= {
         str(path.relative_to(ROOT)) for path in files
     }
     named = {str(path.relative_to(ROOT)): named_in(path.read_text("utf-8")) for path in files}
@@ -66,6 +75,13 @@ def test_no_page_action_or_message_installs_us_from_an_index():
         f"          install: '{OURS}==0.1.0'",
         f'dependencies = ["numpy", "{OURS}[app]"]',
         f'dependencies = ["{OURS}>=1"]',
+        f"uvx --from {OURS} demo",
+        f"pipx run --spec '{OURS}>=0.1' demo",
+        f"image: {OURS}",
+        f"    image: {OURS}:0.1.0 # comment",
+        f"FROM team/{OURS}",
+        f"docker run --rm {OURS} demo",
+        f"- uses: team/{OURS}@v1",
     ],
 )
 def test_the_bare_name_is_found(text):
@@ -81,6 +97,11 @@ def test_the_bare_name_is_found(text):
         '"biasgate @ file:///wheels/biasgate-0.1.0-py3-none-any.whl"',
         "uv run biasgate demo",
         "install: ./biasgate",
+        'uvx --from "PATH/biasgate-0.1.0-py3-none-any.whl[app]" biasgate demo',
+        'pipx run --spec "PATH/biasgate-0.1.0-py3-none-any.whl[app]" biasgate demo',
+        "image: REGISTRY/biasgate:0.1.0",
+        "docker run --rm localhost/biasgate demo",
+        "- uses: YOUR_ORG/biasgate@COMMIT",
     ],
 )
 def test_a_wheel_and_a_checkout_are_not(text):
