@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EMPTY := build/empty-env
 STACK ?= .stack
+RELEASE_TOOLS := "twine==7.0.0" "cyclonedx-bom==7.5.0"
 comma := ,
 EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
-.PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench constraints \
+.PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench docs release canary constraints \
 	stack-up stack-down stack-status clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
@@ -19,6 +20,8 @@ help:
 	@echo "make test-all    the same with the slow tests (torch, browser, servers, 1.8 million rows)"
 	@echo "make stack-up    start PostgreSQL, S3, MLflow, Prefect and a worker here (STACK=folder)"
 	@echo "make stack-down  stop them"
+	@echo "make docs        build the documentation as a site in build/site"
+	@echo "make release     build what a release publishes in dist, and check it (TAG=vX.Y.Z)"
 	@echo "make bench       run the benchmarks"
 	@echo "make constraints write constraints.txt anew from pyproject.toml"
 	@echo "make clean       remove everything that make made"
@@ -82,6 +85,34 @@ wheel-roads: wheel
 	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)huggingface]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
 	rm -rf build
+
+# A warning is an error; the site works offline, its search too.
+docs: $(READY)
+	$(call install,$(BIN)/python,-e ".[docs]")
+	$(BIN)/python docs/site.py build/pages
+	$(BIN)/sphinx-build -W --keep-going -q -b html build/pages build/site
+
+# Wheel, source and SBOM of what a user gets. A tag must be the version, and the version be in the changelog.
+release: $(READY)
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
+	@rm -f build.log
+	$(BIN)/python .ci/check_release.py dist $(TAG)
+	$(PYTHON) -m venv build/tools && build/tools/bin/python -m pip install --quiet $(RELEASE_TOOLS)
+	build/tools/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	$(PYTHON) -m venv $(EMPTY)
+	$(call install,$(EMPTY)/bin/python,"$$(ls $(CURDIR)/dist/*.whl)[app]")
+	$(OFFLINE) $(BIN)/python .ci/check_wheel.py app $(EMPTY)
+	$(EMPTY)/bin/python -m pip --quiet uninstall --yes pip setuptools
+	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file "$$(ls dist/*.whl | sed 's/-py3-none-any.whl/.cdx.json/')" $(EMPTY)/bin/python
+	rm -rf build
+
+# The next minor versions, beyond the bounds of pyproject.toml: the tests that pin what we rely on.
+canary: $(READY)
+	$(BIN)/python -m pip install --quiet --upgrade prefect mlflow
+	$(BIN)/python -m pip list | grep -E '^(prefect|mlflow|fastapi|SQLAlchemy|pyarrow) '
+	$(OFFLINE) $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 bench: $(READY)
 	$(call install,$(BIN)/python,-e ".[bench]")

@@ -48,7 +48,7 @@ def main(mode: str, environment: Path) -> None:
     """Run the checks of one mode."""
     with tempfile.TemporaryDirectory() as folder:
         check = {"numpy-only": numpy_only, "app": app, "roads": roads}[mode]
-        check(environment / "bin", Path(folder))
+        check(environment / ("Scripts" if os.name == "nt" else "bin"), Path(folder))
     print(f"wheel: {mode} works in an empty environment")
 
 

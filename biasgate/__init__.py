@@ -1,6 +1,11 @@
 """The command line of biasgate, and checks for deploy scripts; the library is `bias_metrics`."""
 
 from importlib.metadata import version
+from pathlib import Path
+
+# A checkout on a system without symbolic links: there git writes a file in place of each link.
+if not Path(__file__).with_name("tasks").is_dir():
+    __path__.append(str(Path(__file__).parents[1]))
 
 from biasgate.deploy import open_champion, require_attestation, require_champion
 
