@@ -144,6 +144,33 @@ def evaluate(
 
 
 @app.command(rich_help_panel=EVALUATE)
+def schema(
+    section: Annotated[
+        str | None,
+        typer.Argument(
+            help="Explain the keys of a section instead: `evaluation`, or a kind such as table.",
+            metavar="SECTION",
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of evaluation files for editors, or explain the keys of one section.
+
+    `biasgate schema > evaluation.schema.json`, and as first line of an evaluation file beside it:
+    `# yaml-language-server: $schema=evaluation.schema.json`
+    """
+    with errors_told(verbose=False):
+        from biasgate.tasks.evaluation_schema import (  # noqa: PLC0415
+            evaluation_schema,
+            explained,
+        )
+
+        if section is None:
+            print_json(evaluation_schema())
+        else:
+            typer.echo("\n".join(explained(section)))
+
+
+@app.command(rich_help_panel=EVALUATE)
 def train(
     config: Config,
     store: Store = DEFAULT_STORE,

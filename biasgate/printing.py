@@ -90,7 +90,7 @@ def print_next_steps(output: Path) -> None:
         "retrain": f"{command()} mitigate --from {output / 'templates' / 'biased_labels'} "
         f"--store {output / 'store'} --output {output}-mitigated  (the blocked model, unbiased)",
         "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
-        "measure": "your own model: README.md, section 'Your own model'",
+        "measure": "your own model: docs/start.md in the repository",
     }
     out = console()
     out.print("\nWhat to do next:")

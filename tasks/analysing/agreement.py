@@ -37,7 +37,9 @@ class AgreementAnalysis(Analysis):
     min_recall: Annotated[float, Field(gt=0, le=1)] = 0.8
     """What share of the labelled mentions terms should find; below it, this is said first."""
 
-    @field_validator("terms", mode="before")
+    @field_validator(
+        "terms", mode="before", json_schema_input_type=dict[str, list[Term]] | list[Term]
+    )
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
         return named_by_themselves(value)

@@ -46,6 +46,8 @@ class Settings(BaseModel):
     """Keys in which `${NAME}` is not replaced, and whose values errors never show."""
     lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """By key: what a list holds, for the error about something else."""
+    explained_by: ClassVar[str] = ""
+    """The command that explains the keys of a section, for the error about wrong ones."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -69,8 +71,10 @@ def json_schema(kind: type[Settings]) -> dict[str, JsonValue]:
     for section in {kind, *_below(Settings)}:
         name = section.__name__
         described = schema if section is kind else schema.get("$defs", {}).get(name, {})
-        for key, words in _words(section) if described else ():
-            described.get("properties", {}).get(key, {})["description"] = words
+        bases = [one for one in reversed(section.__mro__) if issubclass(one, Settings)]
+        for base in bases[1:] if described else ():
+            for key, words in _words(base):
+                described.get("properties", {}).get(key, {})["description"] = words
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 

@@ -119,7 +119,27 @@ def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: typ
         else f"  (the whole file): {_rule(one, secret=False, lists={})}"
         for one in to_tell or errors
     ]
-    return "\n".join([f"file {path} has {len(lines)} wrong value(s):", *lines])
+    told = [f"file {path} has {len(lines)} wrong value(s):", *lines]
+    if kind.explained_by:
+        sections = dict.fromkeys(_section(one, content) for one in to_tell or errors)
+        commands = " and ".join(f"`{kind.explained_by} {one}`" for one in sections)
+        told.append(f"  To see what keys there are: {commands}.")
+    return "\n".join(told)
+
+
+def _section(error: ErrorDetails, content: Any) -> str:
+    """Return the kind of the section that an error is in, if it has one that is written plainly."""
+    section = "evaluation"
+    within = error["loc"] if error["type"].startswith("union_tag") else (*error["loc"], None)
+    for part in within:
+        if isinstance(content, dict):
+            named = content.get("source", content.get("kind"))
+            if isinstance(named, str) and re.fullmatch("[a-z_]+", named):
+                section = named
+            content = content.get(part)
+        elif isinstance(content, list) and isinstance(part, int) and part < len(content):
+            content = content[part]
+    return section
 
 
 def _counts_wrong_items(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:

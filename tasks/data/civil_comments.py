@@ -84,7 +84,7 @@ class CivilCommentsSource(SourceSettings):
     """The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task."""
     _archive: dict[str, str] | None = PrivateAttr(default=None)
 
-    @field_validator("split", mode="before")
+    @field_validator("split", mode="before", json_schema_input_type=list[Split] | Split | None)
     @classmethod
     def _one_split(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value

@@ -83,7 +83,9 @@ class MappedSource(SourceSettings):
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
 
-    @field_validator("identities", "slices", mode="before")
+    @field_validator(
+        "identities", "slices", mode="before", json_schema_input_type=dict[str, str] | list[str]
+    )
     @classmethod
     def _name_columns(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -96,7 +98,7 @@ class MappedSource(SourceSettings):
             raise ValueError(msg)
         return {name: name for name in value}
 
-    @field_validator("terms", "names", mode="before")
+    @field_validator("terms", "names", mode="before", json_schema_input_type=Terms | list[Term])
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
         return named_by_themselves(value)

@@ -71,7 +71,7 @@ class TemplatesSource(SourceSettings):
     """Biased labels, for training data only."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
 
-    @field_validator("terms", mode="before")
+    @field_validator("terms", mode="before", json_schema_input_type=Terms | list[Name])
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
         return named_by_themselves(value)

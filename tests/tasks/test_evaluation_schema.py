@@ -1,0 +1,83 @@
+"""The JSON Schema of evaluation files, and the words in which its keys are explained."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evaluation_schema import CATALOGUES, evaluation_schema, explained, sections_of
+from biasgate.tasks.reading_evaluation import read_evaluation
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "deployments" / "evaluations").glob("*.yaml"))
+SCHEMA = evaluation_schema()
+
+
+def errors_in(content):
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    return {(one.json_path, one.message) for one in validator.iter_errors(content)}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_every_shipped_evaluation_file_is_valid(path):
+    assert errors_in(yaml.safe_load(path.read_text("utf-8"))) == set()
+
+
+def test_a_wrong_key_is_found_where_it_stands_by_the_kind_of_its_section():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    content = yaml.safe_load((ROOT / "deployments/evaluations/toxic_bert.yaml").read_text("utf-8"))
+    content["candidates"][0]["vectorizer"] = 1
+    content["evaluation_sets"][0]["label_treshold"] = 0.5
+    assert {place for place, _ in errors_in(content)} == {"$.candidates[0]", "$.evaluation_sets[0]"}
+
+
+def test_variables_names_alone_and_kinds_of_other_packages_are_allowed():
+    table = {"name": "t", "source": "table", "path": "a.csv", "terms": ["gay"]}
+    content = {
+        "name": "mine",
+        "evaluation_sets": [table | {"label_threshold": "${THRESHOLD:-0.5}"}],
+        "candidates": [{"name": "a", "kind": "of_acme", "anything": 1}],
+        "analyses": ["intersections"],
+    }
+    assert errors_in(content) == set()
+    assert errors_in(content | {"analyses": [1]}) != set()
+    assert errors_in(content | {"evaluation_sets": [table | {"label_threshold": "half"}]}) != set()
+
+
+def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
+    sections = sections_of(SCHEMA)
+    for catalogue in CATALOGUES.values():
+        for kind in catalogue.own:
+            fields = catalogue.named(kind).model_fields
+            keys = {field.alias or name for name, field in fields.items()}
+            assert set(sections[kind]["properties"]) == keys
+    words = list(explained("table"))
+    assert "label_threshold: a number at most 1 and above 0, default 0.5" in words
+    assert words[words.index('label: text or a list of text, default "label"') + 1].strip()
+
+
+def test_the_command_prints_it_and_says_which_sections_there_are():
+    assert json.loads(CliRunner().invoke(app, ["schema"]).stdout) == SCHEMA
+    assert CliRunner().invoke(app, ["schema", "table"]).stdout.startswith("name: text")
+    with pytest.raises(InputError, match=r"one of evaluation, table,.*Did you mean 'table'"):
+        list(explained("tabel"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "section"), [("label_treshold: 1", "table"), ("nme: 1", "scores")]
+)
+def test_an_error_says_what_explains_the_keys(tmp_path, wrong, section):
+    of = {"table": "", "scores": ""} | {section: f", {wrong}"}
+    file = tmp_path / "file.yaml"
+    file.write_text(
+        "name: mine\n"
+        f"evaluation_sets: [{{name: t, source: table, path: a.csv, terms: [gay]{of['table']}}}]\n"
+        f"candidates: [{{name: a, kind: scores, path: s.csv{of['scores']}}}]\n"
+    )
+    with pytest.raises(InputError, match=f"what keys there are: .*`biasgate schema {section}`"):
+        read_evaluation(file)
