@@ -1,0 +1,284 @@
+"""Put the pages of the site together: the hand-written ones, and the reference, from the code.
+
+    python docs/site.py build/pages
+
+`make docs` builds the site from that folder. `NAV` says where each page stands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import bias_metrics
+from biasgate.tasks.evaluation_schema import evaluation_schema, keys_of, sections_of
+from biasgate.tasks.gating.policy import policy_schema
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+NAV: Mapping[str, tuple[str, list[str]]] = {
+    "Start": (
+        "From a file of scores to a verdict.",
+        ["start", "tutorial", "glossary"],
+    ),
+    "Evaluate": (
+        "What is measured, and on which models.",
+        [
+            "guides/evaluation-files",
+            "guides/candidates",
+            "guides/analyses",
+            "guides/mitigation",
+            "guides/replacing-perspective",
+        ],
+    ),
+    "Gate": (
+        "What a model must meet, and what a pass is worth.",
+        [
+            "guides/policies",
+            "guides/promotion",
+            "guides/deploying",
+            "guides/transparency",
+            "threat-model",
+        ],
+    ),
+    "Operate": (
+        "Every night, on the machines of a team.",
+        [
+            "guides/every-night",
+            "guides/nights",
+            "guides/year",
+            "guides/ci",
+            "guides/terminal",
+            "guides/mlflow",
+            "guides/prefect",
+            "guides/stack",
+            "guides/clusters",
+            "guides/upkeep",
+            "guides/killed",
+            "systems",
+        ],
+    ),
+    "Extend": (
+        "Your own kinds, and biasgate itself.",
+        ["extending", "pipeline", "contributing"],
+    ),
+    "Reference": (
+        "Made from the code: every key, command and function.",
+        [
+            "reference/evaluation-file",
+            "reference/policy",
+            "reference/commands",
+            "reference/metrics",
+            "reference/library",
+        ],
+    ),
+    "Evidence": (
+        "What was measured, each with its command.",
+        [
+            "evidence/coverage",
+            "evidence/clustered-coverage",
+            "evidence/gate-sizes",
+            "evidence/prediction-powered",
+            "evidence/raters",
+            "evidence/terms",
+            "evidence/published",
+            "evidence/verdicts",
+            "evidence/perspective",
+            "evidence/successors",
+            "evidence/compared",
+            "evidence/transformers",
+            "evidence/mitigation",
+            "evidence/full-size-night",
+            "history",
+        ],
+    ),
+}
+# Pages of the repository that stand elsewhere on the site.
+MOVED = {"bias_metrics/README.md": "reference/metrics.md", "CONTRIBUTING.md": "contributing.md"}
+_LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?!https?:|mailto:|#)(?P<target>[^)\s]+)\)")
+
+
+def main(target: Path) -> None:
+    """Write all pages into a folder, which is replaced."""
+    shutil.rmtree(target, ignore_errors=True)
+    leaving_out = shutil.ignore_patterns("*.py", "reproduce", "__pycache__")
+    shutil.copytree(DOCS, target, ignore=leaving_out)
+    shutil.copy(DOCS / "conf.py", target)
+    (target / "reference").mkdir()
+    (target / "schemas").mkdir()
+    for source, page in MOVED.items():
+        (target / page).write_text((ROOT / source).read_text("utf-8"), "utf-8")
+    origins = {target / page: ROOT / source for source, page in MOVED.items()}
+    for page in target.rglob("*.md"):
+        origin = origins.get(page, DOCS / page.relative_to(target))
+        text = _LINK.sub(
+            lambda link, at=origin, to=page: linked(link, at, to, target), page.read_text("utf-8")
+        )
+        page.write_text(text, "utf-8")
+    for name, schema in {"evaluation": evaluation_schema(), "policy": policy_schema()}.items():
+        (target / "schemas" / f"{name}.schema.json").write_text(
+            json.dumps(schema, indent=1), "utf-8"
+        )
+    write(target, "reference/evaluation-file", evaluation_file_page())
+    write(target, "reference/policy", policy_page())
+    write(target, "reference/commands", [commands()])
+    write(target, "reference/library", library_pages(target))
+    for section, (said, pages) in NAV.items():
+        write(target, section.lower() + "-pages", index_page(section, said, pages, target))
+    write(target, "index", front_page())
+
+
+def write(target: Path, page: str, lines: Iterable[str]) -> None:
+    """Write a page."""
+    (target / f"{page}.md").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def linked(link: re.Match[str], origin: Path, page: Path, target: Path) -> str:
+    """Point a link to the same page on the site; name a file of the repository by its path."""
+    path, _, anchor = link["target"].partition("#")
+    found = Path(os.path.normpath(origin.parent / path))
+    inside = found.relative_to(ROOT).as_posix() if found.is_relative_to(ROOT) else ""
+    at = "#" + anchor if anchor else ""
+    if inside in MOVED:
+        return f"{link['text']}({os.path.relpath(target / MOVED[inside], page.parent)}{at})"
+    if inside == "README.md":
+        return f"{link['text']}({os.path.relpath(target / 'start.md', page.parent)}{at})"
+    if found.is_relative_to(DOCS) and found.is_file() and found.suffix != ".py":
+        return (
+            f"{link['text']}({os.path.relpath(target / found.relative_to(DOCS), page.parent)}{at})"
+        )
+    text = link["text"].strip("![]`")
+    return f"{text} (`{inside}` in the repository)" if text != inside else f"`{inside}`"
+
+
+def title_and_first(page: Path) -> tuple[str, str]:
+    """Return a page's heading and its first sentence."""
+    if page.suffix == ".ipynb":
+        cells = json.loads(page.read_text("utf-8"))["cells"]
+        text = "".join(
+            "".join(one["source"]) + "\n\n" for one in cells if one["cell_type"] == "markdown"
+        )
+    else:
+        text = page.read_text("utf-8")
+    title = re.search(r"^# (.+)$", text, re.MULTILINE)
+    rest = text[title.end() :] if title else text
+    prose = [one for one in rest.split("\n\n") if re.match(r"\s*[A-Z`*]", one)]
+    first = re.split(r"(?<=[.?])\s", " ".join(prose[0].split()), maxsplit=1)[0] if prose else ""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
+    return (title[1] if title else page.stem), plain
+
+
+def index_page(section: str, said: str, pages: Iterable[str], target: Path) -> Iterator[str]:
+    """Yield a section's page: what is where, in one line each."""
+    yield from (f"# {section}", "", said, "")
+    for name in pages:
+        [file] = [one for ending in (".md", ".ipynb") if (one := target / (name + ending)).exists()]
+        title, first = title_and_first(file)
+        yield f"- [{title}]({name}{file.suffix}): {first.rstrip('.:')}."
+    yield from ("", "```{toctree}", ":hidden:", "", *pages, "```")
+
+
+def front_page() -> Iterator[str]:
+    """Yield the page that opens: what it is, as the README says it, and where to go on."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for part in readme.split("\n\n")[:3]:
+        yield from (_LINK.sub(lambda link: link["text"].strip("[]"), part), "")
+    yield "[Start here](start.md), or look something up:"
+    yield ""
+    for section, (said, _) in NAV.items():
+        yield f"- [{section}]({section.lower()}-pages.md): {said}"
+    pages = [f"{section} <{section.lower()}-pages>" for section in NAV]
+    yield from ("", "```{toctree}", ":hidden:", "", *pages, "```")
+
+
+def evaluation_file_page() -> Iterator[str]:
+    """Yield every section of an evaluation file with its keys."""
+    schema = evaluation_schema()
+    yield from ("# Evaluation file: every key", "")
+    yield "Made from the classes that read the file; `biasgate schema SECTION` prints a part of it."
+    yield "The guides say [how to write one](../guides/evaluation-files.md)."
+    yield "Editors complete and check keys by"
+    yield '<a href="../evaluation.schema.json">the JSON Schema</a>. Write it with'
+    yield "`biasgate schema > evaluation.schema.json`, and begin the file with this line:"
+    yield ""
+    yield from ("```yaml", "# yaml-language-server: $schema=evaluation.schema.json", "```", "")
+    for name, section in sections_of(schema).items():
+        yield from table(name, section)
+
+
+def policy_page() -> Iterator[str]:
+    """Yield every section of a policy with its keys."""
+    schema = policy_schema()
+    yield from ("# Policy: every key", "")
+    yield "Made from the classes that read the file. The guides say"
+    yield "[which rules to choose](../guides/policies.md)."
+    yield 'Editors complete and check keys by <a href="../policy.schema.json">the JSON Schema</a>,'
+    yield from ("which `biasgate policy schema` prints.", "")
+    yield from table("policy", schema)
+    for name, section in schema.get("$defs", {}).items():
+        if section.get("properties"):
+            yield from table(name, section)
+
+
+def table(name: str, section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a section's keys as definitions, each of which can be linked to."""
+    yield from (f"## {name}", "")
+    for key, value, meaning in keys_of(section):
+        said = re.sub(r"([<>*_\[\]{}$])", r"\\\1", value)
+        yield from (f"### {name}: {key}", "", said + ".", "", escaped(meaning), "")
+
+
+def escaped(text: str) -> str:
+    """Escape what is no code: `<` would begin HTML, `{` a role."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(
+        one if one.startswith("`") else re.sub(r"([<>*_\[\]{}$])", r"\\\1", one) for one in parts
+    )
+
+
+def commands() -> str:
+    """Return the commands with their options, as Typer writes them."""
+    asked = [sys.executable, "-m", "typer", "biasgate.cli", "utils", "docs", "--name", "biasgate"]
+    environment = os.environ | {"TERMINAL_WIDTH": "200", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, env=environment)  # noqa: S603
+    return "# Commands\n\n" + re.sub(r"^#", "##", done.stdout, flags=re.MULTILINE).replace(
+        "```console", "```text"
+    )
+
+
+def library_pages(target: Path) -> Iterator[str]:
+    """Write a page for each room of the library; yield the page that lists them."""
+    rooms: dict[str, list[str]] = {}
+    for name in sorted(bias_metrics.__all__, key=str.lower):
+        module = getattr(getattr(bias_metrics, name), "__module__", "")
+        room = module.split(".")[1] if module.count(".") else ""
+        if room:
+            rooms.setdefault("results" if room.startswith("_") else room, []).append(name)
+    yield from (
+        "# Library bias_metrics",
+        "",
+        "Every public name, from its docstring. [All metrics with their sources](metrics.md).",
+        "",
+    )
+    for room, names in sorted(rooms.items()):
+        yield f"- [{room}](library-{room}.md): {', '.join(f'`{name}`' for name in names)}"
+        lines = [f"# {room}", "", "```{eval-rst}"]
+        for name in names:
+            found = getattr(bias_metrics, name)
+            kind = "class" if isinstance(found, type) else "function" if callable(found) else "data"
+            lines += [f".. auto{kind}:: bias_metrics.{name}"]
+            lines += ["   :members:", ""] if kind == "class" else [""]
+        write(target, f"reference/library-{room}", [*lines, "```"])
+    pages = [f"library-{room}" for room in sorted(rooms)]
+    yield from ("", "```{toctree}", ":hidden:", "", *pages, "```")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
