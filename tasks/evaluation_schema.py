@@ -47,7 +47,8 @@ def evaluation_schema() -> dict[str, JsonValue]:
             found["required"] = sorted({*found.get("required", ()), catalogue.key})
             sections[name] = found
         sections[catalogue.base.__name__] = _one_of(catalogue, by_kind)
-    return _with_variables(schema)
+    whole: dict[str, JsonValue] = _with_variables(schema)
+    return whole
 
 
 def keys_of(section: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -105,8 +106,8 @@ def _in_words(of: Mapping[str, Any]) -> str:
     if "$ref" in of:
         return f"a section {of['$ref'].rpartition('/')[2]}"
     if "anyOf" in of:
-        words = (_in_words(one) for one in of["anyOf"] if one not in (_VARIABLE, {"type": "null"}))
-        return " or ".join(dict.fromkeys(words))
+        choices = [one for one in of["anyOf"] if one not in (_VARIABLE, {"type": "null"})]
+        return " or ".join(dict.fromkeys(map(_in_words, choices)))
     kind = str(of.get("type", "any value"))
     if kind == "array":
         return f"a list of {_in_words(of.get('items', of.get('prefixItems', [{}])[0]))}"

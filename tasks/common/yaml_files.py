@@ -121,15 +121,17 @@ def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: typ
     ]
     told = [f"file {path} has {len(lines)} wrong value(s):", *lines]
     if kind.explained_by:
-        sections = dict.fromkeys(_section(one, content) for one in to_tell or errors)
+        sections = dict.fromkeys(_section(one, content, kind) for one in to_tell or errors)
         commands = " and ".join(f"`{kind.explained_by} {one}`" for one in sections)
         told.append(f"  To see what keys there are: {commands}.")
     return "\n".join(told)
 
 
-def _section(error: ErrorDetails, content: Any) -> str:
-    """Return the kind of the section that an error is in, if it has one that is written plainly."""
+def _section(error: ErrorDetails, content: Any, kind: type[Settings]) -> str:
+    """Return the kind of the item of a list that an error is in, if it has one."""
     section = "evaluation"
+    if not error["loc"] or error["loc"][0] not in kind.lists:
+        return section
     within = error["loc"] if error["type"].startswith("union_tag") else (*error["loc"], None)
     for part in within:
         if isinstance(content, dict):

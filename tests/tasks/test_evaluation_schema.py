@@ -81,3 +81,10 @@ def test_an_error_says_what_explains_the_keys(tmp_path, wrong, section):
     )
     with pytest.raises(InputError, match=f"what keys there are: .*`biasgate schema {section}`"):
         read_evaluation(file)
+
+
+def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
+    file = tmp_path / "file.yaml"
+    file.write_text("name: mine\nnotifications: [{kind: slack, wrong: 1}]\n")
+    with pytest.raises(InputError, match=r"keys there are: `biasgate schema evaluation`\.$"):
+        read_evaluation(file)
