@@ -133,6 +133,13 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
                 rows=None if rows is None else hashlib.sha256(rows).hexdigest(),
             )
         )
+    for name, held in contents.items():
+        if len(held) > _most(name):
+            msg = (
+                f"{name} must have at most {_most(name) // _MIB:,} MiB in a bundle; it has "
+                f"{len(held) // _MIB:,}. Evidence is left out by `--without-rows`."
+            )
+            raise InputError(msg)
     manifest = Manifest(
         schema_version=1,
         created=now(),
@@ -307,9 +314,8 @@ def _extract(archive: zipfile.ZipFile, manifest: Manifest, folder: Path) -> Find
     """Write the listed files into a new folder, each only if it has its digest."""
     text = "each file has the digest that was signed."
     for one in manifest.files:
-        most = _MOST_EVIDENCE if one.name.endswith(EVIDENCE) else _MOST_DOCUMENT
         try:
-            content = _read(archive, archive.getinfo(one.name), most)
+            content = _read(archive, archive.getinfo(one.name), _most(one.name))
         except (InputError, zipfile.BadZipFile, OSError, ValueError, EOFError) as error:
             told = f"{text} But {one.name}: {described(error)}"
             return Finding("files", holds=False, sentence=told)
@@ -319,6 +325,11 @@ def _extract(archive: zipfile.ZipFile, manifest: Manifest, folder: Path) -> Find
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     return Finding("files", holds=True, sentence=text)
+
+
+def _most(name: str) -> int:
+    """Return how many bytes a file of a bundle may have."""
+    return _MOST_EVIDENCE if name.endswith(EVIDENCE) else _MOST_DOCUMENT
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:

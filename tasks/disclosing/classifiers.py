@@ -99,6 +99,7 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
 
 def _measured(published: Published, filing: Filing) -> Classifier:
     evidence = _evidence(published)
+    _require_sample(published, filing)
     _require_recall(published, filing)
     known = filing.classifiers.get(published.names[1])
     threshold = _threshold(published, None if known is None else known.threshold)
@@ -168,6 +169,18 @@ def _evidence(published: Published) -> EvidenceFile:
         )
         raise InputError(msg)
     return evidence
+
+
+def _require_sample(published: Published, filing: Filing) -> None:
+    """Refuse phrases that were made from templates, filed as a random sample."""
+    choices = published.report.evaluation_set.choices
+    made = choices.population == "these_rows" or choices.source.get("source") == "templates"
+    if made and filing.sampling.kind == "random":
+        msg = (
+            f"`sampling.kind` must be `constructed` for evaluation set {published.names[0]!r}: its "
+            "phrases were made from templates, and are no random sample of a service."
+        )
+        raise InputError(msg)
 
 
 def _require_recall(published: Published, filing: Filing) -> None:

@@ -216,6 +216,14 @@ def test_links_and_files_that_are_there_twice_are_refused(audit, change):
     assert "DOES NOT HOLD" in text
 
 
+def test_what_no_verification_would_read_is_not_bundled(key, results, tmp_path, monkeypatch):
+    del key
+    monkeypatch.setattr(bundle, "_MOST_EVIDENCE", 1000)
+    code, text = run("bundle", results, "--output", tmp_path / "large.zip")
+    assert (code, "left out by `--without-rows`" in text) == (2, True)
+    assert not (tmp_path / "large.zip").exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 no zip either"])
 def test_what_is_no_bundle_is_refused_in_a_sentence(key, tmp_path, content):
     del key

@@ -200,6 +200,15 @@ def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_esti
     assert "the terms find 80 of them (80.0 % [71.1 %, 86.7 %])" in text_of(folder)
 
 
+def test_phrases_made_from_templates_are_no_random_sample(filed, site, tmp_path):
+    source = {"source": "templates", "files": {"rows.csv": "f" * 64}}
+    found = judge_site(tmp_path / "made", site, source=source)
+    code, text, folder = filed(found)
+    assert (code, "must be `constructed`" in text) == (2, True)
+    assert not folder.exists()
+    assert filed(found, sampling=FILING["sampling"] | {"kind": "constructed"})[0] == 0
+
+
 def test_cells_are_no_formulas_and_names_are_no_markup(filed):
     code, _, folder = filed(service="=HYPERLINK(1) <b>[x](http://host)")
     assert code == 0
