@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice, product
 
@@ -43,6 +43,16 @@ _PROCLITICS = {
         ("", "ש", "כש", "לכש", "מש"),
         ("", "ב", "כ", "ל", "מ"),
         ("", "ה"),
+    ),
+}
+# What is written together with the word before it: plurals of Persian, the plural and oblique of
+# Hindi after a consonant, the plural and particles of Korean.
+_ENCLITICS = {
+    re.compile(f"[{_ARABIC}]"): (("", "ها", "هاي"),),
+    re.compile("[\u0915-\u0939\u0958-\u095f]"): (("", "ें", "ों", "ो"),),
+    re.compile("[\uac00-\ud7a3]"): (
+        ("", "들"),
+        ("", *"은는이가을를의에와과도로만", "에게", "으로", "에서", "한테", "처럼", "보다"),
     ),
 }
 _GONE = (
@@ -132,7 +142,19 @@ def proclitics(letter: str) -> tuple[str, ...]:
 
     In scripts without such parts of words, nothing alone.
     """
-    for script, parts in _PROCLITICS.items():
+    return _parts_of(_PROCLITICS, letter)
+
+
+@cache
+def enclitics(letter: str) -> tuple[str, ...]:
+    """Return what may be written together with a word that ends with this letter."""
+    return _parts_of(_ENCLITICS, letter)
+
+
+def _parts_of(
+    parts_of: Mapping[re.Pattern[str], Sequence[Sequence[str]]], letter: str
+) -> tuple[str, ...]:
+    for script, parts in parts_of.items():
         if script.match(letter):
             return tuple(dict.fromkeys(map("".join, product(*parts))))
     return ("",)

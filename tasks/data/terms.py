@@ -14,6 +14,7 @@ from biasgate.tasks.data.near_words import NearTerms, NearWords, stem
 from biasgate.tasks.data.scripts import (
     border_after,
     border_before,
+    enclitics,
     folded,
     folded_parts,
     has_borders,
@@ -31,9 +32,9 @@ class TermMatcher:
     """Finds identity terms in texts.
 
     Texts and terms are compared in the normal form of `biasgate.tasks.data.scripts`, and terms are
-    whole words where their script has borders of words. Articles, conjunctions and prepositions
-    that Arabic, Persian and Hebrew write together with a word may stand before it. A `*` at an end
-    of a term says that the word may go on there: `*frau*` is found in *Hausfrauen*.
+    whole words where their script has borders of words. Articles, conjunctions, prepositions,
+    particles and plurals may stand before or after a word in scripts that write them together. A
+    `*` at an end of a term says that the word may go on there: `*frau*` is found in *Hausfrauen*.
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ class _Term(NamedTuple):
         """What must stand before and after it."""
         before = "" if self.goes_on_before else border_before(self.core[0])
         after = "" if self.goes_on_after else border_after(self.core[-1])
-        return before + _attached(self.core), after
+        return before + _either(proclitics(self.core[0])), _either(enclitics(self.core[-1])) + after
 
     @property
     def cores(self) -> tuple[str, ...]:
@@ -289,12 +290,13 @@ def _pattern(edges: tuple[str, str], cores: Iterable[str]) -> re.Pattern[str]:
 def _spaced(core: str) -> str:
     """Return the pattern of a term: between its words stands any space, and what is attached."""
     first, *others = core.split()
-    return re.escape(first) + "".join(rf"\s+{_attached(word)}{re.escape(word)}" for word in others)
+    return re.escape(first) + "".join(
+        rf"\s+{_either(proclitics(word[0]))}{re.escape(word)}" for word in others
+    )
 
 
-def _attached(word: str) -> str:
-    before = proclitics(word[0])
-    return f"(?:{'|'.join(before)})" if len(before) > 1 else ""
+def _either(parts: Sequence[str]) -> str:
+    return f"(?:{'|'.join(parts)})" if len(parts) > 1 else ""
 
 
 def _written(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
@@ -303,7 +305,11 @@ def _written(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
     yield from ((term, term.core) for term in known)
     for term in known:
         for core in term.cores:
-            yield from ((term, before + core) for before in proclitics(core[0]))
+            yield from (
+                (term, before + core + after)
+                for before in proclitics(core[0])
+                for after in enclitics(core[-1])
+            )
 
 
 def _in_case_of(model: str, word: str) -> str:

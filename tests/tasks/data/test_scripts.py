@@ -35,6 +35,7 @@ def test_a_letter_with_a_mark_is_another_letter_where_marks_are_vowels():
     assert mentioned("มุสลิ", "มุสล") == set()
     assert mentioned("औरता", "औरत") == set()
     assert mentioned("औरत।", "औरत") == {"औरत"}
+    assert mentioned("हकी", "हक") == set()
 
 
 @pytest.mark.parametrize("text", ["我恨gay人", "gay男", "เกย์gayครับ"])
@@ -64,6 +65,29 @@ def test_other_letters_before_or_after_an_arabic_term_make_another_word(text):
 @pytest.mark.parametrize("text", ["מוסלמים", "המוסלמים", "והמוסלמים", "שהמוסלמים", "למוסלמים"])
 def test_hebrew_prefixes_stand_before_a_term(text):
     assert mentioned(f"אמרו {text}.", "מוסלמים") == {"מוסלמים"}
+
+
+@pytest.mark.parametrize(
+    ("term", "text"),
+    [
+        ("مسلمان", "مسلمانها"),
+        ("مسلمان", "مسلمان‌های"),
+        ("औरत", "औरतें"),
+        ("औरत", "औरतों"),
+        ("मुसलमान", "मुसलमानों"),
+        ("여성", "여성은"),
+        ("여성", "여성들에게"),
+        ("흑인 여성", "흑인 여성들이"),
+    ],
+)
+@pytest.mark.parametrize("matching", ["longest", "overlap"])
+def test_plurals_and_particles_that_are_written_together_stand_after_a_term(term, text, matching):
+    assert mentioned(f"{text}.", term, matching=matching) == {term}
+
+
+@pytest.mark.parametrize(("term", "text"), [("औरत", "औरतान"), ("काला", "कालाें"), ("여성", "여성적")])
+def test_other_endings_make_another_word(term, text):
+    assert mentioned(text, term) == set()
 
 
 def test_each_word_of_an_arabic_term_may_have_its_article():
@@ -129,7 +153,7 @@ def test_a_star_says_that_the_word_may_go_on():
     assert mentioned("Frauenhaus", "frau*") == {"frau*"}
     assert mentioned("Hausfrauen", "frau*", "*frau") == set()
     assert mentioned("Hausfrau", "*frau") == {"*frau"}
-    assert mentioned("여성은", "여성*") == {"여성*"}
+    assert mentioned("여성적", "여성*") == {"여성*"}
     assert mentioned("Frauen", "frau", "frau*") == {"frau*"}
     assert mentioned("Frau", "frau", "frau*") == {"frau", "frau*"}
 
