@@ -94,7 +94,8 @@ def by_name(named: Any, argument: str) -> Mapping[str, npt.ArrayLike]:
     if isinstance(named, Mapping):
         return named
     if isinstance(named, Columns):
-        names = list(named.columns)
+        # The columns of a table of PyArrow are no names.
+        names = list(getattr(named, "column_names", named.columns))
         repeated = sorted({str(name) for name in names if names.count(name) > 1})
         if repeated:
             msg = f"`{argument}` must have different columns; got {', '.join(repeated)} twice."

@@ -24,6 +24,16 @@ def test_the_columns_of_a_frame_are_subgroups(library):
     assert one == compare_bias(Y_TRUE, Y_SCORE, Y_SCORE[::-1], MASKS).to_dict()
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_any_frame_that_narwhals_or_pyarrow_has_is_subgroups(library):
+    narwhals = pytest.importorskip("narwhals")
+    module = pytest.importorskip(library)
+    frame = getattr(module, "table", getattr(module, "DataFrame", None))(MASKS)
+    expected = evaluate_bias(Y_TRUE, Y_SCORE, MASKS)
+    assert evaluate_bias(Y_TRUE, Y_SCORE, frame) == expected
+    assert evaluate_bias(Y_TRUE, Y_SCORE, narwhals.from_native(frame)) == expected
+
+
 def test_nullable_columns_without_nulls_are_subgroups_and_with_nulls_are_refused():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(MASKS).astype("boolean")
