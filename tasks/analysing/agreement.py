@@ -129,7 +129,7 @@ def _one(labelled: np.ndarray, matched: np.ndarray) -> Agreement:
 
 def _languages(rows: MeasuredRows, rated: np.ndarray) -> dict[str, np.ndarray]:
     """Return the rated rows of each language, if the set has `slices_in: [language]`."""
-    begin = f"{SLICE}{_LANGUAGE}="
+    begin = f"{SLICE}{_LANGUAGE}."
     return {
         column.removeprefix(begin): rows.column(column)[rated].astype(np.bool_)
         for column in rows.frozen.columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
@@ -39,6 +40,7 @@ Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
 _UNSET = ("weight", "raters", "votes", "label_rule", "names_in", "names_separator")
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
+_NOT_IN_NAMES = re.compile("[^A-Za-z0-9_. -]")
 
 
 class MappedSource(SourceSettings):
@@ -79,7 +81,7 @@ class MappedSource(SourceSettings):
     slices: dict[str, str] = Field(default_factory=dict)
     """Boolean columns that mark slices of the set."""
     slices_in: tuple[str, ...] = ()
-    """Columns of which every value is a slice, as `language=german`."""
+    """Columns of which every value is a slice, as `language.german`."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
 
@@ -201,7 +203,7 @@ class MappedSource(SourceSettings):
         matcher = self._matcher = self.matcher()
         named = self._named = self._name_matcher()
         counted, where = self.weight is None, ""
-        values = {column: self.values_of(column) for column in self.slices_in}
+        values = {column: self._slices_of(column) for column in self.slices_in}
         for chunk in self._raw_chunks(self._columns()):
             rows = self._converted(chunk, matcher, named)
             for column, of_column in values.items():
@@ -229,6 +231,18 @@ class MappedSource(SourceSettings):
         near = {} if self._matcher is None else self._matcher.near()
         found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
         return found if matchers else {}
+
+    def _slices_of(self, column: str) -> list[str]:
+        """Return the values of a column, of which each is a slice."""
+        values = self.values_of(column)
+        names = [_slice_name(column, value) for value in values]
+        if same := next((name for name in names if names.count(name) > 1), None):
+            msg = (
+                f"values in `slices_in` must differ in letters, digits or `_. -`; two of column "
+                f"{column!r} give the slice {same!r}."
+            )
+            raise InputError(msg)
+        return values
 
     def values_of(self, column: str) -> list[str]:
         """Return the different values of a column; a comment is none.
@@ -325,5 +339,10 @@ def _with_slices(rows: pa.Table, chunk: reading.Chunk, column: str, values: list
     texts = plain_column(chunk, column).cast(pa.string())
     for value in values:
         inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
-        rows = rows.append_column(f"{SLICE}{column}={value}", inside)
+        rows = rows.append_column(SLICE + _slice_name(column, value), inside)
     return rows
+
+
+def _slice_name(column: str, value: str) -> str:
+    """Return a name that a rule can have."""
+    return _NOT_IN_NAMES.sub("_", f"{column}.{value}")

@@ -47,7 +47,7 @@ class _PublishedTable(FileSource):
 class HateCheckSource(_PublishedTable):
     """HateCheck in English, or one language of Multilingual HateCheck, as its CSV file.
 
-    Functions are slices, as `functionality=derog_impl_h`; targets are identities; the cases of one
+    Functions are slices, as `functionality.derog_impl_h`; targets are identities; the cases of one
     template are a cluster.
     """
 

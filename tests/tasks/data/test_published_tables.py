@@ -3,6 +3,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.gating.policy_rules import RuleSettings
 
 CASES = pd.DataFrame(
     {
@@ -33,9 +34,9 @@ def test_cases_of_hatecheck_are_read_as_they_are_published(tmp_path, column):
         "cluster": ["1", "1", "2", "2", "3"],
         "identity/Jews": [1, 0, 1, 0, None],
         "identity/women": [0, 1, 0, 1, None],
-        "slice/functionality=derog_h": [True, True, False, False, False],
-        "slice/functionality=ident_nh": [False, False, True, True, False],
-        "slice/functionality=object_nh": [False, False, False, False, True],
+        "slice/functionality.derog_h": [True, True, False, False, False],
+        "slice/functionality.ident_nh": [False, False, True, True, False],
+        "slice/functionality.object_nh": [False, False, False, False, True],
     }
 
 
@@ -74,8 +75,19 @@ def test_each_value_of_a_column_is_a_slice(tmp_path):
     rows["language"] = ["german", "arabic", None, "german"]
     options = {"identities": ["gay"], "slices_in": ["language"]}
     found = frozen(tmp_path, rows, "table", **options)
-    assert found.column("slice/language=german").to_pylist() == [True, False, False, True]
-    assert found.column("slice/language=arabic").to_pylist() == [False, True, False, False]
+    assert found.column("slice/language.german").to_pylist() == [True, False, False, True]
+    assert found.column("slice/language.arabic").to_pylist() == [False, True, False, False]
+
+
+def test_a_rule_can_name_the_slice_of_a_value():
+    rule = {"metric": "auc", "scope": "overall", "floor": 0.5, "slice": "language.german"}
+    assert RuleSettings.model_validate(rule).rule(0.95).slice == "language.german"
+
+
+def test_values_that_no_rule_could_tell_apart_make_no_slices(tmp_path):
+    rows = pd.DataFrame({"id": [1, 2], "label": 0, "gay": 1, "language": ["文", "女"]})
+    with pytest.raises(InputError, match=r"two of column 'language' give the slice 'language\._'"):
+        frozen(tmp_path, rows, "table", identities=["gay"], slices_in=["language"])
 
 
 @pytest.mark.parametrize("values", [["x" * 61, "b"], [str(at) for at in range(201)]])
