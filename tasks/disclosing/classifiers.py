@@ -90,6 +90,14 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
         msg = f"`evaluation_set` must be one of {', '.join(sets)}; got {name!r}."
         raise InputError(msg + did_you_mean(name, sets))
     on_set = {one.names[1]: one for one in results.each if name in {None, one.names[0]}}
+    decided = [] if results.summary is None else results.summary.decisions
+    lacking = [one.candidate for one in decided if one.candidate not in on_set]
+    if lacking and not filing.classifiers:
+        msg = (
+            f"every classifier must have a verdict; {lacking[0]} has none on this set. Evaluate it "
+            "again, or name under `classifiers` those that are in use."
+        )
+        raise InputError(msg)
     for one in filing.classifiers or on_set:
         if one not in on_set:
             msg = f"`classifiers` must be candidates of the results; got {one!r}."

@@ -200,6 +200,20 @@ def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_esti
     assert "the terms find 80 of them (80.0 % [71.1 %, 86.7 %])" in text_of(folder)
 
 
+def test_a_classifier_that_failed_is_not_left_out_in_silence(filed, results, tmp_path):
+    failed = tmp_path / "failed"
+    shutil.copytree(results, failed)
+    summary = json.loads((failed / "summary.json").read_text("utf-8"))
+    summary["verdicts"] = [
+        one for one in summary["verdicts"] if one["candidate"]["name"] == "first"
+    ]
+    (failed / "summary.json").write_text(json.dumps(summary), "utf-8")
+    code, text, _ = filed(failed)
+    assert (code, "every classifier must have a verdict; second has none" in text) == (2, True)
+    code, _, folder = filed(failed, classifiers=["first"])
+    assert (code, len(rows_of(folder))) == (0, 9)
+
+
 def test_phrases_made_from_templates_are_no_random_sample(filed, site, tmp_path):
     source = {"source": "templates", "files": {"rows.csv": "f" * 64}}
     found = judge_site(tmp_path / "made", site, source=source)
