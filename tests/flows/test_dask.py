@@ -3,7 +3,8 @@
 import pytest
 from prefect.settings import PREFECT_API_URL
 from support.cluster import evaluate_on_cluster, kill_worker, scores_in
-from support.kills import N_ROWS, World, score_bytes, wrong_runs
+
+from benchmarks.campaigns.kills import N_ROWS, World, score_bytes, wrong_runs
 
 pytestmark = pytest.mark.slow
 GPU = ("--resources", "GPU=1")

@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 from support.hashed import KILL_AT, MEETING, NAME, NOTES, until
-from support.kills import (
+
+from benchmarks.campaigns.kills import (
     HERE,
     N_ROWS,
     WORKER,
@@ -24,7 +25,6 @@ from support.kills import (
     score_bytes,
     wrong_runs,
 )
-
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RUNNER = ("--task-runner", "prefect_dask:DaskTaskRunner", "--task-runner-options")

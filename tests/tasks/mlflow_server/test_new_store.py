@@ -9,12 +9,18 @@ import pytest
 import sqlalchemy
 from mlflow.store.db import utils
 from mlflow.store.tracking.dbmodels.initial_models import Base as InitialTables
-from support.new_stores import campaign
 
+from benchmarks.campaigns.new_stores import campaign
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server import local_store
 from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
+
+
+@pytest.fixture
+def _made_by_mlflow(monkeypatch):
+    """MLflow itself makes the tables here, where other tests get a copy."""
+    monkeypatch.setattr(new_store, "_create", new_store._create.make)
 
 
 def is_used(store):
@@ -41,6 +47,7 @@ def execute(store, command):
         return connection.execute(command).fetchall()
 
 
+@pytest.mark.usefixtures("_made_by_mlflow")
 def test_a_database_whose_making_fails_does_not_appear_and_is_made_next_time(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(utils, "_upgrade_db", lambda _: pytest.fail("the power went off"))
@@ -91,6 +98,7 @@ def test_the_journal_of_a_database_that_is_missing_is_not_applied_to_the_new_one
     assert not journal.exists()
 
 
+@pytest.mark.usefixtures("_made_by_mlflow")
 def test_two_at_once_make_one_database(tmp_path, monkeypatch):
     made, create, together = [], local_store._create, threading.Barrier(2)
     monkeypatch.setattr(local_store, "_create", lambda *places: made.append(create(*places)))
@@ -107,6 +115,7 @@ def test_two_at_once_make_one_database(tmp_path, monkeypatch):
     assert made == [None]
 
 
+@pytest.mark.usefixtures("_made_by_mlflow")
 def test_the_default_experiment_of_mlflow_keeps_its_files_in_the_store(tmp_path):
     Gateway.of_store(tmp_path)
     [(place,)] = execute(tmp_path, "SELECT artifact_location FROM experiments")
@@ -122,6 +131,7 @@ def test_that_a_database_is_created_is_said_only_of_a_new_store(tmp_path, caplog
     assert caplog.text == ""
 
 
+@pytest.mark.usefixtures("_made_by_mlflow")
 def test_the_database_is_in_the_folder_that_was_named(tmp_path):
     name = "a#b %23 100% *.* [c] ä"
     Gateway.of_store(tmp_path / name)

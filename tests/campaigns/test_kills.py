@@ -2,7 +2,8 @@
 
 import pytest
 from prefect.settings import PREFECT_API_URL
-from support.kills import N_ROWS, POINTS, World, run_trial
+
+from benchmarks.campaigns.kills import N_ROWS, POINTS, World, run_trial
 
 pytestmark = pytest.mark.slow
 # Rows of both candidates in whole shards by then; while tracking all are.

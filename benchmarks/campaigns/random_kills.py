@@ -1,6 +1,6 @@
 """Commands that are killed at random times, several times in a row, and the run that follows.
 
-    python tests/support/random_kills.py --kills 100
+    python -m benchmarks.campaigns.random_kills --kills 100
 
 prints the second table of docs/guides/killed.md. Commands run in their own process group, those
 with a flow with Prefect's temporary server, and SIGKILL goes to the process or to the group. After
@@ -24,15 +24,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import pandas as pd
 import psutil
 import yaml
-from support.disturbing import be_quiet
-from support.kills import HERE, MODEL, make_inputs
 
+from benchmarks.campaigns import HERE
+from benchmarks.campaigns.disturbing import be_quiet
+from benchmarks.campaigns.kills import MODEL, make_inputs
 from biasgate.cli import app
 from biasgate.flows import nightly  # noqa: F401 - so that no process waits for its import
 from biasgate.tasks.ledger.ledger import Ledger
@@ -40,7 +38,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.verify import verify
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["support.random_kills"])
+SERVER.set_forkserver_preload(["benchmarks.campaigns.random_kills"])
 RESULTS = ("evaluation.yaml", "--output", "output")
 COMMANDS = {
     "evaluate": RESULTS,

@@ -1,8 +1,9 @@
 """A rollback that is killed at any call of MLflow, or made twice at once, is one rollback."""
 
 import pytest
-from support.faults import KILLED, UNDISTURBED
-from support.rollbacks import killed, make_world, run_trial
+
+from benchmarks.campaigns.faults import KILLED, UNDISTURBED
+from benchmarks.campaigns.rollbacks import killed, make_world, run_trial
 
 pytestmark = pytest.mark.slow
 

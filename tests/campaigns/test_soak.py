@@ -4,9 +4,10 @@ import os
 import subprocess
 
 import pytest
-from support import soak as soaking
 from support.running_stack import running_stack
-from support.soak import FAULTS, VERDICTS, Soak
+
+from benchmarks.campaigns import soak as soaking
+from benchmarks.campaigns.soak import FAULTS, VERDICTS, Soak
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,6 @@
 """Evaluations against an MLflow server that fails a fifth of its calls.
 
-    python tests/support/failing_server.py --evaluations 50
+    python -m benchmarks.campaigns.failing_server --evaluations 50
 
 prints what docs/guides/killed.md says about failing servers. A proxy stands before MLflow's own
 server. Of all calls it answers 5 % with 500 before MLflow does the work and 5 % with 503 after it,
@@ -26,13 +26,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from support.faults import Server
-from support.kills import MODEL, make_inputs
-from support.random_kills import Ending, prepare, start
-
+from benchmarks.campaigns.faults import Server
+from benchmarks.campaigns.kills import MODEL, make_inputs
+from benchmarks.campaigns.random_kills import Ending, prepare, start
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.verify import verify
 

@@ -1,6 +1,6 @@
 """Many nights in a row on the stack: data change, versions appear, and servers fail meanwhile.
 
-    python tests/support/soak.py /tmp/soak --nights 50
+    python -m benchmarks.campaigns.soak /tmp/soak --nights 50
 
 Each night is a process of its own, forked from one that has imported everything. While it runs, the
 next fault of a seeded plan happens; a fault that came too late happens again on the next night.
@@ -26,9 +26,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import numpy as np
 import yaml
 from mlflow import MlflowClient
@@ -38,9 +35,10 @@ from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from support.disturbing import be_quiet
 from support.stack.servers import Stack
 
+from benchmarks.campaigns import HERE
+from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.flows.nightly import nightly
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.telling import disk_problem
@@ -81,7 +79,7 @@ EVALUATION = {
 }
 # Processes forked from one that has imported everything and started nothing.
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["support.soak"])
+SERVER.set_forkserver_preload(["benchmarks.campaigns.soak"])
 
 
 @dataclass
@@ -261,7 +259,7 @@ def full_disk_night(soak: Soak, number: int) -> Night:
 
 def _run_night(folder: Path, result: Path) -> None:
     be_quiet(result.with_suffix(".log"))
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1])])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), str(HERE.parent)])
     places = [str(folder / one) for one in ("soak.yaml", "nights", "disk/store")]
     settings = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     try:
@@ -387,7 +385,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nights", type=int, default=50)
     options = parser.parse_args()
-    stack = Stack(options.folder.resolve() / "stack", say=lambda text: print(text, flush=True))  # noqa: T201
+    stack = Stack(options.folder.resolve() / "stack", say=lambda text: print(text, flush=True))
     stack.up()
     os.environ.update(stack.environment())
     soak = Soak(options.folder.resolve(), stack)
@@ -396,7 +394,7 @@ def main() -> None:
     subprocess.run(mount, check=True)
     try:
         run(soak, options.nights)
-        print(json.dumps(report(soak), indent=1))  # noqa: T201
+        print(json.dumps(report(soak), indent=1))
     finally:
         subprocess.run(["umount", "-l", str(soak.folder / "disk")], check=False)
         stack.down()

@@ -2,17 +2,22 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-SCRIPT = Path(__file__).parents[1] / "support" / "random_kills.py"
 
 
 @pytest.mark.slow
 def test_commands_killed_at_random_times_leave_nothing_after_the_next_run():
     """In a process of its own, which sets the environment before Prefect is imported."""
-    command = [sys.executable, str(SCRIPT), "--kills", "4", "--in-a-row", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.campaigns.random_kills",
+        "--kills",
+        "4",
+        "--in-a-row",
+        "2",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [one.split("|")[1:-1] for one in done.stdout.splitlines() if one.startswith("| `")]
     assert sum(int(killed) for _, _, killed, _, _ in rows) >= 1

@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from support.faults import KINDS, STEPS, World, can_mount, run_trial
+
+from benchmarks.campaigns.faults import KINDS, STEPS, World, can_mount, run_trial
 
 pytestmark = pytest.mark.slow
 REPEAT = int(os.environ.get("BIASGATE_FAULT_REPEAT", "1"))

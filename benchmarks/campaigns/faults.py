@@ -1,6 +1,6 @@
 """Promotions with a fault at every step, of every kind, and the run that follows.
 
-    python tests/support/faults.py --repeat 5
+    python -m benchmarks.campaigns.faults --repeat 5
 
 prints the table of docs/guides/promotion.md. Each trial starts from a registry in which version 1
 is champion and version 2 has passed against it. A process of its own promotes version 2 and is
@@ -28,17 +28,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from mlflow.server import app
 from mlflow.server.handlers import initialize_backend_stores
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from support.disturbing import be_quiet, kill
 from support.promoted import MODEL, frozen_set, judged_version, local, promote_one
 from werkzeug.serving import make_server
 
+from benchmarks.campaigns.disturbing import be_quiet, kill
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import heal

@@ -1,6 +1,6 @@
 """Rollbacks that are killed at every step, repeated, and made by two at once.
 
-    python tests/support/rollbacks.py --pairs 50
+    python -m benchmarks.campaigns.rollbacks --pairs 50
 
 prints what docs/guides/promotion.md says about rollbacks. Each trial starts from a registry in
 which version 2 replaced version 1. A process of its own rolls back and is killed just before one
@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from support.disturbing import be_quiet, kill
-from support.faults import FORK, KILLED, UNDISTURBED, World, promote_second
 from support.promoted import MODEL
 
+from benchmarks.campaigns.disturbing import be_quiet, kill
+from benchmarks.campaigns.faults import FORK, KILLED, UNDISTURBED, World, promote_second
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import roll_back

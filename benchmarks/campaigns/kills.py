@@ -1,6 +1,6 @@
 """Evaluations that are killed, and the run that follows.
 
-    python tests/support/kills.py --repeat 5
+    python -m benchmarks.campaigns.kills --repeat 5
 
 prints the table of docs/guides/killed.md. Each trial runs the flow `evaluate` in its own process,
 on two candidates and six shards each, and kills it with SIGKILL at one point. Then the same
@@ -23,15 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import yaml
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
-from support.disturbing import be_quiet, kill
 from support.hashed import score_by_hash
 
+from benchmarks.campaigns import HERE
+from benchmarks.campaigns.disturbing import be_quiet, kill
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.mlflow_server.runs import PARENT, Gateway
@@ -42,7 +40,6 @@ from biasgate.tasks.scoring.kinds.score_file import ScoreTable
 from biasgate.tasks.scoring.scored_set import ScoredSet, Shards
 from biasgate.tasks.tracking import log_runs as tracking
 
-HERE = Path(__file__).parents[1]
 MODEL, N_ROWS, ROWS_A_SHARD, N_SHARDS = "toxicity", 240, 40, 6
 KILLED, UNDISTURBED = -signal.SIGKILL, 0
 PARENT_RUN, CHILD_RUNS = "evaluate killed", ("filed on rows", "counted on rows")
@@ -152,7 +149,7 @@ WORKER = "one of two Dask workers, in a shard"
 
 # Processes forked from one that has imported everything and started nothing.
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["support.kills"])
+SERVER.set_forkserver_preload(["benchmarks.campaigns.kills"])
 
 
 def run(folder: Path, name: str, api: str, point: str | None = None, turn: int = 0) -> int | None:

@@ -1,6 +1,6 @@
 """New stores that are disturbed while MLflow makes its tables, and opened again.
 
-    python tests/support/new_stores.py --kills 100 --pairs 50 --full-disks 20
+    python -m benchmarks.campaigns.new_stores --kills 100 --pairs 50 --full-disks 20
 
 prints a table. Each trial uses a new store. A process that makes it is killed with SIGKILL at a
 random time, or two make it at once, or its disk (a tmpfs, mounted for that, which needs root) is
@@ -22,18 +22,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 - so that no process waits for it
-from support.disturbing import be_quiet
 
+from benchmarks.campaigns import HERE
+from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.tasks.mlflow_server.local_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
 
-HERE = Path(__file__).parents[1]
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["support.new_stores"])
+SERVER.set_forkserver_preload(["benchmarks.campaigns.new_stores"])
 # More than a database needs, and than the file system keeps for itself.
 DISK_KIB = 4096
 
