@@ -4,11 +4,31 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.templates import _mlflow_tables  # noqa: F401 - a fixture
 
 REPOSITORY = Path(__file__).parents[1]
+NO_DATA = "no real data"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line what was skipped and why, and in one what the missing real data cost."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = {one: str(one.longrepr[2]).removeprefix("Skipped: ") for one in skipped}
+    lacking = [one for one, reason in reasons.items() if reason.startswith(NO_DATA)]
+    if lacking:
+        files = sorted({one.nodeid.partition("::")[0].removeprefix("tests/") for one in lacking})
+        terminalreporter.write_line(
+            f"{len(lacking)} tests need real data, which BIASGATE_REAL_DATA names the folder of, "
+            f"and were skipped. They compare with published numbers: {', '.join(files)}"
+        )
+    others = Counter(reason for one, reason in reasons.items() if one not in lacking)
+    if others:
+        told = "; ".join(f"{number} ({reason})" for reason, number in others.most_common())
+        terminalreporter.write_line(f"skipped: {told}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,9 +45,12 @@ def _no_keys_of_this_machine(tmp_path_factory):
 @pytest.fixture(scope="session")
 def real_data():
     """Folder of the real data that is not part of the repository."""
-    folder = Path(os.environ.get("BIASGATE_REAL_DATA") or REPOSITORY.parent / "shared" / "data")
+    named = os.environ.get("BIASGATE_REAL_DATA")
+    folder = Path(named or REPOSITORY.parent / "shared" / "data")
+    if named and not folder.is_dir():
+        pytest.fail(f"BIASGATE_REAL_DATA must name a folder; {folder} is none")
     if not folder.is_dir():
-        pytest.skip(f"no real data: {folder} is missing; set BIASGATE_REAL_DATA to its folder")
+        pytest.skip(f"{NO_DATA}: {folder} is missing")
     return folder
 
 

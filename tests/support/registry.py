@@ -1,8 +1,9 @@
-"""A store with frozen sets and MLflow's tables, made once and copied for each test."""
+"""A store with two frozen sets: in memory, or on MLflow for a test that is marked `mlflow`."""
 
 import shutil
 
 import pytest
+from support import memory
 from support.promoted import (
     MODEL,
     frozen_set,
@@ -13,21 +14,54 @@ from support.promoted import (
     trust,
 )
 
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+
+class Template:
+    """A store that is made once in memory and, where a test asks for it, once in MLflow."""
+
+    def __init__(self, make, tmp_path_factory):
+        self.make, self.factory, self.made = make, tmp_path_factory, {}
+
+    def copied(self, request, target):
+        """Return a copy of it for one test."""
+        real = request.node.get_closest_marker("mlflow") is not None
+        if real not in self.made:
+            folder = self.factory.mktemp("template")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+                gateway = (local if real else memory.in_memory)(folder / "store")
+                self.make(gateway, folder / "store", folder)
+            self.made[real] = folder / "store"
+        copy = shutil.copytree if real else memory.copied
+        copy(self.made[real], target)
+        return target
+
+
+def two_sets(gateway, store, _):
+    frozen_set(store)
+    frozen_set(store, "other")
+    assert gateway.alias(MODEL, "champion") is None
+
 
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory):
-    """A store with two sets frozen and MLflow's tables made, to be copied."""
-    folder = tmp_path_factory.mktemp("empty")
-    frozen_set(folder)
-    frozen_set(folder, "other")
-    assert local(folder).alias(MODEL, "champion") is None
-    return folder
+    """A store with two sets frozen."""
+    return Template(two_sets, tmp_path_factory)
 
 
 @pytest.fixture
-def store(tmp_path, empty, monkeypatch):
+def registries(monkeypatch):
+    """Open a store in memory as such, whoever names its folder."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return shutil.copytree(empty, tmp_path / "store")
+    monkeypatch.setattr(Gateway, "of_store", staticmethod(memory.gateway_of))
+
+
+@pytest.fixture
+def store(request, tmp_path, empty, registries):
+    del registries
+    yield empty.copied(request, tmp_path / "store")
+    memory.forget(tmp_path / "store")
 
 
 @pytest.fixture

@@ -1,1 +1,9 @@
-from support.registry import attacker, empty, gateway, key, promoted, store  # noqa: F401 - fixtures
+from support.registry import (  # noqa: F401 - fixtures
+    attacker,
+    empty,
+    gateway,
+    key,
+    promoted,
+    registries,
+    store,
+)

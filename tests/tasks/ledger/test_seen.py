@@ -59,6 +59,7 @@ def shortened(gateway, promoted, key):
     return gateway
 
 
+@pytest.mark.mlflow
 def test_a_shortened_ledger_is_found_at_another_spelling_of_its_address(shortened):
     other = Gateway(shortened.uri.replace("mlflow.db", "./mlflow.db"), shortened.artifacts)
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
@@ -66,6 +67,7 @@ def test_a_shortened_ledger_is_found_at_another_spelling_of_its_address(shortene
 
 
 @pytest.mark.usefixtures("shortened")
+@pytest.mark.mlflow
 def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store, tmp_path):
     copied = shutil.copytree(store, tmp_path / "copied")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):

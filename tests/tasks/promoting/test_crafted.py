@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 
 import pytest
 from support.promoted import (
@@ -12,10 +11,10 @@ from support.promoted import (
     edit_json,
     frozen_set,
     judged_version,
-    local,
     promote_one,
     set_folder,
 )
+from support.registry import Template
 from typer.testing import CliRunner
 
 from biasgate.cli import app
@@ -25,28 +24,16 @@ from biasgate.tasks.promoting.verify import require_champion, verify
 ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
 
 
+def one_champion(gateway, store, folder):
+    frozen_set(store)
+    version, verdict, _ = judged_version(gateway, store, folder / "first")
+    assert promote_one([verdict], version, gateway).promoted
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A store with one champion, made once."""
-    folder = tmp_path_factory.mktemp("made")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        gateway = local(folder / "store")
-        frozen_set(folder / "store")
-        version, verdict, _ = judged_version(gateway, folder / "store", folder / "first")
-        assert promote_one([verdict], version, gateway).promoted
-    return folder / "store"
-
-
-@pytest.fixture
-def store(made, tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return shutil.copytree(made, tmp_path / "store")
-
-
-@pytest.fixture
-def gateway(store):
-    return local(store)
+def empty(tmp_path_factory):
+    """A store with one champion."""
+    return Template(one_champion, tmp_path_factory)
 
 
 def findings(gateway, store):
@@ -79,7 +66,7 @@ def put(gateway, tag):
 @pytest.mark.parametrize(
     "change",
     [
-        {"predecessor": "1"},
+        pytest.param({"predecessor": "1"}, marks=pytest.mark.mlflow),
         {"predecessor": {"number": "1", "digest": ""}},
         {"blocked": 5},
         {"blocked": [5]},
@@ -146,6 +133,7 @@ def test_signatures_that_are_none_or_too_many_are_a_finding(gateway, store, sign
     assert "DOES NOT HOLD  ledger" in told(store)
 
 
+@pytest.mark.mlflow
 def test_control_characters_of_an_entry_do_not_reach_the_terminal(gateway, store):
     plain = {"reason": ESCAPES.replace("\ud800", ""), "note": "\x9b2J", "model": "a\x1b[1mb"}
     edit_entry(gateway, lambda payload: payload.update(plain))

@@ -74,6 +74,7 @@ def test_a_removed_entry_is_found(gateway, store, promoted, number):
     assert wrong(gateway, store) == {"ledger"}
 
 
+@pytest.mark.mlflow
 def test_two_exchanged_entries_are_found(gateway, store, promoted):
     for _ in range(3):
         promoted()
@@ -115,6 +116,7 @@ def test_a_ledger_whose_last_entry_was_removed_is_found_by_a_later_verdict(
     assert "Missing or changed: entry 2, which a verdict on version 3 names" in finding.sentence
 
 
+@pytest.mark.mlflow
 def test_an_edited_unsigned_entry_is_refused_before_anything_is_added(gateway, promoted, attacker):
     promoted()
     attacker(rewrite, gateway, entry(gateway, 1), reason="nothing to see")
@@ -151,6 +153,7 @@ def open_entry(gateway, version, replaces, verdict, /, **changes):
     gateway.record_version(LEDGER, None, tag_of_entry(content))
 
 
+@pytest.mark.mlflow
 def test_a_forged_open_entry_is_not_healed_into_a_promotion(
     gateway, store, promoted, attacker, tmp_path
 ):
@@ -338,6 +341,7 @@ def of_two_sets(gateway, store, tmp_path):
     return gateway.resolve(version.uri)
 
 
+@pytest.mark.mlflow
 def test_a_required_set_that_is_taken_from_the_tag_is_still_required(gateway, of_two_sets):
     gateway.tag_version(of_two_sets, {"biasgate.required_sets": "comments"})
     edited = gateway.resolve(of_two_sets.uri)
@@ -373,6 +377,7 @@ def test_a_failed_verdict_is_not_replaced_by_the_one_on_another_set(gateway, of_
 
 
 @pytest.mark.usefixtures("key")
+@pytest.mark.mlflow
 def test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promotion(
     gateway, store, promoted, tmp_path
 ):
@@ -436,6 +441,7 @@ def test_a_machine_that_neither_signs_nor_trusts_writes_nothing_to_remember(
     assert not (tmp_path / "config").exists()
 
 
+@pytest.mark.mlflow
 def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count(
     gateway, store, tmp_path
 ):
@@ -577,6 +583,7 @@ def test_after_a_rotation_everything_verifies(gateway, store, promoted, monkeypa
     assert all(one.holds for one in verify_version(former, gateway))
 
 
+@pytest.mark.mlflow
 def test_what_a_revoked_key_signed_last_does_not_hold(gateway, store, promoted, key):
     promoted()
     later = datetime.now(UTC) + timedelta(seconds=5)
@@ -623,6 +630,7 @@ def test_a_machine_that_trusts_keys_but_has_none_adds_nothing(gateway, promoted,
             require_sound(ledger)
 
 
+@pytest.mark.mlflow
 def test_a_revoked_key_adds_nothing(gateway, promoted, key):
     promoted()
     revoke(key, "2026-01-01T00:00:00+00:00")
@@ -631,6 +639,7 @@ def test_a_revoked_key_adds_nothing(gateway, promoted, key):
 
 
 @pytest.mark.usefixtures("key")
+@pytest.mark.mlflow
 def test_a_ledger_that_was_removed_whole_is_found_by_the_machine_that_saw_it(
     gateway, store, promoted
 ):

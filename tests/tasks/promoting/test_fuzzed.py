@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import memory
 from support.promoted import (
     LEDGER,
     MODEL,
     artifact,
     frozen_set,
     judged_version,
-    local,
     promote_one,
     set_folder,
     signing_key,
@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.ledger.entry import TAG
+from biasgate.tasks.mlflow_server.runs import Gateway
 
 FILES = ("verdict.json", "report.json", "policy.json", "attestation.json")
 NASTY = [
@@ -71,13 +72,14 @@ def replaced(content, place, value):
 
 
 class World:
-    """A store with one signed champion, one document of which is changed at a time."""
+    """A store in memory with one signed champion, one document of which is changed at a time."""
 
     def __init__(self, folder, patch):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.setattr(Gateway, "of_store", staticmethod(memory.gateway_of))
         signing_key(patch, folder / "secret")
         self.store = folder / "store"
-        self.gateway = local(self.store)
+        self.gateway = memory.in_memory(self.store)
         frozen_set(self.store)
         version, verdict, _ = judged_version(self.gateway, self.store, folder / "first")
         assert promote_one([verdict], version, self.gateway).promoted

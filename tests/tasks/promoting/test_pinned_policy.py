@@ -88,6 +88,7 @@ def test_an_edited_tag_of_the_policy_is_found_and_decides_nothing(gateway, store
 
 
 @pytest.mark.usefixtures("registered")
+@pytest.mark.mlflow
 def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
     assert promote_one([verdict], version, gateway).promoted

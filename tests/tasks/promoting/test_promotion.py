@@ -1,7 +1,8 @@
-"""Versions of a real registry, and the alias that moves only on a pass."""
+"""Versions of a registry, and the alias that moves only on a pass."""
 
 import pytest
 from support.judging import NO_FILES, NOTHING_SAID
+from support.memory import in_memory
 from support.partial import partial
 from support.promoted import promote_one
 
@@ -44,7 +45,7 @@ RUN = [""]  # of the newest `versions`: what a verdict says its run is
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory):
-    return Gateway.of_store(tmp_path_factory.mktemp("store"))
+    return in_memory(tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture

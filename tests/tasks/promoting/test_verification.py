@@ -60,6 +60,7 @@ def test_an_untouched_promotion_holds(gateway, store, champion):
     assert require_champion(MODEL, gateway, store).version == champion[0].version
 
 
+@pytest.mark.mlflow
 def test_an_edited_policy_is_found(gateway, store, champion):
     path = artifact(gateway, champion[0], "policy.json")
     edit_json(path, lambda policy: policy["rules"][0].update(floor=0.5))
@@ -114,6 +115,7 @@ def test_an_edited_verdict_is_found(gateway, store, champion, change):
     assert {"tags", "record"} <= wrong(gateway, store)
 
 
+@pytest.mark.mlflow
 def test_edited_rows_of_the_frozen_set_are_found(gateway, store, champion):
     del champion
     rows = set_folder(store) / "rows.parquet"
@@ -142,6 +144,7 @@ def test_an_edited_tag_is_found(gateway, store, champion, tag, value):
     assert {"tags", "verdict"} & wrong(gateway, store)
 
 
+@pytest.mark.mlflow
 def test_an_alias_moved_by_hand_is_found(gateway, store, champion, tmp_path):
     other, _, _ = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
     gateway.set_alias(MODEL, "champion", other.version)
@@ -170,6 +173,7 @@ def test_a_version_without_a_verdict_is_refused(gateway, champion):
         require_champion(MODEL, gateway)
 
 
+@pytest.mark.mlflow
 def test_a_verdict_taken_from_another_version_is_found(gateway, champion):
     thief = gateway.register(MODEL, champion[0].run_id, "model", {})
     gateway.tag_version(thief, dict(champion[0].tags))
@@ -177,6 +181,7 @@ def test_a_verdict_taken_from_another_version_is_found(gateway, champion):
     assert {one.what for one in found if not one.holds} == {"evidence"}
 
 
+@pytest.mark.mlflow
 def test_a_waiver_that_has_expired_since_does_not_hold(gateway, champion):
     version = champion[0]
     assert all(one.holds for one in verify_version(version, gateway))
@@ -202,7 +207,9 @@ def rewrite_entry(gateway, **changes):
     rewrite(gateway, Ledger(gateway, MODEL).chain.last_move, **changes)
 
 
-@pytest.mark.parametrize("rule", ["better", "never", "first"])
+@pytest.mark.parametrize(
+    "rule", [pytest.param("better", marks=pytest.mark.mlflow), "never", "first"]
+)
 def test_a_promotion_by_another_rule_than_the_policys_is_found(
     gateway, store, champion, tmp_path, rule
 ):
@@ -288,7 +295,11 @@ def deployment(monkeypatch, tmp_path, key):
     return become
 
 
-@pytest.mark.parametrize("forger", [None, PrivateKey.new()], ids=["unsigned", "another key"])
+@pytest.mark.parametrize(
+    "forger",
+    [pytest.param(None, marks=pytest.mark.mlflow), PrivateKey.new()],
+    ids=["unsigned", "another key"],
+)
 def test_a_consistent_forgery_is_found_where_a_key_is_trusted(
     gateway, store, tmp_path, deployment, forger
 ):

@@ -118,7 +118,10 @@ ACTS = {
 
 
 @pytest.mark.usefixtures("key")
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    "act",
+    [pytest.param("promotion", marks=pytest.mark.mlflow), *sorted(ACTS.keys() - {"promotion"})],
+)
 def test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited(
     gateway, store, promoted, attacker, meanwhile, tmp_path, act
 ):
@@ -317,6 +320,7 @@ def test_a_reset_of_a_sound_ledger_asks_nothing(store, promoted, key):
 
 
 @pytest.mark.slow
+@pytest.mark.mlflow  # another process opens the store
 @pytest.mark.parametrize(("answer", "n_entries"), [("n", 1), ("y", 2)])
 def test_a_person_at_a_terminal_is_asked(
     gateway, store, promoted, attacker, key, answer, n_entries

@@ -27,6 +27,7 @@ from biasgate.tasks.signing.statement import PAYLOAD
 from biasgate.tasks.verifying.attestation import Pins, verify_attestation, write_attestation
 
 FILE = "model.intoto.jsonl"
+pytestmark = pytest.mark.mlflow
 
 
 @pytest.fixture(scope="module")

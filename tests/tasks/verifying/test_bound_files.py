@@ -20,6 +20,7 @@ from support.promoted import (
     local,
     promote_one,
 )
+from support.registry import Template
 
 import biasgate
 from biasgate.tasks.common.errors import InputError
@@ -30,29 +31,27 @@ from biasgate.tasks.reporting.version_tags import FILES_DIGEST, tags_of
 from biasgate.tasks.signing.manifest import Manifest
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A store whose second version is champion; the third was blocked."""
-    folder = tmp_path_factory.mktemp("whole")
-    store = folder / "store"
+def three_versions(gateway, store, folder):
     frozen_set(store)
-    gateway = local(store)
     first = judged_version(gateway, store, folder / "first")
     assert promote_one([first[1]], first[0], gateway).promoted
     second = judged_version(gateway, store, folder / "second", champion=first, seed=1)
     assert promote_one([second[1]], second[0], gateway).promoted
     blocked = judged_version(gateway, store, folder / "third", champion=second, noise=40)
     assert blocked[1].outcome == "fail"
-    return store
 
 
-@pytest.fixture
-def store(whole, tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    return shutil.copytree(whole, tmp_path / "store")
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """A store whose second version is champion; the third was blocked."""
+    return Template(three_versions, tmp_path_factory)
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path, monkeypatch):
+    """A folder for temporary files in which nothing may be left."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 def files(gateway, version):
@@ -133,7 +132,9 @@ SPARSE = 200 * 10**9  # bytes; it takes no space on the disk, and minutes to rea
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("large", f"large: added, {SPARSE:,} bytes. Not read."),
+        pytest.param(
+            "large", f"large: added, {SPARSE:,} bytes. Not read.", marks=pytest.mark.mlflow
+        ),
         ("weights", f"weights: has {SPARSE:,} bytes; it had 6. Not read."),
     ],
 )
@@ -174,7 +175,9 @@ def remove(folder, _):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (exchange, "weights: has 5 bytes; it had 6. Not read"),
+        pytest.param(
+            exchange, "weights: has 5 bytes; it had 6. Not read", marks=pytest.mark.mlflow
+        ),
         (flip("weights"), "weights: changed"),
         (flip("tokenizer/vocabulary"), "tokenizer/vocabulary: changed"),
         (add, "tokenizer/hook.py: added, 7 bytes. Not read"),
@@ -188,7 +191,7 @@ def test_each_change_of_a_file_is_found_by_every_check(gateway, store, change, s
         assert f": {said}." in found
 
 
-@pytest.mark.parametrize("name", ["weights", "tokenizer"])
+@pytest.mark.parametrize("name", [pytest.param("weights", marks=pytest.mark.mlflow), "tokenizer"])
 def test_a_symbolic_link_is_found_even_if_it_leads_to_the_same_bytes(
     gateway, store, name, tmp_path
 ):
@@ -199,6 +202,7 @@ def test_a_symbolic_link_is_found_even_if_it_leads_to_the_same_bytes(
         assert f"{name} must be a regular file; it is a symbolic link" in found
 
 
+@pytest.mark.mlflow
 def test_a_version_whose_source_was_pointed_to_another_is_found(gateway, store):
     other = files(gateway, 3)
     with closing(sqlite3.connect(store / "mlflow.db")) as database, database:

@@ -18,7 +18,7 @@ from biasgate.tasks.verifying.version import verify_version
 SETS = ("comments", "other")
 
 
-@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("mixed", [False, pytest.param(True, marks=pytest.mark.mlflow)])
 def test_verdicts_of_two_policies_are_found_where_both_are_required(
     gateway, store, tmp_path, mixed
 ):
@@ -46,6 +46,7 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
     assert wrong == ([text] if mixed else [])
 
 
+@pytest.mark.mlflow
 def test_an_edited_description_or_metric_is_no_evidence_and_is_not_found(gateway, store, tmp_path):
     """The documented limit: only what a verdict rests on is checked."""
     version, verdict, _ = judged_version(gateway, store, tmp_path / "first")

@@ -57,6 +57,7 @@ def test_a_candidate_is_its_own_champion_only_if_it_is_opened_in_the_same_way(
     assert found.max_tokens == 512
 
 
+@pytest.mark.mlflow
 def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, promoted):
     gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
     assert champion(gateway).max_tokens == 512
