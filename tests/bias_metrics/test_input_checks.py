@@ -7,6 +7,7 @@ import pytest
 
 import bias_metrics
 from bias_metrics import evaluate_bias
+from bias_metrics._core.checks import check_mask, check_scores, check_weights
 from bias_metrics.report.steps import measure_subgroup, rank_scores, summarise_bias
 
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
@@ -113,9 +114,22 @@ WRONG_ARRAYS = [
 ]
 
 
-@pytest.mark.parametrize("call", TAKES_ARRAYS.values(), ids=TAKES_ARRAYS)
+def checked(y_true, y_score, sample_weight=None):
+    """What every function does first."""
+    n = check_mask("y_true", y_true).size
+    check_scores("y_score", y_score, n)
+    check_weights(sample_weight, n)
+
+
 @pytest.mark.parametrize(("wrong", "error", "message"), WRONG_ARRAYS)
-def test_every_function_refuses_a_wrong_array_in_the_same_words(call, wrong, error, message):
+def test_a_wrong_array_is_refused(wrong, error, message):
+    with pytest.raises(error, match=exactly(message)):
+        checked(**(GOOD | wrong))
+
+
+@pytest.mark.parametrize("call", TAKES_ARRAYS.values(), ids=TAKES_ARRAYS)
+@pytest.mark.parametrize(("wrong", "error", "message"), [WRONG_ARRAYS[at] for at in (1, 7, 12)])
+def test_every_function_checks_each_of_its_arrays(call, wrong, error, message):
     with pytest.raises(error, match=exactly(message)):
         call(**(GOOD | wrong))
 
