@@ -18,7 +18,7 @@ INSTALLS = {
     "transformers": '-c constraints.txt ".[text]"',
 }
 # Simulations, and tools for a refactoring, with commands of their own.
-UNTIMED = {"counts", "coverage", "gate_sizes", "same_numbers"}
+UNTIMED = {"counts", "coverage", "gate_sizes", "mutations", "same_numbers"}
 NAMES = sorted(
     module.name
     for module in pkgutil.iter_modules([str(FOLDER)])
