@@ -251,7 +251,8 @@ class MemoryClient:
             lifecycle_stage="active",
         )
         known = {key: str(value) for key, value in (tags or {}).items()}
-        data = SimpleNamespace(tags=known | {"mlflow.runName": run_name}, params={}, metrics={})
+        known["mlflow.runName"] = run_name
+        data = SimpleNamespace(tags=known, params={}, metrics={}, history=[])
         self.known_runs[run_id] = SimpleNamespace(info=info, data=data)
         return copy.deepcopy(self.known_runs[run_id])
 
@@ -287,8 +288,12 @@ class MemoryClient:
     def log_batch(self, run_id, metrics=(), params=(), tags=()):
         data = self._run(run_id).data
         data.metrics |= {one.key: one.value for one in metrics}
+        data.history += metrics
         data.params |= {one.key: one.value for one in params}
         data.tags |= {one.key: one.value for one in tags}
+
+    def get_metric_history(self, run_id, key):
+        return [one for one in self._run(run_id).data.history if one.key == key]
 
     def log_metric(self, run_id, key, value):
         self._run(run_id).data.metrics[key] = value

@@ -158,6 +158,7 @@ CALLS = {
         g.log(run(g), params={"p": 1}, metrics={"m": 0.5}, tags={"t": 1}),
         g.client.get_run(run(g)).data.metrics,
         g.client.get_run(run(g)).data.params,
+        [(one.value, one.step) for one in g.client.get_metric_history(run(g), "m")],
         g.run_tags(run(g))["t"],
     ),
     "the experiment": lambda g, _: g.experiment_of(run(g)) == g.experiment("any"),

@@ -10,8 +10,6 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.memory import FOLDER, Memory
 
-pytestmark = pytest.mark.mlflow
-
 
 def night(number, *values):
     models = [
