@@ -17,8 +17,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils import validation
 
-from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE
-from biasgate.tasks.mlflow_server.plain_database import LOCAL
+from biasgate.tasks.mlflow_server.local_store import ARTIFACTS, DATABASE, LOCAL
 from biasgate.tasks.mlflow_server.runs import WORK, Gateway
 
 _CONDITION = re.compile(r"(?:(tags)\.`([^`]+)`|attributes\.(status)|(name)) = '([^']*)'")

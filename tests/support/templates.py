@@ -14,7 +14,7 @@ NOWHERE = Path("/artifacts-of-the-template")
 def _mlflow_tables(tmp_path_factory):
     """Let MLflow make its tables once; every new store in these processes gets a copy."""
     try:
-        from biasgate.tasks.mlflow_server import new_store  # noqa: PLC0415 - needs the extra
+        from biasgate.tasks.mlflow_server import local_store  # noqa: PLC0415 - needs the extra
     except ImportError:
         yield
         return
@@ -22,7 +22,7 @@ def _mlflow_tables(tmp_path_factory):
 
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base
-    template, make = shared / "mlflow-template.db", new_store._create
+    template, make = shared / "mlflow-template.db", local_store._create
 
     def copy(database, artifacts):
         with locked(template):
@@ -38,5 +38,5 @@ def _mlflow_tables(tmp_path_factory):
 
     copy.make = make
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(new_store, "_create", copy)
+        patch.setattr(local_store, "_create", copy)
         yield

@@ -20,7 +20,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 @pytest.fixture
 def _made_by_mlflow(monkeypatch):
     """MLflow itself makes the tables here, where other tests get a copy."""
-    monkeypatch.setattr(new_store, "_create", new_store._create.make)
+    monkeypatch.setattr(local_store, "_create", local_store._create.make)
 
 
 def is_used(store):
