@@ -35,7 +35,7 @@ class AgreementAnalysis(Analysis):
     matching: Matching = "longest"
     """As in `source: table`."""
     min_recall: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """What share of the labelled mentions terms should find; below it, this is said first."""
+    """What share of the labelled mentions terms should find; below it, the report warns."""
 
     @field_validator(
         "terms", mode="before", json_schema_input_type=dict[str, list[Term]] | list[Term]
@@ -113,7 +113,7 @@ class AgreementAnalysis(Analysis):
             for (name, term, language), one in parts.items()
             for row in one.rows()
         ]
-        return Findings(result, (*_first(few, self.min_recall), _sentence(found)), table)
+        return Findings(result, (_sentence(found),), table, _warnings(few, self.min_recall))
 
     def _mentions(self, rows: MeasuredRows, terms: list[str]) -> np.ndarray:
         """Return which measured rows each term matches, in the order of `terms`."""
@@ -148,12 +148,12 @@ def _missed(identities: Mapping[str, Agreement], least: float, where: str) -> li
     ]
 
 
-def _first(few: list[str], least: float) -> tuple[str, ...]:
+def _warnings(few: list[str], least: float) -> tuple[str, ...]:
     if not few:
         return ()
     more = f" and {len(few) - _TOLD:,} more" if len(few) > _TOLD else ""
     told = (
-        f"Terms find less than {least:.0%} of the comments that raters say mention "
+        f"terms find less than {least:.0%} of the comments that raters say mention "
         f"{', '.join(few[:_TOLD])}{more}: what is measured with these terms is about the others "
         "alone."
     )

@@ -46,6 +46,7 @@ def analyse_rows(
     return analysis.kind, AnalysisRecord(
         options=analysis.model_dump(mode="json", exclude={"kind", "sets"}),
         sentences=list(findings.sentences),
+        warnings=list(findings.warnings),
         result=findings.result,
     )
 

@@ -95,6 +95,8 @@ class Findings:
     """The same in words, for the terminal and the model card. They never quote a comment."""
     table: list[Row]
     """All records, for a CSV file; the keys are the columns."""
+    warnings: tuple[str, ...] = ()
+    """Sentences that stand among the warnings of the report, before all analyses."""
 
 
 class Analysis(Settings):

@@ -9,6 +9,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypedDict
 
+from biasgate.tasks.data.scripts import bare
+
 _ALL_UNTIL, _THEN_EVERY = 50_000, 20  # texts of which the words are looked at; later only some
 _MOST_WORDS = 20_000  # kept for an identity, so that memory is bounded
 _TOLD, _TOLD_FROM, _LONGEST_TOLD = 8, 3, 30
@@ -107,12 +109,16 @@ class NearWords:
                 yield word, count
 
     def _find_identities(self, word: str) -> frozenset[int]:
-        if word in self._listed or not word.startswith(self._any):
+        """Return whose terms a word begins like; an accent that they do not have may be its own."""
+        if word in self._listed:
+            return frozenset()
+        forms = {word, bare(word)}
+        if not any(form.startswith(self._any) for form in forms):
             return frozenset()
         return frozenset(
             identity
             for beginning, identities in self._beginnings.items()
-            if word.startswith(beginning)
+            if any(form.startswith(beginning) for form in forms)
             for identity in identities
         )
 

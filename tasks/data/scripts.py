@@ -126,6 +126,11 @@ def spellings(word: str) -> Iterator[str]:
     yield "".join(one[1] if len(one) > 1 else one[0] for one in choices)
 
 
+def bare(word: str) -> str:
+    """Return a word in the normal form without its accents."""
+    return word if word.isascii() else "".join(map(_without_accents, word))
+
+
 def _without_accents(letter: str) -> str:
     parts = unicodedata.normalize("NFD", letter)
     kept = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import JsonValue
@@ -183,6 +183,7 @@ class AnalysisRecord(Record):
     options: dict[str, Any]
     sentences: list[str]
     result: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,6 +91,7 @@ def build_report(
         warnings=[
             *cautions(bias, reported, candidate, unmatched, missing, near),
             *_cautions_of_raters(evaluation_set),
+            *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,
         calibration=explained.calibration,

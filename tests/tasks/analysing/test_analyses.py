@@ -187,10 +187,10 @@ def test_agreement_is_that_of_the_library_on_rated_comments(frame, measured):
     whole = {"identity": "muslim", "term": None, "language": None}
     assert found.table[0] == whole | expected.identities["muslim"].rows()[0]
     recall = expected.identities["muslim"].recall.value
-    assert f"terms find {recall:.1%} of the comments that raters say" in found.sentences[-1]
+    assert f"terms find {recall:.1%} of the comments that raters say" in found.sentences[0]
 
 
-def test_agreement_is_also_that_of_each_term_and_language_and_says_first_what_terms_miss(
+def test_agreement_is_also_that_of_each_term_and_language_and_warns_of_what_terms_miss(
     frame, measured
 ):
     starts = frame["text"].str.startswith("Muslims")
@@ -205,17 +205,17 @@ def test_agreement_is_also_that_of_each_term_and_language_and_says_first_what_te
     assert languages["a"]["muslim"]["recall"]["value"] == 1.0
     by_part = {(row["term"], row["language"]) for row in found.table}
     assert by_part == {(None, None), ("muslims", None), ("nobody", None), (None, "a"), (None, "b")}
-    assert found.sentences[0].startswith("Terms find less than 80%")
-    assert "muslim in b (0.0%, 95 % interval 0.0% to " in found.sentences[0]
+    assert found.warnings[0].startswith("terms find less than 80%")
+    assert "muslim in b (0.0%, 95 % interval 0.0% to " in found.warnings[0]
     low = analyse("agreement", rows, terms={"muslim": ["muslims"]}, min_recall=1e-9)
-    assert "muslim in a" not in low.sentences[0]
+    assert "muslim in a" not in low.warnings[0]
 
 
 def test_agreement_without_any_mention_is_undefined_in_words(frame, measured):
     rows = measured(frame.assign(muslim=0.0), text="text")
     found = analyse("agreement", rows, terms={"muslim": ["nobody"]})
     assert found.result["identities"]["muslim"]["kappa"]["value"] is None
-    assert found.sentences[-1].startswith("Raters and terms cannot be compared on the 514 ")
+    assert found.sentences[0].startswith("Raters and terms cannot be compared on the 514 ")
 
 
 def test_a_table_has_the_columns_of_all_records(tmp_path):

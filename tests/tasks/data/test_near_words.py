@@ -27,6 +27,11 @@ def test_forms_with_what_is_attached_to_them_count_too():
     assert near({"jews": ["يهود"]}, ["واليهوديات"] * 3)["jews"]["words"] == {"واليهوديات": 3}
 
 
+def test_a_word_with_an_accent_that_the_term_lacks_is_told():
+    found = near({"indigenous": ["indigena"]}, ["os indígenas"] * 3 + ["indígena"] * 4)
+    assert found["indigenous"]["words"] == {"indígena": 4, "indígenas": 3}
+
+
 def test_listed_forms_and_terms_without_borders_have_none():
     assert near({"gay": ["gay", "gays"], "women": ["女人"]}, ["gays", "女人们"] * 3) == {}
     assert near({"gay": ["gay*"]}, ["gays"] * 3) == {}
