@@ -149,6 +149,13 @@ def attest(
     version: Annotated[
         str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
     ] = None,
+    model_signature: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also sign the files, for tools that verify OpenSSF model signatures: the file to "
+            "write, such as model.sig. BIASGATE_MODEL_KEY names the key."
+        ),
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
@@ -158,6 +165,10 @@ def attest(
 
         with waiting("writing attestations"):
             found, n_lines = write_attestation(model, version, output, gateway)
+            if model_signature is not None:
+                from biasgate.tasks.verifying.version import write_signature_of  # noqa: PLC0415
+
+                write_signature_of(found, model_signature, gateway)
         if as_json:
             print_json({"file": str(output), "version": found.uri, "attestations": n_lines})
             return

@@ -12,10 +12,12 @@ from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import missing_heads
+from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Verdict, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.signing.model_signature import write_model_signature
 from biasgate.tasks.verifying.documents import WRITING, with_whole_tags
 from biasgate.tasks.verifying.files import Finding, VersionFiles, champion_files
 from biasgate.tasks.verifying.verdict import verify_on_set
@@ -109,6 +111,16 @@ def _of_one_evaluation(
     if blocked and all(one.outcome == "pass" for one in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
+
+
+def write_signature_of(found: ModelVersion, file: Path, gateway: Gateway) -> None:
+    """Sign the files of an attested version, if they are those of its verdicts, as OpenSSF says."""
+    broken = [one.sentence for one in verify_version(found, gateway) if not one.holds]
+    if broken:
+        msg = f"{found.uri} must verify before its files are signed; it does not: {broken[0]}"
+        raise InputError(msg)
+    with gateway.downloaded(found) as folder:
+        write_model_signature(folder, file, leaving_out=ADDED_BY_MLFLOW)
 
 
 def interrupted(version: ModelVersion) -> list[Finding]:

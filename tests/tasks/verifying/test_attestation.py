@@ -2,10 +2,15 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from support.promoted import (
     MODEL,
     POLICY,
@@ -242,6 +247,34 @@ def test_the_commands_attest_and_verify(made, world):
     assert run.invoke(app, ["verify"]).exit_code == 2
     assert run.invoke(app, ["verify", MODEL, "--model", str(world)]).exit_code == 2
     assert run.invoke(app, ["verify", MODEL, "--policy-digest", POLICY.digest]).exit_code == 2
+
+
+def test_the_openssf_tool_verifies_the_files_of_a_promoted_version_and_notices_one_byte(
+    made, world, monkeypatch
+):
+    store, signature, public = made[0] / "store", world / "model.sig", world / "model_key.pub"
+    key = ec.generate_private_key(ec.SECP256R1())
+    kept = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    (world / "model_key.pem").write_bytes(key.private_bytes(*kept, serialization.NoEncryption()))
+    shown = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    public.write_bytes(key.public_key().public_bytes(*shown))
+    arguments = ["attest", MODEL, "--output", str(world / "a.jsonl"), "--store", str(store)]
+    arguments += ["--model-signature", str(signature)]
+    assert "BIASGATE_MODEL_KEY must name" in CliRunner().invoke(app, arguments).stderr
+    monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / FILE))
+    assert "on an elliptic curve" in CliRunner().invoke(app, arguments).stderr
+    assert not signature.exists()
+    monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / "model_key.pem"))
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+
+    asked = [Path(sys.executable).with_name("model_signing"), "verify", "key", world / "model"]
+    asked += ["--signature", signature, "--public_key", public]
+    verified = partial(subprocess.run, asked, capture_output=True, check=False)
+    assert verified().returncode == 0
+    changed = max((world / "model").rglob("*"), key=lambda one: one.is_file())
+    content = changed.read_bytes()
+    changed.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    assert verified().returncode != 0
 
 
 def test_the_example_of_an_init_container_runs(world):
