@@ -12,12 +12,13 @@ EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
-.PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench docs release canary constraints \
-	stack-up stack-down stack-status clean
+.PHONY: help setup demo test check test-all lint unit pages wheel wheel-test wheel-roads bench docs \
+	release canary constraints stack-up stack-down stack-status clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
-	@echo "make test        set up and pass the checks: lint, types, built wheel, tests"
-	@echo "make test-all    the same with the slow tests (torch, browser, servers, 1.8 million rows)"
+	@echo "make test        set up and pass lint, types and the fast tests"
+	@echo "make check       the same, then the built wheel, and pages and roads that run evaluations"
+	@echo "make test-all    everything: torch, browser, servers, simulations, 1.8 million rows"
 	@echo "make stack-up    start PostgreSQL, S3, MLflow, Prefect and a worker here (STACK=folder)"
 	@echo "make stack-down  stop them"
 	@echo "make docs        build the documentation as a site in build/site"
@@ -43,13 +44,17 @@ install = { test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(1) -c 
 demo: $(READY)
 	$(OFFLINE) $(BIN)/biasgate demo
 
-# The checks before the tests need one core each.
-test: $(READY)
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint wheel-test
-	$(MAKE) --no-print-directory unit
+test: lint unit
+
+# CI runs this. The wheel needs one core, and so do the pages and roads.
+check: test
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target wheel-test pages
 
 unit: $(READY)
-	$(OFFLINE) $(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(COVERED)
+	$(OFFLINE) $(BIN)/pytest -n 2 --dist loadfile -m "not slow and not evaluates" $(COVERED)
+
+pages: $(READY)
+	$(OFFLINE) $(BIN)/pytest -m "not slow and evaluates" tests/docs tests/roads
 
 # torch by pip, which knows where each machine keeps its build of it.
 test-all: lint wheel-test wheel-roads

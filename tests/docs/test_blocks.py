@@ -48,6 +48,7 @@ def test_every_block_says_its_language(page):
     assert indented_blocks(page) == []
 
 
+@pytest.mark.evaluates
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")  # of mlflow.models.evaluate
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("page", [marked(page) for page in WITH_BLOCKS])

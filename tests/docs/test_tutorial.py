@@ -61,6 +61,7 @@ def test_a_table_a_heatmap_and_a_comparison_take_ten_lines(committed):
     assert any("read_csv" in line for line in lines)
 
 
+@pytest.mark.evaluates
 def test_it_shows_two_tables_and_three_pictures(executed):
     report, compared, frame = shown(executed, "text/html")
     assert "<th>bpsn_auc</th>" in report
@@ -79,6 +80,7 @@ def test_it_shows_two_tables_and_three_pictures(executed):
     assert len(shown(executed, "image/png")) == 3
 
 
+@pytest.mark.evaluates
 def test_it_says_what_is_wrong_in_words(executed):
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     printed = "".join(output.text for output in outputs if output.output_type == "stream")

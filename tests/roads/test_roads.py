@@ -63,6 +63,7 @@ def marks(road):
     return first if road in FAST else [*first, pytest.mark.slow]
 
 
+@pytest.mark.evaluates
 @pytest.mark.usefixtures("shared_model")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of transformers
 @pytest.mark.parametrize("road", roads())
