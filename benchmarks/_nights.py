@@ -33,8 +33,7 @@ from bias_metrics import always_valid_confidence, compare_bias, pool_nights
 from bias_metrics._core.intervals import quantile
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import LEAST_ROWS, for_every_look
-from biasgate.tasks.evidence.categories import with_categories
-from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.measure import Measuring, with_categories
 from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.gating.policy import read_policy
 

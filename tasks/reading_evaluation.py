@@ -13,7 +13,7 @@ from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import check_source
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
-from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
+from biasgate.tasks.evidence.answers import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway

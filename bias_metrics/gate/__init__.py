@@ -10,7 +10,14 @@ from bias_metrics.gate.decide import (
     worst,
 )
 from bias_metrics.gate.exceptions import PassException, extent_of
-from bias_metrics.gate.harm import RULE, HarmLimit, judge_harm
+from bias_metrics.gate.harm import (
+    RULE,
+    Bounds,
+    HarmLimit,
+    bounds_looked_at,
+    judge_harm,
+    unruled_harm,
+)
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
@@ -65,6 +72,7 @@ __all__ = [
     "WORST",
     "WORST_FIRST",
     "Action",
+    "Bounds",
     "Check",
     "Counts",
     "Evidence",
@@ -85,6 +93,7 @@ __all__ = [
     "Rule",
     "SmallGroups",
     "Waiver",
+    "bounds_looked_at",
     "chance_of_all",
     "chance_of_auc",
     "chance_of_group",
@@ -111,6 +120,7 @@ __all__ = [
     "standard_error",
     "targets_of",
     "thresholds_needed",
+    "unruled_harm",
     "without_sampling_error",
     "worst",
 ]

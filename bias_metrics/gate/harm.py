@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bias_metrics._core.counted import counted
+from bias_metrics.gate.exceptions import PassException
 from bias_metrics.gate.judging import RIVALS
-from bias_metrics.gate.losses import Losses
+from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import METRICS, THRESHOLDS
@@ -43,7 +45,7 @@ class HarmLimit:
 
 def judge_harm(
     losses: Mapping[str, Losses],
-    limit: HarmLimit,
+    limit: HarmLimit | None,
     found: Evidence,
 ) -> tuple[RuleResult, ...]:
     """Judge what is shown to be worse than with each rival.
@@ -52,8 +54,8 @@ def judge_harm(
     ----------
     losses : mapping of str to Losses
         By rival (`champion`, `reference`): what is shown, and how many bounds were looked at.
-    limit : HarmLimit
-        The tolerance.
+    limit : HarmLimit or None
+        The tolerance; None if there is no rule, and so no result.
     found : Evidence
         Of all rows: which they are, and how many each group has.
 
@@ -63,6 +65,8 @@ def judge_harm(
         For each rival the shown losses beyond the tolerance, the largest first, as failures; one
         pass if there are none. Without any rival a single result that is `skipped`.
     """
+    if limit is None:
+        return ()
     results = [
         result
         for kind in RIVALS
@@ -70,6 +74,97 @@ def judge_harm(
         for result in _of_rival(kind, losses[kind], limit, found)
     ]
     return tuple(results) or (_nobody(limit, found),)
+
+
+def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[PassException]:
+    """Return who is shown to be worse than with the champion, and does not block.
+
+    Parameters
+    ----------
+    losses, limit
+        As in `judge_harm`.
+    """
+    by_group: dict[str, list[tuple[Loss, str]]] = {}
+    for cell in losses["champion"].cells if "champion" in losses else ():
+        if cell.without:
+            continue  # only by comments that also mention somebody else who is named
+        if limit is None or limit.action == "warn":
+            why = "the policy only warns" if limit else "the policy has no rule on that"
+        elif cell.worse_by_at_least <= limit.of(cell.metric):
+            why = f"the policy tolerates {limit.of(cell.metric):g}"
+        else:
+            continue
+        by_group.setdefault(cell.group, []).append((cell, why))
+    return [
+        PassException(
+            group,
+            "shown_worse",
+            len(cells),
+            f"{group}: shown to be worse than with the champion ({cells[0][0].bound}); "
+            f"{cells[0][1]} (`{RULE}`).",
+        )
+        for group, cells in by_group.items()
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How many bounds were looked at, apart and jointly, and how many are wrong on average."""
+
+    separately: int
+    expected_wrong: float
+    jointly: int
+    sentence: str
+
+
+def bounds_looked_at(
+    results: Sequence[RuleResult],
+    losses: Mapping[str, Losses],
+    alpha: float,
+    thresholds: Mapping[str, float | None],
+    *,
+    is_sample: bool,
+) -> Bounds:
+    """Count the bounds that a verdict looked at, and how many of them may be wrong.
+
+    Parameters
+    ----------
+    results : sequence of RuleResult
+        Every result of the verdict.
+    losses : mapping of str to Losses
+        As in `judge_harm`.
+    alpha : float
+        The chance that any of the joint bounds is wrong.
+    thresholds : mapping of str to float or None
+        By role, the threshold that each model is used with.
+    is_sample : bool
+        Whether the verdict is about more rows than these.
+    """
+    if not is_sample:
+        text = "Values are of these rows alone: nothing is estimated."
+        return Bounds(separately=0, expected_wrong=0.0, jointly=0, sentence=text)
+    apart = [
+        result
+        for result in results
+        if result.bound is not None and result.mode == "proven" and result.rule != RULE
+    ]
+    expected = sum(1 - result.confidence for result in apart)
+    jointly = sum(of_rival.n_bounds for of_rival in losses.values())
+    text = f"Looked at: {counted(len(apart), 'bound', 'bounds')} of rules"
+    if apart:
+        text += f", of which at most {expected:.2g} may be wrong by chance"
+    if jointly:
+        share = 100 * alpha
+        text += f"; {jointly:,} joint bounds of losses, any wrong in at most {share:g} of 100 sets"
+    unknown = [role for role in losses if thresholds.get(role) is None]
+    if unknown and thresholds["candidate"] is not None:
+        text += (
+            f". Losses in fpr_gap and fnr_gap were not looked at: the {' and the '.join(unknown)} "
+            f"{'has' if len(unknown) == 1 else 'have'} no `threshold`"
+        )
+    return Bounds(
+        separately=len(apart), expected_wrong=expected, jointly=jointly, sentence=f"{text}."
+    )
 
 
 def _of_rival(

@@ -50,7 +50,7 @@ class MissingLimits:
 
 
 def judge_missing(
-    found: Mapping[str, Any],
+    found: Mapping[str, Any] | None,
     limits: MissingLimits | None,
     *,
     rivals: Mapping[str, int] | None = None,
@@ -63,8 +63,9 @@ def judge_missing(
 
     Parameters
     ----------
-    found : mapping
-        `MissingScores.to_dict()`, with intervals at `limits.level`.
+    found : mapping or None
+        `MissingScores.to_dict()`, with intervals at `limits.level`; None if there is nothing to
+        judge.
     limits : MissingLimits or None
         What is allowed.
     rivals : mapping of str to int, optional
@@ -77,6 +78,8 @@ def judge_missing(
     tuple of RuleResult
         One for each limit and group.
     """
+    if found is None:
+        return ()
     overall = found["overall"]
     if limits is None:
         lacking = {"candidate": overall["n_missing"], **(rivals or {})}

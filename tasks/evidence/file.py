@@ -21,7 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import MissingScores, always_valid_confidence, equal_error_range
+from bias_metrics import (
+    MissingScores,
+    always_valid_confidence,
+    equal_error_range,
+    missing_scores,
+)
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.parts import PackedMasks
@@ -33,9 +38,7 @@ from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json, read_record
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
 from biasgate.tasks.evidence.bounds import require_short, require_size
-from biasgate.tasks.evidence.categories import with_categories
-from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.missing import count_missing_rows, scored_rows
+from biasgate.tasks.evidence.measure import Measuring, with_categories
 from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
 from biasgate.tasks.records.record import Record
@@ -118,12 +121,24 @@ class EvidenceFile:
     def _scored(self) -> npt.NDArray[np.bool_] | None:
         """Which rows the candidate has a score for; None if it has one for all."""
         name = SCORE + "candidate"
-        return scored_rows(self._every[name]) if name in self._every.column_names else None
+        if name not in self._every.column_names:
+            return None
+        missing = np.isnan(as_numpy(self._every[name]))
+        return ~missing if missing.any() else None
 
     def missing(self, confidence: float) -> MissingScores:
         """Return how many rows the candidate has no score for."""
         level = self._level(confidence)
-        return count_missing_rows(self._every, SCORE + "candidate", level, self.background)
+        rows = self._every
+        names = [name for name in rows.column_names if name.startswith(IDENTITY)]
+        masks = ((name.removeprefix(IDENTITY), as_numpy(rows[name])) for name in names)
+        return missing_scores(
+            np.isnan(as_numpy(rows[SCORE + "candidate"])),
+            PackedMasks.of(masks, rows.num_rows),
+            confidence=level,
+            clusters=as_numpy(rows["cluster"]) if "cluster" in rows.column_names else None,
+            background=self.background,
+        )
 
     @property
     def is_complete(self) -> bool:

@@ -10,8 +10,8 @@ from bias_metrics.gate import thresholds_needed, worst
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.file import RIVALS
-from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, alias_apart, champion_of_model
 from biasgate.tasks.ledger.sound import require_sound

@@ -54,7 +54,6 @@ from biasgate.tasks.records.summary import (
 )
 from biasgate.tasks.records.verdict import (
     AlphaShare,
-    BoundsRecord,
     Code,
     Compared,
     Context,
@@ -77,7 +76,6 @@ __all__ = [
     "AtThreshold",
     "BesideChance",
     "Bound",
-    "BoundsRecord",
     "Calibration",
     "CandidateDecision",
     "CellAccuracy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bias_metrics import RuleResult
-from bias_metrics.gate import Loss, Objective, Outcome, PassException
+from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.nights import JudgedNights
 from biasgate.tasks.records.record import Record
@@ -59,16 +59,6 @@ class HoldsFor(Record):
 
     identities: list[str]
     of: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundsRecord(Record):
-    """How many bounds were looked at, apart and jointly, and how many are wrong on average."""
-
-    separately: int
-    expected_wrong: float
-    jointly: int
-    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +147,7 @@ class Verdict(Record):
     outcome: Outcome
     holds_for: HoldsFor
     exceptions: list[PassException]
-    bounds: BoundsRecord
+    bounds: Bounds
     results: list[RuleResult]
     objective: Objective
     worsened: list[Loss]

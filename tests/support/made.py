@@ -3,13 +3,13 @@
 from support.judging import NO_FILES, report_of
 
 from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
+from bias_metrics.gate.harm import Bounds
 from bias_metrics.gate.losses import Loss
 from bias_metrics.gate.objective import Objective
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.records import (
     Bound,
-    BoundsRecord,
     CandidateDecision,
     Code,
     HoldsFor,
@@ -116,7 +116,7 @@ def verdict_of(*results, name="c", of_set="s", required=True, report_only=False,
         "outcome": "fail",
         "holds_for": HoldsFor(identities=[], of=0),
         "exceptions": [],
-        "bounds": BoundsRecord(
+        "bounds": Bounds(
             separately=0, expected_wrong=0.0, jointly=0, sentence="No bound was looked at."
         ),
         "results": list(results),

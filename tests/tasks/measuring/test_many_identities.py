@@ -11,7 +11,7 @@ from bias_metrics import evaluate_bias
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.console import console
-from biasgate.tasks.gating.verdict import _refuse_other_numbers
+from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
 from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
 from biasgate.tasks.records import MeasuredNumbers
@@ -120,10 +120,10 @@ def test_the_table_shows_the_worst_and_the_first_line_counts_the_rows(report, ca
 
 def test_comparing_with_the_report_reads_each_number_once(many):
     report, other = report_of(many), many.to_dict()
-    _refuse_other_numbers(report, MeasuredNumbers.from_dict(other))
+    refuse_other_numbers(report, MeasuredNumbers.from_dict(other))
     other["subgroups"]["bad"]["bpsn_auc"]["value"] += 0.1
     with pytest.raises(RuntimeError, match="bpsn_auc/bad"):
-        _refuse_other_numbers(report, MeasuredNumbers.from_dict(other))
+        refuse_other_numbers(report, MeasuredNumbers.from_dict(other))
 
 
 def test_metric_keys_of_many_identities_are_all_different(report):

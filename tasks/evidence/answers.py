@@ -1,0 +1,215 @@
+"""What a verdict asks of evidence, and the answers: all that is measured for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bias_metrics import BiasReport, MetricValue, equal_error_rate
+from bias_metrics.gate import (
+    RIVALS,
+    Evidence,
+    EvidenceKey,
+    Losses,
+    Rule,
+    SmallGroups,
+    evidence_needed,
+    thresholds_needed,
+)
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.records import MeasuredNumbers, Report, metric_cells
+from biasgate.tasks.records.numbers import CONFIDENCE
+
+if TYPE_CHECKING:
+    from biasgate.tasks.scoring.candidate import CandidateSettings
+
+_ROUNDING = 1e-9
+Thresholds = Mapping[str, Mapping[str, float]]
+"""By the threshold's name and by role: `candidate`, `champion`, `reference`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a verdict asks of evidence."""
+
+    rules: Sequence[Rule]
+    share: float
+    """The share of alpha that the rules' confidences have."""
+    objective: float
+    """Two-sided confidence of the objective."""
+    small: SmallGroups
+    not_measured: Mapping[str, str]
+    """Identities that the objective leaves out."""
+    thresholds: Mapping[str, float | None]
+    """By role, the threshold that each model is used with."""
+    alpha: float
+    """Of all losses together; the rivals share it."""
+    missing: float | None
+    """Confidence of the number of comments without a score, if that has limits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What evidence says of one candidate."""
+
+    measured: Mapping[EvidenceKey, Evidence]
+    everyone: Evidence
+    """Of all rows, at the rules' confidence."""
+    compared: Evidence
+    """Of all rows, for the objective."""
+    losses: Mapping[str, Losses]
+    """By rival."""
+    missing: dict[str, Any] | None
+    """As in `MissingScores.to_dict()`; None where nothing is missing and there is no limit."""
+
+
+def answer(evidence: EvidenceFile, asked: Asked, report: Report) -> Answers:
+    """Measure what a verdict needs.
+
+    Raises
+    ------
+    ValueError
+        If a rule names what the set or a model lacks.
+    RuntimeError
+        If the evidence gives other numbers than the report.
+    """
+    rules, level = asked.rules, asked.rules[0].level
+    everyone, compared = (None, level), (None, asked.objective)
+    measured = evidence.measure(
+        dict.fromkeys([everyone, compared, *evidence_needed(rules)]),
+        find_thresholds(rules, evidence, asked.thresholds),
+        rules,
+        small=asked.small,
+        share=asked.share,
+    )
+    alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
+    refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
+    return Answers(
+        measured=measured,
+        everyone=measured[everyone],
+        compared=evidence.without(asked.not_measured, asked.objective) or measured[compared],
+        losses=_losses(evidence, asked.alpha, asked.thresholds),
+        missing=_missing(evidence, asked.missing),
+    )
+
+
+def _missing(evidence: EvidenceFile, level: float | None) -> dict[str, Any] | None:
+    if level is None and evidence.is_complete and not evidence.n_missing:
+        return None
+    return evidence.missing(level or CONFIDENCE).to_dict()
+
+
+def refuse_other_numbers(report: Report, again: MeasuredNumbers) -> None:
+    """Raise an error if the evidence does not give the reported numbers."""
+    measured = dict(_gaps({kind: at.subgroups for kind, at in again.thresholds.items()}))
+    measured |= _cells(again)
+    known = _gaps({kind: at.gaps for kind, at in report.thresholds.items()})
+    gaps = ((path, value) for path, value in known if path in measured)
+    for path, value in (*_cells(report.bias), *gaps):
+        found = measured[path]
+        same = value == found or (
+            value is not None
+            and found is not None
+            and math.isclose(value, found, abs_tol=_ROUNDING)
+        )
+        if not same:
+            msg = f"the evidence must give the report's numbers; {path} is {found}, not {value}."
+            raise RuntimeError(msg)
+
+
+def _cells(bias: BiasReport | MeasuredNumbers) -> Iterator[tuple[str, float | None]]:
+    yield "auc", bias.overall.auc.value
+    yield "final_score", bias.final_score.value
+    for name, subgroup in bias.subgroups.items():
+        for metric, cell in metric_cells(subgroup).items():
+            yield f"{metric}/{name}", cell.value
+
+
+def _gaps(
+    thresholds: Mapping[str, Mapping[str, Mapping[str, MetricValue]]],
+) -> Iterator[tuple[str, float | None]]:
+    """Yield the gaps by threshold and identity."""
+    for kind, groups in thresholds.items():
+        for name, cells in groups.items():
+            yield from ((f"{metric}/{kind}/{name}", cell.value) for metric, cell in cells.items())
+
+
+def _losses(
+    evidence: EvidenceFile, alpha: float, given: Mapping[str, float | None]
+) -> dict[str, Losses]:
+    """Return what is shown to be worse than with each rival; the rivals share alpha."""
+    rivals = [role for role in RIVALS if role in evidence.record.scores]
+    at = {role: threshold for role, threshold in given.items() if threshold is not None}
+    return {role: evidence.losses(role, alpha / len(rivals), {GIVEN: at}) for role in rivals}
+
+
+def find_thresholds(
+    rules: Sequence[Rule], evidence: EvidenceFile, given: Mapping[str, float | None]
+) -> Thresholds:
+    """Return the thresholds that rules need, for every model with scores.
+
+    Parameters
+    ----------
+    evidence : EvidenceFile
+        All rows; the thresholds of equal errors are computed on them, even for slices.
+    given : mapping of str to float or None
+        By role, the threshold that each model is used with.
+
+    Returns
+    -------
+    mapping
+        By name and role; empty if no rule has a threshold.
+
+    Raises
+    ------
+    InputError
+        If a model has no `threshold` of its own, and a rule needs it.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name, roles in thresholds_needed(rules).items():
+        found[name] = {}
+        for role in sorted(roles & set(evidence.roles)):
+            number = given.get(role) if name == GIVEN else equal_errors(evidence, role)
+            if number is None:
+                raise InputError(missing_threshold(role))
+            found[name][role] = number
+    return found
+
+
+def equal_errors(evidence: EvidenceFile, role: str) -> float | None:
+    """Return the threshold at which a model's two error rates are closest, over all rows."""
+    scores = evidence.scores(role)
+    known = ~np.isnan(scores)
+    return equal_error_rate(evidence.column("label")[known], scores[known]).threshold
+
+
+def missing_threshold(role: str, name: str | None = None) -> str:
+    """Return an error text: a model has no threshold of its own, and what to do."""
+    who = f"the {role}" if name is None else f"the {role} {name}"
+    return (
+        f"rules at `threshold: {GIVEN}` need the `threshold` that {who} is used with; it has none. "
+        f"Set it for the {role} in the evaluation file, or set "
+        f"`threshold: {EQUAL_ERRORS}` in the rule."
+    )
+
+
+def refuse_missing_thresholds(
+    rules: Sequence[Rule], settings: Iterator[tuple[str, CandidateSettings]]
+) -> None:
+    """Refuse candidates and rivals without a threshold that rules need.
+
+    Raises
+    ------
+    InputError
+        If one has none; with its name and what to do.
+    """
+    roles = thresholds_needed(rules).get(GIVEN, set())
+    for role, one in settings:
+        if role in roles and one.threshold is None:
+            raise InputError(missing_threshold(role, one.name))
