@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +26,7 @@ from biasgate.tasks.records import Choices, JudgedNights, NightRecord, NightsRec
 
 BOUND = "normal mixture"
 # What must be the same every night; numbers of rows differ.
-SAME_CHOICES = (
-    "label_threshold",
-    "identity_threshold",
-    "identity_rows",
-    "background",
-    "weights",
-    "planned_rows",
-)
+SAME_CHOICES = tuple(one.name for one in fields(Choices) if not one.name.startswith("n_"))
 
 
 def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
