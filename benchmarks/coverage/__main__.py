@@ -6,7 +6,7 @@ import argparse
 import os
 
 from benchmarks.coverage.campaign import SECTIONS, draw
-from benchmarks.coverage.page import write_pages
+from benchmarks.coverage.page import write_page
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = [one for one in SECTIONS if not options.sections or one.name in options.sections]
     found = draw(wanted, workers=options.workers, fresh=options.fresh)
-    write_pages(found)
+    write_page(found)
 
 
 NAMES = [one.name for one in SECTIONS]

@@ -57,6 +57,7 @@ SECTIONS = (
     Section("few", clustered.HEAD, clustered.FEW),
     Section("large", clustered.HEAD, clustered.LARGE),
     Section("models", clustered.HEAD, clustered.TWO_MODELS),
+    Section("many", clustered.HEAD[:-1], clustered.MANY, draws=400),
     Section("rates", rates.HEAD, rates.RATES, draws=1_000),
     Section("calibrated", calibrated.HEAD, calibrated.CALIBRATED, draws=400),
 )

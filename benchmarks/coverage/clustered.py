@@ -104,6 +104,49 @@ class Clustered(Case):
         return [*numbers, kind, f"{self.correlation:g}", f"{self.auc:g}"]
 
 
+@dataclass(frozen=True)
+class ManyClusters(Case):
+    """One AUC in many small clusters."""
+
+    n_clusters: int
+    auc: float
+    correlation: float
+    """Of two rows of one cluster."""
+    unequal: bool
+    """Whether sizes are lognormal with standard deviation 1."""
+    rows: int = 6
+    """Rows of a cluster, on average."""
+
+    def truths(self) -> Mapping[str, float]:
+        """Return the AUC."""
+        return {"auc": self.auc}
+
+    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+        """Draw clusters, rows and scores."""
+        n = self.n_clusters * self.rows
+        sizes = np.exp(rng.normal(size=self.n_clusters) * self.unequal)
+        codes = rng.choice(self.n_clusters, n, p=sizes / sizes.sum())
+        y_true = rng.random(n) < 0.3
+        effect = math.sqrt(self.correlation) * rng.normal(size=self.n_clusters)
+        own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
+        scores = effect[codes] + own + shift_of(self.auc) * y_true
+        wide, narrow = (
+            evaluate_bias(y_true, scores, {}, clusters=codes, confidence=level, intervals="cells")
+            for level in (0.95, 0.9)
+        )
+        return samples_of(({"auc": wide.overall.auc}, {"auc": narrow.overall.auc}))
+
+    @property
+    def errors(self) -> float:
+        """Expected errors in the smaller class."""
+        return self.n_clusters * self.rows * 0.3 * (1 - self.auc)
+
+    def described(self) -> list[str]:
+        """Return clusters, rows, kind, correlation and AUC."""
+        rows, kind = f"{self.n_clusters * self.rows:,}", "unequal" if self.unequal else "equal"
+        return [f"{self.n_clusters:,}", rows, kind, f"{self.correlation:g}", f"{self.auc:g}"]
+
+
 NUMBERS = ("subgroup AUC", "BNSP AUC", "bnsp power mean", "final score")
 
 
@@ -143,4 +186,8 @@ TWO_MODELS = [
     for (n, unequal), auc in product(
         ((25, False), (50, False), (50, True), (200, True)), (0.9, 0.97)
     )
+]
+MANY = [
+    ManyClusters(1000, auc, correlation, unequal)
+    for auc, correlation, unequal in product((0.7, 0.9, 0.97), CORRELATIONS, (False, True))
 ]

@@ -31,7 +31,7 @@ from bias_metrics._core.ranks import inner
 
 FEW_ERRORS = 20
 FIRM, LOOSE = 40, 8
-MIN_CLUSTERS, MANY_CLUSTERS = 20, 100
+MIN_CLUSTERS, MANY_CLUSTERS = 20, 500
 FEW_MIXED = 10
 _BISECTIONS = 60
 

@@ -33,11 +33,9 @@ def paired_change(first_only: float, second_only: float, n: float) -> tuple[floa
 
 
 def share_difference_interval(
-    k: float, n: float, k_other: float, n_other: float, z: float, correlation: float = 0.0
+    k: float, n: float, k_other: float, n_other: float, z: float
 ) -> tuple[float, float]:
     """Return an interval of `k / n - k_other / n_other`, two shares of different rows.
-
-    `correlation` is that of the two shares, if rows of both are in the same clusters.
 
     It is the union of Newcombe's hybrid score interval (his method 10) and that of Agresti and
     Caffo. Each alone misses on one side more often than its level allows, and they miss on
@@ -55,14 +53,8 @@ def share_difference_interval(
     """
     a, b = k / n, k_other / n_other
     (a_low, a_high), (b_low, b_high) = wilson_interval(a, n, z), wilson_interval(b, n_other, z)
-    low = a - b - _apart(a - a_low, b_high - b, correlation)
-    high = a - b + _apart(a_high - a, b - b_low, correlation)
+    low = a - b - math.hypot(a - a_low, b_high - b)
+    high = a - b + math.hypot(a_high - a, b - b_low)
     a, b = (k + 1) / (n + 2), (k_other + 1) / (n_other + 2)
-    error, other = math.sqrt(a * (1 - a) / (n + 2)), math.sqrt(b * (1 - b) / (n_other + 2))
-    reach = z * _apart(error, other, correlation)
+    reach = z * math.sqrt(a * (1 - a) / (n + 2) + b * (1 - b) / (n_other + 2))
     return max(min(low, a - b - reach), -1.0), min(max(high, a - b + reach), 1.0)
-
-
-def _apart(a: float, b: float, correlation: float) -> float:
-    """Return how far a difference reaches, given how far its parts do."""
-    return math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))

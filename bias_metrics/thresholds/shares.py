@@ -370,10 +370,11 @@ class ShareGap:
             return MetricValue(value, "fewer than 2 rows in a class")
         allowance, z = self._allowance(model), quantile(confidence)
         std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
-        sizes = own.worth(model), other.worth(model)
+        gain = self._shared(model)
+        sizes = [min(gain * share.worth(model), share.n) for share in (own, other)]
         events = own.value(model) * sizes[0], other.value(model) * sizes[1]
         ends = events[0], sizes[0], events[1], sizes[1]
-        low, high = share_difference_interval(*ends, z, self._correlation(model))
+        low, high = share_difference_interval(*ends, z)
         low = max(value - math.hypot(value - low, allowance), -1.0)
         high = min(value + math.hypot(high - value, allowance), 1.0)
         found = MetricValue(value, std_error=std_error, low=low, high=high)
@@ -467,15 +468,13 @@ class ShareGap:
         ends = self.moved[model] if self.moved else ()
         return max((abs(end - value) for end in ends), default=0.0)
 
-    def _correlation(self, model: int) -> float:
-        """Return that of the two shares, if rows of both are in the same clusters."""
+    def _shared(self, model: int) -> float:
+        """Return how many times more precise the gap is because clusters move both shares alike."""
         if not self.numbers:
-            return 0.0
-        own, other = self.own.numbers[model].std_error, self.background.numbers[model].std_error
-        if not own or not other:
-            return 0.0
-        shared = (own**2 + other**2 - self.numbers[model].std_error ** 2) / (2 * own * other)
-        return min(max(shared, 0.0), 1.0)
+            return 1.0
+        parts = (share.numbers[model].std_error ** 2 for share in (self.own, self.background))
+        apart, error = sum(parts), self.numbers[model].std_error ** 2
+        return max(apart / error, 1.0) if error > 0 else math.inf if apart > 0 else 1.0
 
     def _covariance(self, a: int, b: int) -> float:
         return self.own.covariance(a, b) + self.background.covariance(a, b)
