@@ -13,8 +13,10 @@ import io
 import json
 import re
 import stat
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -58,6 +60,16 @@ _MOST_DOCUMENT, _MOST_EVIDENCE, _MOST_BYTES = 64 * 2**20, 2 * 2**30, 4 * 2**30
 _MOST_TIMES = 1000  # a page of one letter is packed to less than a thousandth
 _MIB = 2**20
 _BLOCK = 1 << 20
+# What reading a damaged zip raises; a NotImplementedError is a RuntimeError.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    RuntimeError,
+    OSError,
+    ValueError,
+    EOFError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +260,7 @@ def _opened(file: Path) -> zipfile.ZipFile:
     except FileNotFoundError as error:
         msg = f"{file} must be a bundle that `biasgate bundle` wrote; there is no such file."
         raise InputError(msg) from error
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except _DAMAGED as error:
         msg = f"{file} must be a zip file that `biasgate bundle` wrote; it is not."
         raise InputError(msg) from error
     with file.open("rb") as stream:
@@ -316,7 +328,7 @@ def _extract(archive: zipfile.ZipFile, manifest: Manifest, folder: Path) -> Find
     for one in manifest.files:
         try:
             content = _read(archive, archive.getinfo(one.name), _most(one.name))
-        except (InputError, zipfile.BadZipFile, OSError, ValueError, EOFError) as error:
+        except InputError as error:
             told = f"{text} But {one.name}: {described(error)}"
             return Finding("files", holds=False, sentence=told)
         if hashlib.sha256(content).hexdigest() != one.sha256:
@@ -339,12 +351,16 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
         msg = f"{info.filename[:100]} must have at most {most:,} bytes; it has more."
         raise InputError(msg)
     found = bytearray()
-    with archive.open(info) as stream:
-        while block := stream.read(_BLOCK):
-            found += block
-            if len(found) > info.file_size:
-                msg = f"{info.filename[:100]} must have the size that it says; it has more."
-                raise InputError(msg)
+    try:
+        with archive.open(info) as stream:
+            while len(found) <= info.file_size and (block := stream.read(_BLOCK)):
+                found += block
+    except _DAMAGED as error:
+        msg = f"{info.filename[:100]!r} must be whole; it is damaged ({type(error).__name__})."
+        raise InputError(msg) from None
+    if len(found) != info.file_size:
+        msg = f"{info.filename[:100]!r} must have the size that it says; it has another."
+        raise InputError(msg)
     return bytes(found)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from support.evaluations import run
 from support.filed import judge_site, verdict_of
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.disclosing import bundle
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
@@ -232,6 +234,29 @@ def test_what_is_no_bundle_is_refused_in_a_sentence(key, tmp_path, content):
     assert (code, "must be a zip file that `biasgate bundle` wrote" in text) == (2, True)
     code, text = run("verify", tmp_path / "none.zip")
     assert (code, "there is no such file" in text) == (2, True)
+
+
+def test_a_flipped_bit_anywhere_is_refused_unless_all_files_stay_the_same(audit, tmp_path):
+    """Headers and the list at the end are hit most often; times and rights in them are no files."""
+    whole, draws = audit.read_bytes(), random.Random(0)  # noqa: S311 - not for secrets
+    files = {info.filename: content for info, content in contents(audit).items()}
+    with zipfile.ZipFile(audit) as archive:
+        heads = [info.header_offset + byte for info in archive.infolist() for byte in range(60)]
+        heads += range(archive.start_dir, len(whole))
+    damaged, n_held = tmp_path / "damaged.zip", 0
+    for number in range(150):
+        at = draws.choice(heads) if number % 5 else draws.randrange(len(whole))
+        content = bytearray(whole)
+        content[at] ^= 1 << draws.randrange(8)
+        damaged.write_bytes(content)
+        try:
+            holds = all(one.holds for one in bundle.verify_bundle(damaged))
+        except InputError:
+            holds = False
+        if holds:
+            n_held += 1
+            assert {info.filename: held for info, held in contents(damaged).items()} == files
+    assert n_held < 75
 
 
 def test_a_program_before_the_zip_is_refused(audit):
