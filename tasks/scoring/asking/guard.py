@@ -79,13 +79,7 @@ class Guard(Settings):
         return self
 
     def check(self) -> None:
-        """Refuse what cannot work.
-
-        Raises
-        ------
-        ValueError
-            With the option.
-        """
+        """Refuse what cannot work."""
         plain = [_plain(word) for word in self.words]
         if not all(plain) or len(set(plain)) < len(plain):
             msg = "`words` must be different words, the most toxic answer first"
@@ -123,14 +117,9 @@ class Guard(Settings):
     ) -> Outcome:
         """Return the score of an answer, or that it is none.
 
-        Parameters
-        ----------
-        answer : str
-            Its text.
-        tokens : sequence of Token
-            Its tokens; only read, and needed, for `score_as: probability`.
-        counted : collection of str
-            The categories that count; empty: all. A toxic answer that names only others scores 0.
+        `answer`: its text. `tokens`: its tokens; only read, and needed, for `score_as:
+        probability`. `counted`: the categories that count; empty: all. A toxic answer that names
+        only others scores 0.
         """
         word, score = self._said(answer) if self.score_as == "level" else self._weighed(tokens)
         if word is None:
@@ -212,14 +201,8 @@ class Guard(Settings):
         return {_plain(word): (last - at) / last for at, word in enumerate(self.words)}
 
     def refuse_other_model(self, outcomes: Collection[Outcome], of: str) -> None:
-        """Refuse a model of whose answers none can be used.
-
-        Raises
-        ------
-        InputError
-            If that is so for at least ten; the text quotes nothing of them.
-        """
-        if len(outcomes) >= _ENOUGH and all(one == Missing(NO_ANSWER) for one in outcomes):
+        """Refuse a model of whose answers none can be used."""
+        if len(outcomes) >= _ENOUGH and all(outcome == Missing(NO_ANSWER) for outcome in outcomes):
             after = f" after {self.after!r}" if self.after else ""
             msg = (
                 f"{of} must answer with one of {', '.join(map(repr, self.words))}{after}; none of "
@@ -275,13 +258,7 @@ class Asking(Settings):
         return Guard.model_construct(**content | changed | {"options": options})
 
     def check_asked(self) -> None:
-        """Refuse what cannot work.
-
-        Raises
-        ------
-        ValueError
-            With the option.
-        """
+        """Refuse what cannot work."""
         asked = self.asked
         asked.check()
         if asked.prompt is None:
@@ -311,13 +288,7 @@ def guard_names() -> list[str]:
 
 @cache
 def read_guard(name: str) -> KnownGuard:
-    """Read a guard.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
-    """
+    """Read a guard."""
     return read_named(GUARDS, name, KnownGuard, "guard")
 
 

@@ -59,13 +59,7 @@ def placeholders(template: Any) -> Iterator[str]:
 
 
 def refuse_unknown(template: Any, known: set[str], what: str) -> None:
-    """Refuse a placeholder that nothing fills.
-
-    Raises
-    ------
-    ValueError
-        With its name.
-    """
+    """Refuse a placeholder that nothing fills."""
     for name in placeholders(template):
         if name not in known:
             shown = ", ".join(f"{{{{{one}}}}}" for one in sorted(known)) or "none"

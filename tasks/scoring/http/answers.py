@@ -36,13 +36,7 @@ class Reader:
     """The endpoint, for messages."""
 
     def outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
-        """Return the score of each text, or why it has none.
-
-        Raises
-        ------
-        InputError
-            If the answer is not as the preset says; the text quotes nothing of it.
-        """
+        """Return the score of each text, or why it has none."""
         return [self._outcome(part) for part in self._parts(answer, n_texts)]
 
     def rule(self, status: int, body: Any) -> AnswerRule | None:

@@ -10,13 +10,7 @@ from biasgate.tasks.common.errors import InputError
 
 
 def plain_url(url: str) -> str:
-    """Return a URL that reports may show.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or holds a user, password or query.
-    """
+    """Return a URL that reports may show."""
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL:
@@ -45,13 +39,7 @@ def is_loopback(url: str) -> bool:
 
 
 def refuse_unnamed_host(url: str, named: str | None, of: str) -> None:
-    """Refuse to send comments to a host that the configuration does not name.
-
-    Raises
-    ------
-    InputError
-        With the line that names it.
-    """
+    """Refuse to send comments to a host that the configuration does not name."""
     host = host_of(url)
     if named is not None and named.strip("[]").lower() != host:
         msg = f"`sends_text_to` of {of} must be the host of its `url`, {host}; got {named}."

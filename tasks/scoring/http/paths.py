@@ -15,13 +15,7 @@ _LOOSE = re.compile(r"\{\{[^}]*\}\}")
 
 @lru_cache(maxsize=256)
 def compiled(path: str, *, loosely: bool = False) -> JSONPath | CompoundJSONPath:
-    """Return a path, ready to use; `loosely` takes a placeholder for a number.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
+    """Return a path, ready to use; `loosely` takes a placeholder for a number."""
     try:
         return _STRICT.compile(_LOOSE.sub("0", path) if loosely else path)
     except (JSONPathError, ValueError, RecursionError):

@@ -160,11 +160,5 @@ def preset_names() -> list[str]:
 
 @cache
 def read_preset(name: str) -> Preset:
-    """Read a preset.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
-    """
+    """Read a preset."""
     return read_named(PRESETS, name, Preset, "preset", "custom or ")

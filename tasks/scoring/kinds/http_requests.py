@@ -99,13 +99,6 @@ class Requests:
 
         Returns what `read` makes of the JSON of each answer and the number of its request, or
         that the service refused it.
-
-        Raises
-        ------
-        InputError
-            If an answer is another error than 429 or 5xx, too long, or not JSON.
-        CandidateStoppedError
-            If all tries of one request failed.
         """
         if not requests:
             return []

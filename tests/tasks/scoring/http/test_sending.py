@@ -12,7 +12,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import freeze_rows
 from biasgate.tasks.scoring import sending
 from biasgate.tasks.scoring.http import pace
-from biasgate.tasks.scoring.kinds import http_scorer
+from biasgate.tasks.scoring.kinds import http_endpoint
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.outcomes import Load
 from biasgate.tasks.scoring.scored import score_rows
@@ -87,7 +87,7 @@ def test_published_limits_do_not_hold_for_a_server_on_this_machine(own, seconds,
 def test_only_comments_without_a_kept_score_count(rows, tmp_path, monkeypatch):
     with serving("perspective") as service:
         one = CANDIDATES.validate_python(service.candidate(rows_a_shard=5))
-        monkeypatch.setattr(http_scorer, "is_loopback", lambda _: False)
+        monkeypatch.setattr(http_endpoint, "is_loopback", lambda _: False)
         [before] = estimate(one, rows, tmp_path)
         with one.open(None) as scorer:
             kept = score_rows(scorer, rows, one, Workplace(tmp_path).scores).table()
