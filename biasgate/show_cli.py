@@ -27,7 +27,16 @@ Folder = Annotated[
 
 
 @app.command(rich_help_panel=READ)
-def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
+def show(
+    folder: Folder,
+    everything: Annotated[  # noqa: FBT002
+        bool, typer.Option("--all", help="Also every number and every check that did not pass.")
+    ] = False,
+    identity: Annotated[
+        str | None, typer.Option(help="All that is known of one identity.", metavar="NAME")
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
     """Print the results in a folder again, as `biasgate evaluate` did.
 
     The exit code is 0 whatever the verdict.
@@ -41,7 +50,7 @@ def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
         if as_json:
             print_json(results.content())
         else:
-            print_results(results)
+            print_results(results, everything=everything, identity=identity)
 
 
 @app.command(rich_help_panel=READ)

@@ -132,12 +132,13 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     for sums in report["thresholds"].values():
         for name in ("fped", "fned"):
             assert sums[name]["value"] > sums[name]["quantiles"]["0.95"]["value"]
+    everything = said(biasgate("show", tmp_path, "--all"))
     assert (
         "Look first at homosexual_gay_or_lesbian (its lowest AUC is bpsn_auc 0.783 "
-        "[95 % interval 0.767, 0.799], harmless mentions score higher)" in said(result)
+        "[95 % interval 0.767, 0.799], harmless mentions score higher)" in everything
     )
-    assert "At the threshold 0.5: 1.4% of harmless comments flagged" in said(result)
-    assert "are left out" not in said(result)  # no identity is that small
+    assert "At the threshold 0.5: 1.4% of harmless comments flagged" in everything
+    assert "are left out" not in everything  # no identity is that small
     original = pd.read_csv(real_data / "toxic_bert_submission.csv")
     pd.testing.assert_frame_equal(submission, original)
 

@@ -38,7 +38,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert demo.unexpected(partial(summary), 0.8) is None
     assert "Passed with exceptions: balanced_labels" in result.output
     assert "models:/toxicity_demo/2 is champion now" in result.output
-    assert "bpsn_auc of gay is" in result.output
+    assert re.search("Treated worst: (gay|muslim): BPSN AUC 0.4", result.output)
     assert "What to do next" in result.output
     assert "report.html  (in any browser)" in result.output
 

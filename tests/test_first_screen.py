@@ -10,15 +10,17 @@ import pytest
 from rich.console import Console
 from support import made
 from support.evaluations import run
+from support.judged import summary_of
 from support.partial import partial
 from support.published import publish
 from typer.testing import CliRunner
 
+from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.cli import app
-from biasgate.tasks.records import PolicyRecord
+from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.results import Published
-from biasgate.tasks.reporting.story import Story, VerdictStory
+from biasgate.tasks.reporting.story import CandidateStory, Story, VerdictStory
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.tracking.notes import candidate_note
 
@@ -48,19 +50,43 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     failed = [one for one in verdict_of(output / "s/biased")["results"] if one["outcome"] == "fail"]
     worst = next(one for one in failed if (one["metric"], one["group"]) == ("negative_aeg", "gay"))
     assert lines[0] == "Blocked: biased"
-    assert lines[1] == f"  Worst: {worst['sentence']}"
-    assert lines[2].startswith("  7 checks: 2 failed, ")
+    meaning = "Non-toxic comments that mention gay score higher than other non-toxic ones."
+    assert lines[1] == f"  {meaning}"
+    cell = read_report(output / "s/biased").bias.subgroups["gay"].negative_aeg
+    number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}], ceiling {worst['limit']:g}"
+    assert lines[2] == f"  Treated worst: gay: Negative AEG {number}."
+    assert "  Fails for: gay." in lines
     assert "Blocked: fair" not in lines
     assert f"Look at: {output / 'report.html'}" in lines
-    assert lines.index(f"Files: {output}") < lines.index(
-        next(x for x in lines if "biased on s" in x)
-    )
 
 
-def test_the_last_lines_repeat_the_outcomes_and_say_how_to_see_this_again(output):
-    *_, outcomes, again = show(output, width=400).stdout.splitlines()
-    assert "Blocked: biased; " in outcomes
-    assert again.endswith(f"show {output}")
+@pytest.mark.parametrize("width", [40, 80, 400])
+def test_a_candidate_has_at_most_twelve_lines_and_tables_only_on_demand(output, width):
+    text = show(output, width=width).stdout
+    first = text[: text.index("Look at:")].splitlines()
+    starts = [at for at, line in enumerate(first) if not line.startswith(" ")]
+    ends = [*starts[1:], len(first)]
+    assert max(b - a for a, b in zip(starts, ends, strict=True)) <= 12
+    assert "power mean" not in text
+    assert "power mean" in show(output, "--all", width=width).stdout
+
+
+def test_one_identity_is_shown_with_every_number_and_check(output):
+    text = show(output, "--identity", "gay", width=400).stdout
+    report = read_report(output / "s/biased")
+    for metric in SUBGROUP_METRICS:
+        cell = getattr(report.bias.subgroups["gay"], metric)
+        assert f"{abs(cell.value):.3f} [" in text
+    for one in verdict_of(output / "s/biased")["results"]:
+        if one["group"] == "gay" and one["outcome"] in {"fail", "insufficient"}:
+            assert one["sentence"] in text
+    code, told = run("show", output, "--identity", "nobody")
+    assert code == 2
+    assert "`--identity` must be one of deaf, gay, muslim; got 'nobody'." in told
+
+
+def read_report(folder):
+    return Report.read((folder / "report.json").read_bytes())
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
@@ -68,7 +94,9 @@ def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
     text = show(output, width=width).stdout
     first = text[: text.index("Look at:")].splitlines()
     assert max(map(len, first)) <= width
+    text = show(output, "--all", width=width).stdout
     tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]
+    assert tables
     assert max(map(len, tables)) <= width
 
 
@@ -134,7 +162,7 @@ def test_a_damaged_report_is_refused_by_its_place(tmp_path):
 def test_names_neither_colour_nor_rewrite_the_screen(tmp_path):
     publish(tmp_path, names=[HOSTILE, "gay"], candidates={"one": {"shift": 0.8}})
     for width in (40, 80, 300):
-        text = show(tmp_path, width=width).stdout
+        text = show(tmp_path, "--all", width=width).stdout
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[red]x[/] \\x1b[2K\\u202e<b>|`" in text.replace("\n", "")
@@ -152,17 +180,16 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Proven for no identity."
     cell = report.bias.subgroups["gay"].subgroup_auc
-    ends = f"[95 % interval {cell.low:.3f}, {cell.high:.3f}]"
-    number = f"subgroup_auc {cell.value:.3f} {ends} of gay."
-    assert found.worst == f"No check failed. The lowest AUC with enough evidence is {number}"
+    number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
+    assert (found.headline, found.treated_worst) == ("No check failed.", number)
 
 
 def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp_path):
     rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
-    text = Story.of(report, verdict).worst
-    assert text.startswith(verdict.results[0].sentence)
-    assert "No check of a single identity failed. The lowest AUC with enough evidence is" in text
+    story = Story.of(report, verdict)
+    assert story.headline == verdict.results[0].sentence
+    assert story.treated_worst
 
 
 def test_scores_upside_down_are_told_before_all_else_and_no_other_cause_is(tmp_path):
@@ -172,10 +199,8 @@ def test_scores_upside_down_are_told_before_all_else_and_no_other_cause_is(tmp_p
     assert lead in explained(report, Story.of(report, verdict))
     report = replace(report, warnings=["Another warning.", told])
     story = Story.of(report, verdict)
-    assert story.worst.startswith("The scores look upside down: ")
+    assert story.headline.startswith("The scores look upside down: ")
     assert lead not in explained(report, story)
-    assert story.lead.startswith("The scores look upside down: ")
-    assert lead not in story.lead
     note = candidate_note(report, verdict, "1", "run")
     assert "The scores look upside down" in note
     assert lead[:40] not in note
@@ -201,8 +226,8 @@ def test_a_group_of_one_comment_is_not_the_worst():
 def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
     cell = report.bias.subgroups["gay"].bpsn_auc
-    ends = f"Its 95 % interval is {cell.low:.3f} to {cell.high:.3f}."
-    assert Story.of(report, verdict).worst.endswith(ends)
+    ends = f"[{cell.low:.3f}, {cell.high:.3f}], floor 0.8"
+    assert Story.of(report, verdict).treated_worst.endswith(ends)
 
 
 def test_checks_that_only_warn_or_are_waived_do_not_lead(tmp_path):
@@ -215,7 +240,7 @@ def test_checks_that_only_warn_or_are_waived_do_not_lead(tmp_path):
     )
     found = Story.of(report, verdict)
     assert not found.has_failed
-    assert "Worst" not in found.worst
+    assert found.headline == "No check failed."
     assert VerdictStory.of_verdict(verdict).counted == "3 checks: 2 passed, 1 with a warning alone"
     waived = made.verdict_of(replace(verdict.results[0], action="block", waived_by="ann"))
     assert VerdictStory.of_verdict(waived).counted == "1 check: 1 waived"
@@ -225,4 +250,7 @@ def test_several_identities_with_failed_checks_are_named(tmp_path):
     rules = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.999},)
     names = [f"i{one}" for one in range(6)]
     [(report, verdict, _)] = publish(tmp_path, names=names, candidates={"one": {}}, rules=rules)
-    assert Story.of(report, verdict).worst.endswith("Checks also failed for i1, i2, i3 and 2 more.")
+    story = Story.of(report, verdict)
+    assert set(story.failing) == set(names)
+    [line] = CandidateStory.each(summary_of([(report, verdict, None)]).decisions, [story])
+    assert dict(line.facts)["Fails for"] == f"{', '.join(story.failing[:3])} and 3 more"

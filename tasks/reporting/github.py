@@ -91,7 +91,15 @@ def _head(results: Results) -> Iterator[str]:
 
 def _table(each: Sequence[Published]) -> Iterator[str]:
     rows = [
-        (one.candidate, one.evaluation_set, one.word.text, one.worst, one.counted)
+        (
+            one.candidate,
+            one.evaluation_set,
+            one.word.text,
+            " ".join(
+                [one.headline, *([f"Worst: {one.treated_worst}."] if one.treated_worst else [])]
+            ),
+            one.counted,
+        )
         for one in (published.story for published in each[:_MOST_ROWS])
     ]
     columns: dict[str, Kind] = {

@@ -15,8 +15,9 @@ from biasgate.tasks.common.plain import read_plain
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import Report, Summary, Verdict
-from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.records import Details, Differences, Report, Summary, Verdict
+from biasgate.tasks.reporting.page.details import FILE as DETAILS
+from biasgate.tasks.reporting.story import CandidateStory, Story
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
 
@@ -40,7 +41,15 @@ class Published:
     @cached_property
     def story(self) -> Story:
         """What is said about it."""
-        return Story.of(self.report, self.verdict)
+        return Story.of(self.report, self.verdict, self.differences)
+
+    @cached_property
+    def differences(self) -> Differences | None:
+        """The differences from the champion, if `details.json` has them for these rows."""
+        path, nights = self.folder / DETAILS, self.verdict.nights
+        if not path.is_file() or (nights is not None and nights.number > 1):
+            return None
+        return read_record(path, Details).differences
 
     @property
     def evidence(self) -> EvidenceFile | None:
@@ -64,6 +73,15 @@ class Results:
     def page(self) -> Path:
         """The page on these results."""
         return self.folder / PAGE
+
+    @property
+    def lines(self) -> list[CandidateStory]:
+        """What is said of each candidate."""
+        stories = [one.story for one in self.each]
+        if self.summary is None:
+            [only] = stories
+            return [CandidateStory(only.about, only.word, "", (only,))]
+        return CandidateStory.each(self.summary.decisions, stories)
 
     def content(self) -> Any:
         """Return what `--json` prints: `summary.json`, or `verdict.json` of a single candidate."""

@@ -205,8 +205,6 @@ class Story(VerdictStory):
 
     warnings: tuple[str, ...]
     """What to be careful about."""
-    worst: str
-    """Who is treated worst, by how much, and what the checks say of it."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     focus: Focus | None
@@ -247,7 +245,6 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            worst=" ".join([*upside_down, _worst(report, worst, said)]),
             look_first=" ".join(upside_down or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),
@@ -263,13 +260,6 @@ class Story(VerdictStory):
     def has_failed(self) -> bool:
         """Whether a check that counts has failed."""
         return any(check.has_failed for check in self.unmet)
-
-    @property
-    def lead(self) -> str:
-        """Who is treated worst, beginning with a check that failed or with upside-down scores."""
-        if self.look_first in self.worst:
-            return self.worst
-        return f"{self.worst} {self.look_first}" if self.has_failed else self.look_first
 
 
 @dataclass(frozen=True)
@@ -333,7 +323,7 @@ class CandidateStory:
             or ("nobody is shown to be" if compared else ""),
             "Better than the champion": self._changes("gains"),
             "Fails for": self._names("failing"),
-            "Not settled for": self._names("unsettled"),
+            "Not settled for": self._unsettled(),
             "Holds for": self._holds(),
             "To pass": self._to_pass(),
             "Decision": self.sentence,
@@ -355,6 +345,10 @@ class CandidateStory:
             for name, on_sets in sets.items()
         ]
         return first_names(names)
+
+    def _unsettled(self) -> str:
+        names = self._names("unsettled")
+        return names and f"{names}{_cure(check for story in self.stories for check in story.unmet)}"
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, list[str]] = {}
@@ -458,7 +452,8 @@ def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequenc
         return failed[0].sentence
     if said.unsettled:
         return f"Nothing is shown to fail, but it is not settled for {first_names(said.unsettled)}."
-    return said.unmet[0].sentence if said.unmet else "No check failed."
+    lacking = [check.sentence for check in said.unmet if check.status == "insufficient"]
+    return lacking[0] if lacking else "No check failed."
 
 
 def _treated_worst(report: Report, worst: RuleResult | None) -> str:
@@ -705,41 +700,7 @@ def _lowest_auc(report: Report) -> tuple[str, str] | None:
     return (name, min(defined, key=lambda metric: defined[metric])) if defined else None
 
 
-def _worst(report: Report, worst: RuleResult | None, said: VerdictStory) -> str:
-    failed = [check for check in said.unmet if check.has_failed]
-    if worst is None:
-        first = [check.sentence for check in failed[:1]]
-        return " ".join([*first, *_lowest(report, failed, said.unmet)])
-    if worst.rule == HARM and worst.kind == "champion":
-        return f"{said.worse} Worst: {worst.sentence}"
-    groups = dict.fromkeys(one.result.group for one in failed)
-    others = [name for name in groups if name is not None and name != worst.group]
-    text = f"Worst: {worst.sentence}{_own_interval(report, worst)}"
-    return f"{text} Checks also failed for {first_names(others)}." if others else text
-
-
-def _lowest(report: Report, failed: Sequence[Check], unmet: Sequence[Check]) -> list[str]:
-    """Say that no check of an identity failed, and which number is the lowest."""
-    lacking = [one.result.group for one in unmet if one.status == "insufficient"]
-    names = [name for name in dict.fromkeys(lacking) if name]
-    texts = ["No check of a single identity failed." if failed else "No check failed."]
-    if names:
-        texts += [f"There is not enough evidence about {first_names(names)}{_cure(unmet)}."]
-    elif unmet and not failed:
-        texts += [unmet[0].sentence]
-    if report.look_first.subgroup is None:
-        return [*texts, report.look_first.sentence]
-    lowest = _lowest_auc(report)
-    if lowest is not None:
-        name, metric = lowest
-        cell = metric_cells(report.bias.subgroups[name])[metric]
-        enough = "" if name in names else " with enough evidence"  # said of it above
-        ends = "" if cell.low is None else f" [95 % interval {cell.low:.3f}, {cell.high:.3f}]"
-        texts += [f"The lowest AUC{enough} is {metric} {cell.value:.3f}{ends} of {name}."]
-    return texts
-
-
-def _cure(unmet: Sequence[Check]) -> str:
+def _cure(unmet: Iterable[Check]) -> str:
     """Return what to do about identities that a set says nothing about."""
     results = [check.result for check in unmet]
     lacking = [one for one in results if one.outcome == "insufficient" and one.group is not None]
@@ -749,19 +710,6 @@ def _cure(unmet: Sequence[Check]) -> str:
     if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
         return ""
     return "; if the set cannot measure them, say so in the policy (`not_measured`)"
-
-
-def _own_interval(report: Report, result: RuleResult) -> str:
-    """Return the interval of a number whose check looked at the value alone."""
-    if result.mode != "estimate" or result.slice is not None or result.kind in RIVALS:
-        return ""  # its sentence has one, or it is about other rows
-    subgroups = report.bias.subgroups
-    if result.group not in subgroups or result.metric not in SUBGROUP_METRICS:
-        return ""
-    cell = metric_cells(subgroups[result.group])[result.metric]
-    if cell.low is None:
-        return ""
-    return f" Its 95 % interval is {cell.low:.3f} to {cell.high:.3f}."
 
 
 def _focus(report: Report, worst: RuleResult | None) -> Focus | None:

@@ -1,8 +1,9 @@
-"""Results on the terminal: first the verdicts in a few lines, then the numbers."""
+"""Results on the terminal: the verdicts in a few lines; the numbers, if they are asked for."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -16,11 +17,12 @@ from rich.text import Text
 from bias_metrics import MetricValue
 from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.parts import counted
 from biasgate.tasks.common.console import command, console, shown
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.measuring.cautions import unmeasured
-from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import (
     AtThreshold,
     BesideChance,
@@ -44,7 +46,7 @@ from biasgate.tasks.reporting.page.grids import (
     metric_grid,
 )
 from biasgate.tasks.reporting.results import Published, Results
-from biasgate.tasks.reporting.story import Story, first_names, shown_worse
+from biasgate.tasks.reporting.story import CandidateStory, Story, first_names, shown_worse
 from biasgate.tasks.reporting.tables import numbers_by_night
 
 COLOURS = {
@@ -61,25 +63,93 @@ _LISTED = 56  # width of five numbers without
 _CHECKS = 8  # most checks that did not pass
 _NAMES = 5  # most names in a list
 _INDENT = 2
+_LINES, _EXCEPTIONS = 12, 3  # most lines on a candidate, and most exceptions of a pass in them
 
 
-def print_results(results: Results, store: Path | None = None) -> None:
-    """Print the verdicts, who is treated worst and where to look; then the numbers.
+def print_results(
+    results: Results,
+    store: Path | None = None,
+    *,
+    everything: bool = False,
+    identity: str | None = None,
+) -> None:
+    """Print a few lines on each candidate and where to look; then tables, if they are asked for.
 
-    The outcomes are printed again at the end, since the last lines are what a terminal shows.
+    Raises
+    ------
+    InputError
+        If nobody has measured the identity.
     """
     out = console()
-    _print_first(out, results)
-    _print_where_to_look(out, results, store)
-    for one in results.each:
-        out.print("")
-        print_details(out, one)
+    if identity is not None:
+        _print_identity(out, results, identity)
+        return
+    for line in results.lines:
+        _print_candidate(out, line)
     if results.summary is not None:
         _print_uses(out, results.summary.sets)
-        outcomes = [f"{word_of(one).text}: {one.candidate}" for one in results.summary.decisions]
-        out.print(f"\n[bold]{shown('; '.join(outcomes))}[/]", soft_wrap=True)
-        again = shown(f"{command()} show {results.folder}")
-        out.print(f"Who is treated worst is said above, and again by: {again}")
+    _print_where_to_look(out, results, store)
+    for one in results.each if everything else ():
+        out.print("")
+        print_details(out, one)
+
+
+def _print_candidate(out: Console, line: CandidateStory) -> None:
+    """Print what is said of a candidate, in at most `_LINES` lines."""
+    colour = COLOURS[line.word.status]
+    word, name = shown(line.word.text), shown(line.name)
+    out.print(f"[bold {colour}]{word}[/]: [bold]{name}[/]", soft_wrap=True)
+    facts = [f"{label}: {text}." for label, text in line.facts if label != "Decision"]
+    # The first line counts for whom a pass is proven.
+    excepted = [text for text in line.exceptions if not text.startswith("Proven")]
+    more = len(excepted) - _EXCEPTIONS
+    rest = [f"And {counted(more, 'more exception')}."] if more > 0 else []
+    basis = [text for one in line.stories for text in one.basis]
+    told = [line.headline, *facts[:2], *excepted[:_EXCEPTIONS], *rest, *basis, *facts[2:]]
+    told += [line.sentence] if line.sentence not in told else []
+    told += [f"{one.counted}. {one.bounds}" for one in line.stories if len(line.stories) == 1]
+    parts = [part for text in told for part in _wrapped(out, text)]
+    most = _LINES - 1
+    cut = len(parts) > most
+    for part in parts[: most - 1] if cut else parts:
+        out.print(part, soft_wrap=True)
+    if cut:
+        out.print(f"{' ' * _INDENT}[dim]and more: show --all[/]")
+
+
+def _wrapped(out: Console, text: str) -> list[Text]:
+    """Return a text in lines with an indent; what wraps is indented more."""
+    lines = Text(printable(text.replace("..", "."))).wrap(out, max(out.width - 2 * _INDENT, 1))
+    for line in lines:
+        line.rstrip()
+    return [Text(" " * _INDENT * (1 + bool(at))) + line for at, line in enumerate(lines)]
+
+
+def _print_identity(out: Console, results: Results, identity: str) -> None:
+    """Print every number, check and word on one identity."""
+    known = sorted({name for one in results.each for name in one.report.bias.subgroups})
+    if identity not in known:
+        msg = f"`--identity` must be one of {', '.join(map(printable, known))}; got {identity!r}."
+        raise InputError(msg)
+    for one in results.each:
+        if identity not in one.report.bias.subgroups:
+            continue
+        kinds = (*LIMITS, *RIVALS)
+        grid = metric_grid(one.report, one.verdict, kinds, differences=one.differences)
+        row = next((row for row in grid.rows if row.name == identity), None)
+        out.print(f"[bold]{shown(identity)}, {shown(one.story.about)}[/]", soft_wrap=True)
+        if row is not None:
+            out.print(f"  {row.n} comments, {row.n_positive} toxic")
+            for column, cell in zip(grid.columns, row.cells, strict=True):
+                change = f"  {cell.change} than the champion's" if cell.change else ""
+                beside = f"  champion {cell.rival}" if cell.rival else ""
+                value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
+                text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
+                out.print(Text(printable(text), COLOURS.get(cell.status, "")), soft_wrap=True)
+        told = [one.report.diagnosis.subgroups[identity].sentence]
+        told += [check.sentence for check in one.story.unmet if check.result.group == identity]
+        for part in (part for text in told for part in _wrapped(out, text)):
+            out.print(part, soft_wrap=True)
 
 
 def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
@@ -89,36 +159,6 @@ def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
             out.print(f"[yellow]warning[/]: {shown(use.sentence)}", soft_wrap=True)
         elif use.is_reused:
             out.print(shown(use.sentence), soft_wrap=True)
-
-
-def _print_first(out: Console, results: Results) -> None:
-    if results.summary is None:
-        story = results.each[0].story
-        _print_outcome(out, story.word, story.about)
-        _print_lines(out, _first_lines(story))
-        return
-    for decision in results.summary.decisions:
-        _print_outcome(out, word_of(decision), decision.candidate)
-        stories = [one.story for one in results.each if one.names[1] == decision.candidate]
-        for story in stories:
-            indent = _INDENT
-            if len(stories) > 1:
-                word = story.word.text
-                line = f"{story.evaluation_set}: {word[:1].lower()}{word[1:]}"
-                _print_lines(out, [line])
-                indent *= 2
-            _print_lines(out, _first_lines(story), indent)
-        _print_lines(out, [decision.sentence])
-
-
-def _first_lines(story: Story) -> list[str]:
-    counted = f"{story.counted} (policy {story.policy}). {story.bounds}"
-    return [*story.exceptions, story.worst, counted]
-
-
-def _print_outcome(out: Console, word: Word, name: str) -> None:
-    colour = COLOURS[word.status]
-    out.print(f"[bold {colour}]{shown(word.text)}[/]: [bold]{shown(name)}[/]", soft_wrap=True)
 
 
 def _print_lines(
@@ -133,7 +173,15 @@ def _print_lines(
 
 
 def _print_where_to_look(out: Console, results: Results, store: Path | None) -> None:
-    places = {"Look at": str(results.page), "Files": str(results.folder)}
+    again = f"{command()} show {shlex.quote(str(results.folder))}"
+    first = next(
+        (name for line in results.lines for one in line.stories for name in one.failing), ""
+    )
+    places = {
+        "Look at": str(results.page),
+        "All numbers": f"{again} --all",
+        "One identity": f"{again} --identity {shlex.quote(first) if first else 'NAME'}",
+    }
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
         places["MLflow"] = masked(server)
@@ -147,7 +195,7 @@ def print_details(out: Console, one: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
     print_table(out, one.report, one.verdict)
     story = one.story
-    _print_lines(out, story.basis, 0)
+    _print_lines(out, [*story.exceptions, *story.basis], 0)
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
     _print_lines(out, list(explained(one.report, story)), 0)
     end = ":" if story.unmet else "."
@@ -164,7 +212,7 @@ def print_details(out: Console, one: Published) -> None:
 
 def explained(report: Report, story: Story) -> Iterator[str]:
     """Yield which identity to look at first, errors at thresholds, and what analyses found."""
-    if story.look_first not in story.worst:
+    if story.look_first != story.headline:
         yield story.look_first
     for kind, errors in report.thresholds.items():
         flagged, missed = (f"{rate.value:.1%}" for rate in error_rates(errors.overall).values())

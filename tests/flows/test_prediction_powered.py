@@ -98,7 +98,7 @@ def test_the_first_line_and_the_headline_fit_the_numbers(home):
     folder, *_ = home
     report = json.loads((folder / "first/rows/file/report.json").read_text())
     n = sum(report["bias"]["overall"]["labelled"].values())
-    text = run("show", folder / "first")[1]
+    text = run("show", folder / "first", "--all")[1]
     assert f"3,000 rows, {report['bias']['overall']['n_positive']:,} positive; " in text
     assert f"counted on {n:,} rows" in text
     assert "in the rows with human identity labels alone; the lowest AUC with enough" in text

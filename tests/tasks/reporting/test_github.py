@@ -121,7 +121,8 @@ def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(result
     lines = text.splitlines()
     assert lines[:2] == ["<!-- biasgate: models -->", "### biasgate: Blocked"]
     page = rendered(text)
-    assert Story.of(report, verdict).worst in page.words
+    story = Story.of(report, verdict)
+    assert f"{story.headline} Worst: {story.treated_worst}." in page.words
     assert "biased" in page.words
     assert "Not a registered version: nothing to promote." in page.words
 
