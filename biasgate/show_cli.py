@@ -145,10 +145,11 @@ def trend(
     metric: Annotated[
         str | None, typer.Option(help="Only this number, for example bpsn_auc.")
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also every number.")] = False,  # noqa: FBT002
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Print the last night of an evaluation beside the nights before: what changed, and why."""
+    """Print who got worse or better over the nights of an evaluation, what changed, and why."""
     with registry(store, quiet=as_json) as gateway:
         with waiting("reading"):
             from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
@@ -164,4 +165,4 @@ def trend(
         if as_json:
             print_json(found)
             return
-        print_trend(found, metric)
+        print_trend(found, metric, everything=everything)

@@ -18,6 +18,7 @@ from biasgate.tasks.records import Decided
 from biasgate.tasks.records.trend import Changed, Drifted, Night, Remembered, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift
 from biasgate.tasks.remembering.memory import Memory
+from biasgate.tasks.remembering.moved import moved
 from biasgate.tasks.remembering.night import SCHEMA_VERSION, causes_of, remember
 from biasgate.tasks.remembering.reading import FILE
 from biasgate.tasks.remembering.settings import DriftSettings
@@ -63,7 +64,10 @@ def sentences_of(
     tonight: Night, before: Sequence[Night], changed: Sequence[Changed], drift: Sequence[Drifted]
 ) -> list[str]:
     """Return in words what is news tonight; nothing if nothing is."""
-    told = []
+    moves = moved([*before, tonight])
+    told = [one.sentence for one in moves[:_MOST]]
+    if len(moves) > _MOST:
+        told.append(f"{len(moves) - _MOST:,} more identities moved.")
     for one in changed:
         of = f"{one.candidate} on {one.evaluation_set}"
         if one.since is None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from bias_metrics import MetricValue
 from bias_metrics.gate import LEAST_ROWS, RIVALS
-from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.errors import InputError
@@ -34,6 +34,7 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.records.trend import Night
+from biasgate.tasks.remembering.moved import moved
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.page.grids import (
@@ -461,14 +462,23 @@ def _different(one: Compared) -> str:
 # ---- Nights
 
 
-def print_trend(nights: Sequence[Night], metric: str | None) -> None:
-    """Print what changed in each night, then tonight's numbers beside those before."""
+def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool = False) -> None:
+    """Print who moved, then what else is news; every number only if it is asked for."""
     out = console()
-    for night in nights:
-        first, *others = map(shown, night.news or ["nothing changed."])
-        out.print(f"night {night.number}, {night.at[:10]}: {first}", soft_wrap=True)
-        for sentence in others:
-            out.print(f"  {sentence}", soft_wrap=True)
+    *before, last = nights
+    out.print(f"[bold]night {last.number}, {last.at[:10]}[/]")
+    _print_lines(out, last.news or ["Nothing changed."])
+    for one in moved(nights):
+        values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
+        out.print(Text(printable(f"  {one.group:<24} {values}")), soft_wrap=True)
+    for night in reversed(before):
+        first, *others = night.news or ["nothing changed."]
+        more = f" (and {len(others):,} more)" if others else ""
+        out.print(f"night {night.number}, {night.at[:10]}: {shown(first)}{more}", soft_wrap=True)
+    if not everything and metric is None:
+        again = f"{command()} trend {shlex.quote(last.evaluation)} --all"
+        out.print(f"[bold]Every number[/]: {shown(again)}", soft_wrap=True)
+        return
     for lines in lines_of(nights):
         title = f"{lines.candidate} ({lines.model}) on {lines.evaluation_set}"
         text = numbers_by_night(lines, metric).text(title)

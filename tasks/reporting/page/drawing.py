@@ -108,6 +108,17 @@ def draw_histogram(
     )
 
 
+def draw_line(values: Sequence[float]) -> str:
+    """Draw a number over the nights, between its lowest and its highest value."""
+    low, width = min(values), max(values) - min(values) or 1.0
+    step = WIDTH / max(len(values) - 1, 1)
+    points = [
+        f"{at * step:.4g} {HEIGHT - 4 - (HEIGHT - 8) * (value - low) / width:.3g}"
+        for at, value in enumerate(values)
+    ]
+    return f"M{'L'.join(points)}"
+
+
 def _place(value: float, edges: Sequence[float]) -> str:
     """Return where a score lies among bins that are drawn equally wide."""
     places = np.linspace(0, WIDTH, len(edges))

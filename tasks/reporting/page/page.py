@@ -13,13 +13,15 @@ from types import MappingProxyType
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Drifted, Trend
+from biasgate.tasks.remembering.moved import Moved, moved
 from biasgate.tasks.remembering.rows import Lines, lines_of
+from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
 from biasgate.tasks.reporting.story import CandidateStory
-from biasgate.tasks.reporting.tables import Table, numbers_by_night
+from biasgate.tasks.reporting.tables import PANELS, Table, numbers_by_night
 
 # Most rows of all pictures together with which scores and thresholds are on the page, too.
 _WHOLE = 60
@@ -49,6 +51,8 @@ class TrendView:
     """What was tested for drift, and what was not, with the reason."""
     lines: tuple[tuple[Lines, Table], ...]
     """Every model on every set, with its numbers."""
+    moved: tuple[tuple[Moved, str], ...]
+    """Who moved, with the line of the number: an SVG path."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +229,7 @@ def describe_trend(trend: Trend) -> TrendView:
         tuple(nights[-1].news),
         tuple(result_in_words(one) for one in trend.drift),
         tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),
+        tuple((one, draw_line(one.values)) for one in moved(nights)[:PANELS]),
     )
 
 

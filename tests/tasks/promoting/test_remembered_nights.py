@@ -84,7 +84,7 @@ def trend(store, *arguments):
 def test_trend_prints_news_and_numbers(store):
     result = trend(store, "e", "--nights", "3", "--metric", "auc")
     assert result.exit_code == 0, result.stderr
-    assert "night 4, 2026-11-22: night \\x1b4" in result.stdout
+    assert "night 4, 2026-11-22\n  night \\x1b4" in result.stdout
     assert "0.700 0.800" in result.stdout
     assert "[0.100, 0.900]" in result.stdout
     assert "bpsn_auc" not in result.stdout

@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from support.evaluations import write_inputs
 from support.partial import partial
@@ -20,6 +21,7 @@ from biasgate.tasks.records.trend import (
     Trend,
 )
 from biasgate.tasks.remembering.memory import Memory
+from biasgate.tasks.remembering.moved import moved
 from biasgate.tasks.remembering.night import CAUSES, _model_digest, causes_of
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import (
@@ -28,6 +30,7 @@ from biasgate.tasks.remembering.trend import (
     sentences_of,
 )
 from biasgate.tasks.reporting.page.page import describe_trend, result_in_words
+from biasgate.tasks.reporting.terminal import print_trend
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.store import Workplace
 
@@ -242,6 +245,64 @@ def test_a_failed_night_hides_nothing_of_the_nights_before_it():
     assert (first.candidate, first.n_nights) == ("champion", 0)
     [said] = sentences_of(night(3, model()), [measured, failed], [], [])
     assert said == "other: not measured tonight."
+
+
+def fallen(number, value, *, half=0.02, group="gay"):
+    numbers = {f"bpsn_auc/{group}": [value, value - half, value + half]}
+    return night(number, replace(model("words", f"models:/toxicity/{number}"), numbers=numbers))
+
+
+def test_the_identity_that_fell_is_named_first_with_the_night_since_when_it_is_shown():
+    nights = [fallen(at, value) for at, value in enumerate((0.954, 0.953, 0.861, 0.744), 1)]
+    [one] = moved(nights)
+    assert (one.group, one.is_worse, one.since) == ("gay", True, 3)
+    assert one.sentence == (
+        "gay got worse with words on news: BPSN AUC 0.954 -> 0.744 in 4 nights, "
+        "shown since night 3."
+    )
+    assert one.bars == "██▅▁"
+    assert news(nights[-1], nights[:-1])[0] == one.sentence
+
+
+def test_what_came_back_is_not_said_to_have_moved():
+    assert moved([fallen(at, value) for at, value in enumerate((0.95, 0.75, 0.95), 1)]) == []
+
+
+def test_a_gap_gets_worse_on_either_side_of_zero():
+    nights = []
+    for number, value in ((1, -0.05), (2, -0.4)):
+        cells = {"negative_aeg/gay": [value, value - 0.02, value + 0.02]}
+        nights.append(night(number, replace(model(), numbers=cells)))
+    [one] = moved(nights)
+    assert (one.is_worse, one.texts) == (True, ["-0.050", "-0.400"])
+
+
+def test_by_chance_alone_hardly_ever_anything_moves():
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(400):
+        nights = []
+        for number in range(1, 6):
+            values = rng.normal(0.85, 0.01, 24)
+            cells = {
+                f"bpsn_auc/{at}": [one, one - 1.96 * 0.01, one + 1.96 * 0.01]
+                for at, one in enumerate(values)
+            }
+            nights.append(night(number, replace(model(), numbers=cells)))
+        wrong += bool(moved(nights, alpha=0.1))
+    assert wrong / 400 < 0.1 + 3 * (0.1 * 0.9 / 400) ** 0.5
+
+
+def test_the_terminal_says_first_who_moved_and_has_tables_on_demand(capsys):
+    nights = [fallen(at, value) for at, value in enumerate((0.95, 0.75), 1)]
+    nights[-1] = replace(nights[-1], news=[moved(nights)[0].sentence])
+    print_trend(nights, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("  gay got worse with words on news: BPSN AUC 0.950 -> 0.750")
+    assert any("0.950 0.750  █▁" in line for line in lines)
+    assert not any("Earlier nights" in line for line in lines)
+    print_trend(nights, None, everything=True)
+    assert "Earlier nights" in capsys.readouterr().out
 
 
 def test_a_memory_that_cannot_be_written_changes_nothing(tmp_path, caplog):
