@@ -15,7 +15,7 @@ from biasgate.cli import app
 from biasgate.options import DATA, EVALUATE, KEEP, PROMOTE, READ
 
 # `ui` starts a server, and the others print files that programs read as they are.
-WITHOUT_JSON = {"ui", "markdown", "policy schema", "policy show"}
+WITHOUT_JSON = {"ui", "markdown", "schema", "policy schema", "policy show"}
 
 
 def commands():
