@@ -59,6 +59,7 @@ SECTIONS = (
     Section("models", clustered.HEAD, clustered.TWO_MODELS),
     Section("many", clustered.HEAD[:-1], clustered.MANY, draws=400),
     Section("rates", rates.HEAD, rates.RATES, draws=1_000),
+    Section("shared", rates.HEAD, rates.SHARED, draws=1_000),
     Section("calibrated", calibrated.HEAD, calibrated.CALIBRATED, draws=400),
 )
 

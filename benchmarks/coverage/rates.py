@@ -86,10 +86,14 @@ def _counts(rows: npt.NDArray[np.int64], events: npt.NDArray[np.int64]) -> Count
 
 
 HEAD = ["clusters", "rows", "kind", "correlation", "rate"]
-KINDS = ((False, False), (True, False), (False, True))  # equal or unequal, nested or crossing
+SIZES = ((25, 40), (50, 40), (100, 40), (200, 20), (1000, 20))
 RATES = [
-    Rates(n, rate, correlation, *kind, rows)
-    for (n, rows), rate, correlation, kind in product(
-        ((25, 40), (50, 40), (100, 40), (200, 20), (1000, 20)), (0.02, 0.1), (0.3, 0.95), KINDS
+    Rates(n, rate, correlation, unequal, rows=rows)
+    for (n, rows), rate, correlation, unequal in product(
+        SIZES, (0.02, 0.1), (0.3, 0.95), (False, True)
     )
+]
+SHARED = [
+    Rates(n, rate, correlation, crossing=True, rows=rows)
+    for (n, rows), rate, correlation in product(SIZES, (0.02, 0.1), (0.3, 0.95))
 ]
