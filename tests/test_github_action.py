@@ -157,6 +157,19 @@ def test_actions_of_others_are_pinned_to_commits():
     assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", one) for one in others)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda it: it.name)
+def test_no_workflow_has_rights_that_its_jobs_do_not_name_or_an_action_that_may_change(path):
+    workflow = yaml.safe_load(path.read_text("utf-8"))
+    jobs = workflow["jobs"].values()
+    assert workflow["permissions"] == {}
+    assert all("permissions" in job for job in jobs)
+    used = [step["uses"] for job in jobs for step in job["steps"] if "uses" in step]
+    others = [one for one in used if not one.startswith("./")]
+    assert all(re.fullmatch(r"(actions|pypa)/[a-z-]+@[0-9a-f]{40}", one) for one in others)
+    scripts = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    assert not [one for one in scripts if "${{" in one]
+
+
 def test_inputs_reach_the_command_as_they_are(run_action, tmp_path):
     run_action(0)
     given = (tmp_path / "arguments").read_text().splitlines()

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import TypeAdapter
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Read = TypeVar("Read")
 
@@ -61,4 +62,6 @@ def read_plain(kind: type[Read], text: str | bytes) -> Read:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - a third of the start of every command
+
     return TypeAdapter(kind)
