@@ -164,7 +164,7 @@ def numbers_of(report: BiasReport) -> Numbers:
 def by_sql(path: str) -> dict[str, Any]:
     """Sum pairs over distinct scores, with a tie as one half: one query for each subgroup."""
     connection = duckdb.connect()
-    connection.execute("SET threads = 1")
+    connection.execute("SET threads = 1; SET enable_progress_bar = false")
     overall = sql_sums(connection, path, "true", [("n", "p", 0.0)])
     sides = [("n", "p", 0.0), ("n", "q", 0.0), ("m", "p", 0.0), ("q", "p", 0.5), ("m", "n", 0.5)]
     groups = (sql_sums(connection, path, f"g{number}", sides) for number in range(GROUPS))
