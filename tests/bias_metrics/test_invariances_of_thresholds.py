@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import bias_metrics
 from bias_metrics import (
     advise_threshold,
+    equal_error_range,
     equal_error_rate,
     equality_curve,
     error_rates,
@@ -83,6 +84,15 @@ def reference(rows, _):
     return {"value": found.value.value, "n": found.n_permutations}
 
 
+def error_range(rows, _):
+    """The range, and how many rows score below each of its ends."""
+    if rows.y_true.all() or not rows.y_true.any():
+        return {}
+    ends = equal_error_range(*arrays(rows)[:2])
+    below = [int((rows.y_score < end).sum()) for end in ends]
+    return {"thresholds": list(ends), "n_below": below}
+
+
 def curves(rows, weight):
     sides = (
         equality_curve(*arrays(rows)[:2], rows.subgroups["a"], of=of, sample_weight=weight)
@@ -109,6 +119,7 @@ WEIGHTED = {
     ).to_dict(),
 }
 REGISTRY = WEIGHTED | {
+    "equal_error_range": error_range,
     "fned": lambda rows, _: fned(*arrays(rows)).to_dict(),
     "fped": lambda rows, _: fped(*arrays(rows)).to_dict(),
     "permuted_reference": reference,
