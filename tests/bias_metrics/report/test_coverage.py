@@ -22,6 +22,8 @@ EVERY = [
     if section.name not in {"power", "large"}
     for case in section.cases
     if getattr(case, "design", None) != UNKNOWABLE
+    # Ceilings for error rates pass too often where clusters are very unequal: see the page.
+    if not (section.name == "rates" and case.unequal)
 ]
 
 
