@@ -21,6 +21,8 @@ class HasDict(Protocol):
         """Return plain values."""
 
 
+_LINE = 32  # most characters in a line of a name
+
 Result: TypeAlias = HasDict | Mapping[str, Any]
 """A result, or the output of its `to_dict()`, also as read from JSON."""
 
@@ -33,6 +35,20 @@ def plain(result: Result) -> Mapping[str, Any]:
 def matplotlib(module: str) -> Any:
     """Import a module of matplotlib."""
     return optional(f"matplotlib.{module}", "bias_metrics.plot")
+
+
+def label(name: str) -> str:
+    """Return a name in lines of at most 32 characters; marks that would turn a line are escaped."""
+    plain = "".join(
+        one if one.isprintable() or one == "\n" else f"\\u{ord(one):04x}" for one in name
+    )
+    lines: list[str] = []
+    rest = plain
+    while len(rest) > _LINE:
+        end = max(rest.rfind(sign, 0, _LINE) for sign in "_ -") + 1 or _LINE
+        lines.append(rest[:end])
+        rest = rest[end:]
+    return "\n".join([*lines, rest])
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.plot._canvas import Result, axes_for, entitle, plain
+from bias_metrics.plot._canvas import Result, axes_for, entitle, label, plain
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE
 from bias_metrics.plot._grids import bare_axes
 
@@ -24,13 +24,15 @@ def intervals(
     *,
     floor: float | None = None,
     ceiling: float | None = None,
+    order: Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
     """Draw one metric with its interval for each identity, the worst on top.
 
-    A blue dot meets the limit, an orange diamond does not; hollow: no interval. Identities
-    without a value come last and say so.
+    A blue dot: the whole interval keeps the limit. An orange diamond: the whole interval is beyond
+    it. A hollow grey dot: the limit is within the interval, or there is none. Identities without a
+    value come last and say so.
 
     Parameters
     ----------
@@ -42,6 +44,9 @@ def intervals(
         For AUCs: a dashed line at the smallest acceptable value.
     ceiling : float, optional
         For AEGs: dashed lines at the largest acceptable distance from 0.
+    order : sequence of str, optional
+        The identities from top to bottom, so that several pictures have the same rows; default the
+        worst first.
     title : str, default=""
         Above the picture.
     ax : matplotlib Axes, optional
@@ -67,7 +72,8 @@ def intervals(
         msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."
         raise ValueError(msg)
     cells = {name: bias[metric] for name, bias in plain(report)["subgroups"].items()}
-    order = sorted(cells, key=lambda name: _goodness(cells[name]["value"], gap=gap))
+    if order is None:
+        order = sorted(cells, key=lambda name: _goodness(cells[name]["value"], gap=gap))
     axes = axes_for(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
     for limit in (floor, ceiling, None if ceiling is None else -ceiling):
         if limit is not None:
@@ -75,19 +81,13 @@ def intervals(
     if gap:
         axes.axvline(0, color=GREY, linewidth=0.8)
     for row, name in enumerate(order):
-        value = cells[name]["value"]
-        kept = value is None or (
-            abs(value) <= (math.inf if ceiling is None else ceiling)
-            if gap
-            else value >= (0 if floor is None else floor)
-        )
-        _line(axes, row, cells[name], "+.3f" if gap else ".3f", kept=kept)
+        _line(axes, row, cells[name], "+.3f" if gap else ".3f", floor=floor, ceiling=ceiling)
     found = [cell.get(key) for cell in cells.values() for key in ("value", "low")]
     found.append(floor)
     lowest = min([-0.5 if gap else 0.5, *(number for number in found if number is not None)])
     axes.set_xlim(lowest - 0.01, 0.51 if gap else 1.005)
     axes.set_ylim(max(len(order), 1) - 0.4, -0.6)
-    axes.set_yticks(np.arange(len(order)), order, parse_math=False, fontsize=9)
+    axes.set_yticks(np.arange(len(order)), list(map(label, order)), parse_math=False, fontsize=9)
     axes.tick_params(axis="y", length=0)
     bare_axes(axes, "x")
     axes.set_xlabel(metric, fontsize=9)
@@ -101,15 +101,32 @@ def _goodness(value: float | None, *, gap: bool) -> float:
     return -abs(value) if gap else value
 
 
-def _line(axes: Axes, row: int, cell: Mapping[str, Any], form: str, *, kept: bool) -> None:
+def _line(
+    axes: Axes,
+    row: int,
+    cell: Mapping[str, Any],
+    form: str,
+    *,
+    floor: float | None,
+    ceiling: float | None,
+) -> None:
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    known = value is not None and low is not None and high is not None
-    colour, marker = (BLUE, "o") if kept else (ORANGE, "D")
+    colour, marker, is_clear, known = GREY, "o", False, False
+    if value is not None and low is not None and high is not None:
+        known = True
+        least, most = low, high
+        if ceiling is not None:  # the size must be at most so large
+            nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+            least, most = ceiling - max(abs(low), abs(high)), ceiling - nearest
+        limit = 0.0 if ceiling is not None else -math.inf if floor is None else floor
+        is_clear = least >= limit or most < limit
+        if is_clear:
+            colour, marker = (BLUE, "o") if least >= limit else (ORANGE, "D")
     text = "no evidence"
     if value is not None:
         interval = f"[{low:{form}}, {high:{form}}]" if known else "no interval"
         text = f"{value:{form}}  {interval}"
-        face = colour if known else "white"
+        face = colour if is_clear else "white"
         axes.plot(value, row, marker, color=colour, markerfacecolor=face, markersize=5)
     if known:
         axes.plot([low, high], [row, row], color=colour, linewidth=1.5)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
-from bias_metrics.plot._canvas import Result, axes_for, entitle, matplotlib, plain
+from bias_metrics.plot._canvas import Result, axes_for, entitle, label, matplotlib, plain
 from bias_metrics.plot._colours import GREY, colour_of, scale_of
 from bias_metrics.plot._grids import fill_cell, label_grid
 
@@ -47,7 +47,7 @@ def heatmap(
         for row, cells in enumerate(subgroups.values()):
             _cell(axes, column, row, metric, cells[metric], intervals=intervals)
     labels = [
-        name if cells["n"] is None else f"{name}  (n={cells['n']:,})"
+        label(name) if cells["n"] is None else f"{label(name)}  (n={cells['n']:,})"
         for name, cells in subgroups.items()
     ]
     label_grid(axes, labels)
@@ -86,7 +86,7 @@ def comparison(
     for row, cells in enumerate(subgroups.values()):
         for column, metric in enumerate(SUBGROUP_METRICS):
             _difference(axes, column, row, metric, cells[metric], level)
-    label_grid(axes, list(subgroups))
+    label_grid(axes, list(map(label, subgroups)))
     title = f"{first} minus {second}"
     note = f"● bold: shown at {found['confidence']:.0%} after Holm's adjustment"
     if ax is None:

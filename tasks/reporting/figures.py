@@ -94,7 +94,11 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     [panels] = figure.subplots(1, len(metrics), squeeze=False)
     for axes, metric in zip(panels, metrics, strict=True):
-        plot.intervals(cells, metric, floor=floor_of(verdict, metric), ax=axes)
+        floor = floor_of(verdict, metric)
+        plot.intervals(cells, metric, floor=floor, order=worst_first(cells.subgroups), ax=axes)
+    lowest = min(axes.get_xlim()[0] for axes in panels)
+    for axes in panels:  # the same scale and the same rows in each
+        axes.set_xlim(lowest, axes.get_xlim()[1])
     figure.suptitle(_title(report) + left_out, fontsize=11, parse_math=False)
     return figure
 

@@ -38,7 +38,7 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
     report = report_of(
         {
             "near": {"negative_aeg": cell(0.1, 0.0, 0.2)},
-            "below": {"negative_aeg": cell(-0.4, -0.45, -0.3)},
+            "below": {"negative_aeg": cell(-0.4, -0.45, -0.31)},
         }
     )
     axes = intervals(report, "negative_aeg", ceiling=0.3).axes[0]
@@ -61,3 +61,48 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
 def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, limits, message):
     with pytest.raises(ValueError, match=message):
         intervals(report_of({}), metric, **limits)
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "ends", "marker", "is_filled"),
+    [
+        ("bpsn_auc", {"floor": 0.8}, (0.85, 0.81, 0.9), "o", True),
+        ("bpsn_auc", {"floor": 0.8}, (0.79, 0.76, 0.82), "o", False),
+        ("bpsn_auc", {"floor": 0.8}, (0.7, 0.65, 0.75), "D", True),
+        ("negative_aeg", {"ceiling": 0.3}, (-0.1, -0.2, 0.1), "o", True),
+        ("negative_aeg", {"ceiling": 0.3}, (-0.29, -0.35, -0.2), "o", False),
+        ("negative_aeg", {"ceiling": 0.3}, (0.4, 0.35, 0.45), "D", True),
+    ],
+)
+def test_a_limit_is_met_or_missed_only_if_the_whole_interval_is(
+    metric, limit, ends, marker, is_filled
+):
+    axes = intervals(report_of({"gay": {metric: cell(*ends)}}), metric, **limit).axes[0]
+    [dot] = [line for line in axes.lines if line.get_marker() in {"o", "D"}]
+    assert dot.get_marker() == marker
+    assert (dot.get_markerfacecolor() == dot.get_color()) == is_filled
+
+
+def test_several_forests_have_the_same_rows_if_they_are_asked_to():
+    report = report_of(
+        {name: {"bpsn_auc": cell(value)} for name, value in (("a", 0.9), ("b", 0.7))}
+    )
+    axes = intervals(report, "bpsn_auc", order=["a", "b"]).axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [
+        ("gay", "gay"),
+        (
+            "a_name_of_many_words_that_is_too_long_for_it",
+            "a_name_of_many_words_that_is_\ntoo_long_for_it",
+        ),
+        ("x" * 40, f"{'x' * 32}\n{'x' * 8}"),
+        ("evil\u202elive", "evil\\u202elive"),
+    ],
+)
+def test_a_long_name_is_wrapped_and_a_mark_that_turns_the_line_is_escaped(name, drawn):
+    axes = intervals(report_of({name: {"bpsn_auc": cell(0.9, 0.8, 0.95)}}), "bpsn_auc").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == [drawn]
