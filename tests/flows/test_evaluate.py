@@ -173,7 +173,7 @@ def test_the_page_can_be_made_again_from_what_was_published(first):
     judged = {
         ("comments", one.candidate.name): read_judged(first.output, one) for one in summary.verdicts
     }
-    again = render(evaluation_page(summary, judged))
+    again = render(evaluation_page(summary, judged, output=str(first.output)))
     assert again == (first.output / "report.html").read_bytes()
 
 
