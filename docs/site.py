@@ -51,9 +51,7 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
     "Operate": (
         "Every night, on the machines of a team.",
         [
-            "guides/every-night",
-            "guides/nights",
-            "guides/year",
+            "guides/nightly",
             "guides/ci",
             "guides/terminal",
             "guides/mlflow",
@@ -83,8 +81,8 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
         "What was measured, each with its command.",
         [
             "evidence/coverage",
-            "evidence/clustered-coverage",
             "evidence/gate-sizes",
+            "evidence/nightly",
             "evidence/prediction-powered",
             "evidence/raters",
             "evidence/terms",
