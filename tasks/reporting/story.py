@@ -142,6 +142,8 @@ class VerdictStory:
     """The champion that it is compared with."""
     objective: str
     """The number that ranks versions which pass, beside the champion's."""
+    verdict: Verdict
+    """What all this is said of."""
 
     @classmethod
     def of_verdict(cls, verdict: Verdict) -> VerdictStory:
@@ -166,6 +168,7 @@ class VerdictStory:
             worsened=tuple(verdict.worsened),
             champion=None if champion is None else champion.model or champion.name,
             objective=ranked if champion is None else objective.comparison,
+            verdict=verdict,
         )
 
     @property
@@ -306,8 +309,12 @@ class CandidateStory:
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """What a pass does not say."""
-        return tuple(text for story in self.stories for text in story.exceptions)
+        """What a pass does not say: of the sets that decide, if there are any."""
+        if self.word.status != "pass":
+            return ()
+        every = [story.verdict for story in self.stories]
+        decisive = [one for one in every if one.evaluation_set.required] or every
+        return tuple(exceptions_in_words(decisive, name_sets=len(every) > 1))
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -523,19 +530,21 @@ def _share(holds_for: HoldsFor) -> float:
     return len(holds_for.identities) / holds_for.of if holds_for.of else 1.0
 
 
-def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS) -> list[str]:
+def exceptions_in_words(
+    verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS, *, name_sets: bool = False
+) -> list[str]:
     """Return for whom a pass of a candidate is proven, and what it does not say, line by line.
 
     Nothing if it did not pass, or if nothing is to be said. Identities that are not measured for
-    one reason share a line; with several verdicts, each line names the set. After `most` lines a
-    last one says how many more there are.
+    one reason share a line. With several verdicts, or with `name_sets`, each line names the set.
+    After `most` lines a last one says how many more there are.
     """
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
         return []
     lines = [
         printable(line)
         for verdict in verdicts
-        for line in _exceptions(verdict, alone=len(verdicts) == 1)
+        for line in _exceptions(verdict, alone=len(verdicts) == 1 and not name_sets)
     ]
     more = len(lines) - most
     return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines

@@ -3,7 +3,10 @@
 import pytest
 from support.made import decision_of, result, verdict_of
 
-from biasgate.tasks.reporting.story import in_short
+from bias_metrics.gate.exceptions import PassException
+from biasgate.tasks.outcomes import WORDS
+from biasgate.tasks.records import HoldsFor
+from biasgate.tasks.reporting.story import CandidateStory, VerdictStory, in_short
 
 
 def check(sentence, outcome, **parts):
@@ -34,3 +37,42 @@ VERDICTS = [
 )
 def test_the_outcome_is_told_with_the_first_check_behind_it(candidate, outcome, said):
     assert in_short(decision_of(candidate, outcome, "X."), VERDICTS) == said
+
+
+def passed_on(of_set, *names, required=True, outcome="pass", **parts):
+    """Return a pass on a set that is proven for the first of these identities alone."""
+    known = {"why": "no_rule", "n_checks": 1}
+    exceptions = [PassException(name, sentence=f"{name} is open.", **known) for name in names[1:]]
+    extent = HoldsFor(identities=list(names[:1]), of=len(names))
+    parts |= {"outcome": outcome, "holds_for": extent, "exceptions": exceptions}
+    return verdict_of(of_set=of_set, required=required, **parts)
+
+
+def told_of(*verdicts, outcome="pass"):
+    """Return what is said of a candidate with these verdicts."""
+    stories = tuple(map(VerdictStory.of_verdict, verdicts))
+    return CandidateStory("c", WORDS[outcome], "X.", stories)
+
+
+def test_with_several_sets_each_exception_names_its_set():
+    assert told_of(passed_on("news", "gay", "deaf")).exceptions == (
+        "Proven for gay.",
+        "Except deaf is open.",
+    )
+    both = told_of(passed_on("news", "gay", "deaf"), passed_on("forum", "deaf", "gay"))
+    assert both.exceptions == (
+        "Proven on news for gay.",
+        "Except on news, deaf is open.",
+        "Proven on forum for deaf.",
+        "Except on forum, gay is open.",
+    )
+
+
+def test_exceptions_are_those_of_the_sets_that_decide():
+    failed = passed_on("extra", "gay", "deaf", required=False, outcome="fail")
+    assert told_of(passed_on("news", "gay", "deaf"), failed).exceptions == (
+        "Proven on news for gay.",
+        "Except on news, deaf is open.",
+    )
+    blocked = passed_on("forum", "gay", "deaf", outcome="fail")
+    assert told_of(passed_on("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
