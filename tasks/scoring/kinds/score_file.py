@@ -21,6 +21,7 @@ from biasgate.tasks.common.settings import ConfigPath, Name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.formats import is_json_lines
 from biasgate.tasks.data.scores import read_scores
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -84,6 +85,23 @@ class ScoreFile(CandidateSettings):
         """Refuse a file that is missing or lacks a column."""
         wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
         reading.require_columns(self.path, wanted, self.separator)
+        if self.register_as is not None:
+            self._refuse_more_than(wanted)
+
+    def _refuse_more_than(self, wanted: list[str]) -> None:
+        """Refuse to register a file that may hold comments: whoever reads the registry reads it."""
+        rule = (
+            f"file {self.path} must be CSV or Parquet with no columns but {' and '.join(wanted)}, "
+            "since `register` keeps the whole file in the model registry"
+        )
+        cure = "Write the scores to a file of their own."
+        if is_json_lines(self.path):
+            msg = f"{rule}; it is JSON lines, and any line may hold more. {cure}"
+            raise InputError(msg)
+        others = [n for n in reading.file_columns(self.path, self.separator) if n not in wanted]
+        if others:
+            msg = f"{rule}; it has {counted(len(others), 'more column')}. {cure}"
+            raise InputError(msg)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Accept any set: existing scores need no text."""

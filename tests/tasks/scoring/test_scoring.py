@@ -109,6 +109,22 @@ def test_a_registered_file_of_scores_says_that_it_is_of_one_set_only(frame, rows
         RegisteredScores.model_validate(options).open(workplace).check(rows)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("all.csv", "id,prediction,text\na,0.5,secret\n", "it has 1 more column\\."),
+        ("all.jsonl", '{"id": "a", "prediction": 0.5}\n', "any line may hold more"),
+    ],
+)
+def test_no_file_that_may_hold_comments_is_registered(tmp_path, name, content, reason):
+    (tmp_path / name).write_text(content)
+    settings = {"name": "file", "kind": "scores", "path": tmp_path / name}
+    ScoreFile(**settings).check()
+    with pytest.raises(InputError, match=f"no columns but id and prediction, .*{reason}") as error:
+        ScoreFile(**settings, register="m").check()
+    assert "secret" not in str(error.value)
+
+
 def test_two_valued_scores_pass_when_allowed(frame, score):
     scored = score(frame.assign(prediction=frame.label), allow_two_valued=True)
     assert set(scored.table()["score"].to_pylist()) == {0.0, 1.0}
