@@ -168,8 +168,7 @@ class Counts:
 
     def rest_of_two(self, sign: int) -> float:
         """Return the same of the first model's share plus or minus the second's."""
-        if self.far is None:
-            return 0.0
+        assert self.far is not None  # noqa: S101
         share = (self.events[0] + sign * self.events[1]) / self.n
         return self.far.squares_of_two(sign, share) / self.n**2
 

@@ -482,6 +482,17 @@ def test_a_group_without_positives_may_have_some_elsewhere():
     assert found.gaps["gay"]["calibration_gap"].low < bias.low
 
 
+def test_scores_of_0_and_1_explain_nothing_of_a_few_positives():
+    y_true = np.r_[[1] * 2, [0] * 38, [1] * 90, [0] * 270]
+    y_score = np.r_[[0.0] * 40, [1.0] * 110, [0.0] * 250]
+    found = calibration_report(Rows(y_true, {"gay": np.arange(400) < 40}), y_score)
+    brier = found.subgroups["gay"].brier
+    assert brier.value == pytest.approx(2 / 40)
+    square = 1.959964**2
+    reach = math.sqrt(square * (0.05 * 0.95 + square / 160) / 40)
+    assert brier.high == pytest.approx((0.05 + square / 80 + reach) / (1 + square / 40), rel=1e-5)
+
+
 def test_many_positives_are_left_to_the_influences():
     y_true, y_score, masks = draw()
     found = calibration_report(Rows(y_true, masks), y_score).overall.bias
