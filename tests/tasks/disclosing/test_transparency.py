@@ -10,6 +10,7 @@ from support.evaluations import run
 from support.filed import FILING, THRESHOLDS, judge_site, verdict_of
 
 from biasgate.tasks.disclosing.filing import OFFICIAL_LANGUAGES
+from biasgate.tasks.evidence.file import EvidenceFile
 
 metrics = pytest.importorskip("sklearn.metrics")
 
@@ -180,6 +181,45 @@ def test_changed_or_lost_evidence_is_refused(filed, results, tmp_path):
     file.unlink()
     code, text, _ = filed(changed)
     assert (code, "must be there" in text) == (2, True)
+
+
+def test_a_report_that_was_changed_is_refused(filed, results, tmp_path):
+    shutil.copytree(results, tmp_path / "changed")
+    file = tmp_path / "changed" / "sample" / "first" / "report.json"
+    report = json.loads(file.read_text("utf-8"))
+    report["candidate"]["name"] = "better"
+    file.write_text(json.dumps(report), "utf-8")
+    code, text, folder = filed(tmp_path / "changed")
+    assert (code, folder.exists()) == (2, False)
+    assert "must be the verdict's; it was changed since" in text
+
+
+NIGHTS = {
+    "began": "first",
+    "each": [{"set_digest": f"{at}" * 64, "n_rows": 9, "rows_digest": "a" * 64} for at in (1, 2)],
+    "number": 2,
+    "n_rows": 18,
+    "planned_rows": 36,
+    "bound": "any_time",
+}
+
+
+def test_pooled_nights_are_no_labelled_sample(filed, results, tmp_path):
+    shutil.copytree(results, tmp_path / "pooled")
+    file = tmp_path / "pooled" / "summary.json"
+    summary = json.loads(file.read_text("utf-8"))
+    summary["verdicts"] = [one | {"nights": NIGHTS} for one in summary["verdicts"]]
+    file.write_text(json.dumps(summary), "utf-8")
+    code, text, folder = filed(tmp_path / "pooled")
+    assert (code, folder.exists()) == (2, False)
+    assert "'sample' must be one labelled sample; it pools nights. Evaluate the sample" in text
+
+
+def test_rows_that_nobody_labelled_are_no_labelled_sample(filed, monkeypatch):
+    monkeypatch.setattr(EvidenceFile, "is_powered", True)
+    code, text, folder = filed()
+    assert (code, folder.exists()) == (2, False)
+    assert "'sample' must be one labelled sample; it is prediction-powered." in text
 
 
 def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_estimated(
