@@ -163,6 +163,13 @@ class _Side(NamedTuple):
     changes: Mapping[str, Change]
 
 
+class _Measured(NamedTuple):
+    """Some rows with how far each moves each model's numbers: too much to keep of every group."""
+
+    side: _Side
+    numbers: Sequence[Mapping[str, Estimate]]
+
+
 class _Group(NamedTuple):
     """A subgroup as measured."""
 
@@ -189,22 +196,28 @@ class MeasuredCalibration:
 
     @cached_property
     def _everyone(self) -> _Side:
-        sample = self._models[0].everyone()
-        return self._side(sample, [one.numbers(sample) for one in self._models])
+        return self._measured(self._models[0].everyone()).side
 
-    def _group(self, name: str) -> _Group:
-        if name not in self._groups:
-            inside, outside = self._models[0].subgroup(name)
-            own = [model.numbers(inside) for model in self._models]
-            others = [model.numbers(outside) for model in self._models]
-            gaps = [_gaps(*both) for both in zip(own, others, strict=True)]
-            self._groups[name] = _Group(
-                self._side(inside, own),
-                self._side(outside, others),
-                {metric: gap.number for metric, gap in gaps[0].items()},
-                _changes(gaps),
-            )
-        return self._groups[name]
+    def _asked(self, names: Iterable[str] | None) -> dict[str, _Group]:
+        """Return subgroups as measured, default all; those asked for share one background."""
+        names = self.names if names is None else list(names)
+        wanted = [name for name in names if name not in self._groups]
+        model = self._models[0]
+        background = model.shared_background() if wanted else None
+        shared = None if background is None else self._measured(background)
+        for name in wanted:
+            others = self._measured(model.outside(name)) if shared is None else shared
+            self._groups[name] = self._group(self._measured(model.inside(name)), others)
+        return {name: self._groups[name] for name in names}
+
+    def _group(self, own: _Measured, others: _Measured) -> _Group:
+        gaps = [_gaps(*both) for both in zip(own.numbers, others.numbers, strict=True)]
+        numbers = {metric: gap.number for metric, gap in gaps[0].items()}
+        return _Group(own.side, others.side, numbers, _changes(gaps))
+
+    def _measured(self, sample: Sample) -> _Measured:
+        numbers = [model.numbers(sample) for model in self._models]
+        return _Measured(self._side(sample, numbers), numbers)
 
     def _side(self, sample: Sample, numbers: Sequence[Mapping[str, Estimate]]) -> _Side:
         return _Side(
@@ -218,7 +231,7 @@ class MeasuredCalibration:
     def report(self, confidence: float, names: Iterable[str] | None = None) -> CalibrationReport:
         """Return the report of one model; `names` are the subgroups, default all."""
         [model] = self._models
-        groups = {name: self._group(name) for name in (self.names if names is None else names)}
+        groups = self._asked(names)
 
         def calibrated(side: _Side, *, curve: bool = True) -> Calibrated:
             measured = {name: one.at(confidence) for name, one in side.numbers.items()}
@@ -252,7 +265,7 @@ class MeasuredCalibration:
         def at(changes: Mapping[str, Change], *, is_gap: bool = False) -> dict[str, Difference]:
             return {name: one.at(confidence, is_gap=is_gap) for name, one in changes.items()}
 
-        groups = {name: self._group(name) for name in (self.names if names is None else names)}
+        groups = self._asked(names)
         return CalibrationComparison(
             at(self._everyone.changes),
             {
@@ -305,14 +318,20 @@ class _Model:
         """Return all rows."""
         return self._sample(np.arange(self.rows.n))
 
-    def subgroup(self, name: str) -> tuple[Sample, Sample]:
-        """Return a subgroup's rows and those of its background."""
-        mask, excluded = self.rows.subgroups[name], self.rows.excluded
-        outside = ~mask
-        if excluded is not None:
-            outside = np.ones(mask.size, dtype=np.bool_)
-            outside[excluded] = False
-        return self._sample(np.flatnonzero(mask)), self._sample(np.flatnonzero(outside))
+    def inside(self, name: str) -> Sample:
+        """Return a subgroup's rows."""
+        return self._sample(np.flatnonzero(self.rows.subgroups[name]))
+
+    def outside(self, name: str) -> Sample:
+        """Return the rows outside a subgroup."""
+        return self._sample(np.flatnonzero(~self.rows.subgroups[name]))
+
+    def shared_background(self) -> Sample | None:
+        """Return the rows that all subgroups are compared with; None if each has its own."""
+        excluded = self.rows.excluded
+        if excluded is None:
+            return None
+        return self._sample(np.delete(np.arange(self.rows.n), excluded))
 
     def _sample(self, places: Codes) -> Sample:
         clusters = None if self.rows.clusters is None else self.rows.clusters[places]

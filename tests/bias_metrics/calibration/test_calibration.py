@@ -7,7 +7,7 @@ import pytest
 
 from bias_metrics import Rows, calibration_report, compare_calibration
 from bias_metrics._core.ranks import squares_of
-from bias_metrics.calibration import numbers
+from bias_metrics.calibration import MeasuredCalibration, numbers
 from bias_metrics.calibration.numbers import Sample, slope_of
 from bias_metrics.calibration.results import NUMBERS
 from bias_metrics.metrics import METRICS, calibration_metrics
@@ -153,6 +153,43 @@ def test_a_background_without_identities_has_no_identity():
         assert report.backgrounds[name].n == outside.sum()
         expected = np.mean((y_score - y_true)[outside])
         assert report.backgrounds[name].bias.value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"sample_weight": weights()}, {"clusters": codes()}])
+def test_a_shared_background_is_the_one_that_each_subgroup_has_alone(options):
+    y_true, y_score, masks = draw()
+    rows = Rows(y_true, masks, background="no_identity", **options)
+    scores = {"a": y_score, "b": draw(5)[1]}
+    found, change = calibration_report(rows, y_score), compare_calibration(rows, *scores.values())
+    outside = np.flatnonzero(~np.logical_or.reduce(list(masks.values())))
+    within = {key: of_rows[outside] for key, of_rows in options.items()}
+    everyone = calibration_report(Rows(y_true[outside], {}, **within), y_score[outside]).overall
+    for name in masks:
+        alone = MeasuredCalibration(rows, {"a": y_score}).report(0.95, [name])
+        assert found.subgroups[name] == alone.subgroups[name]
+        assert found.backgrounds[name] == alone.backgrounds[name]
+        assert found.gaps[name] == alone.gaps[name]
+        asked = MeasuredCalibration(rows, scores).comparison(0.95, [name])
+        assert change.subgroups[name] == asked.subgroups[name]
+        for metric in NAMES:
+            one, expected = getattr(found.backgrounds[name], metric), getattr(everyone, metric)
+            assert one.value == pytest.approx(expected.value, abs=1e-12)
+            assert one.std_error == pytest.approx(expected.std_error, abs=1e-12)
+
+
+def test_a_shared_background_is_measured_once(monkeypatch):
+    y_true, y_score, masks = draw()
+    sizes = []
+
+    def counted(scores, sample):
+        sizes.append(scores.size)
+        return numbers.bias_of(scores, sample)
+
+    monkeypatch.setitem(numbers.ESTIMATES, "bias", counted)
+    calibration_report(Rows(y_true, masks, background="no_identity"), y_score)
+    outside = ~(masks["gay"] | masks["muslim"])
+    assert sizes.count(outside.sum()) == 1
+    assert len(sizes) == 4  # everyone, the background, two subgroups
 
 
 def test_frequencies_give_what_repeated_rows_give():
