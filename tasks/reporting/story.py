@@ -221,7 +221,7 @@ class Story(VerdictStory):
     treated_worst: str
     """Who is treated worst: identity, number, 95 % interval, limit."""
     gains: tuple[Change, ...]
-    """What is shown to be better than the champion's, after Holm's adjustment; most first."""
+    """What is shown to be better than the champion's, most first: see `gains_of`."""
     n_identities: int
     n_holding: int
     """How many identities there are, and of how many each check passed."""
@@ -295,6 +295,12 @@ class CandidateStory:
     def outcome(self) -> str:
         """The outcome in short; the headline says for whom it is a block."""
         return WORDS["fail"].text if self.word.status == "fail" else self.word.text
+
+    @property
+    def badge(self) -> str:
+        """The status, for colours; `except` after a pass with a loss that is shown."""
+        lost = any(story.losses for story in self.stories)
+        return "except" if lost and self.word.status == "pass" else self.word.status
 
     @property
     def worst(self) -> Story | None:
@@ -389,9 +395,7 @@ class CandidateStory:
         parts = [_needed(failed[0])] if failed else []
         parts += [f"{counted(len(failed) - 1, 'more failed check')}"] if failed[1:] else []
         lacking = [check.result for check in unmet if not check.has_failed]
-        verb = "needs" if len(lacking) == 1 else "need"
-        more = f"{counted(len(lacking), 'check')} {verb} more comments{_more_rows(lacking)}"
-        return "; ".join([*parts, *([more] if lacking else [])])
+        return "; ".join([*parts, *_lacking(lacking)])
 
 
 def _needed(result: RuleResult) -> str:
@@ -403,6 +407,32 @@ def _needed(result: RuleResult) -> str:
         "ceiling": f"at most {result.limit:g} in size",
     }.get(result.kind, f"not worse than the {result.kind}'s by more than {result.limit:g}")
     return f"{METRICS[result.metric].title}{of}{on_slice} {limit}"
+
+
+def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
+    """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
+    few = [one for one in results if any(n > 0 for n in one.rows_needed.values())]
+    close = [one for one in results if one not in few and _is_close(one)]
+    if few:
+        verb = "has" if len(few) == 1 else "have"
+        yield f"{counted(len(few), 'check')} {verb} too few comments{_more_rows(few)}"
+    for kind, found in {
+        "limit": [one for one in close if one.kind not in RIVALS],
+        "margin": [one for one in close if one.kind in RIVALS],
+    }.items():
+        if found:
+            verb = "is" if len(found) == 1 else "are"
+            yield f"{counted(len(found), 'check')} {verb} too close to the {kind} to tell"
+    n_others = len(results) - len(few) - len(close)
+    if n_others:
+        verb = "lacks" if n_others == 1 else "lack"
+        yield f"{counted(n_others, 'check')} {verb} evidence"
+
+
+def _is_close(result: RuleResult) -> bool:
+    """Say whether there are enough rows for an interval, but the limit is in it."""
+    has_ends = result.low is not None and result.high is not None
+    return has_ends and result.not_excluded is None and result.blind is None
 
 
 def _more_rows(results: Iterable[RuleResult]) -> str:
@@ -426,7 +456,11 @@ def _groups(checks: Iterable[Check]) -> tuple[str, ...]:
 
 
 def gains_of(differences: Differences | None) -> tuple[Change, ...]:
-    """Return what is shown to be better than the champion's, the largest change first."""
+    """Return what is shown to be better than the champion's, the largest change first.
+
+    The difference must be shown after Holm's adjustment; that a gap is smaller, by the bounds on
+    its size, which are not adjusted.
+    """
     found = []
     for group, cells in ({} if differences is None else differences.subgroups).items():
         for metric in SUBGROUP_METRICS:
@@ -449,7 +483,9 @@ def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequenc
     worse = dict.fromkeys(change.group for change in said.losses)
     if worse and (worst is None or worst.kind in RIVALS):
         verb = "is" if len(worse) == 1 else "are"
-        return f"{first_names(list(worse), 2)} {verb} treated worse than by the champion."
+        text = f"{first_names(list(worse), 2)} {verb} treated worse than by the champion"
+        passed = said.word.status == "pass"
+        return f"{EXCEPT}: {text}; the policy lets that pass." if passed else f"{text}."
     if worst is not None and METRICS[worst.metric].harm and worst.kind not in RIVALS:
         known = METRICS[worst.metric]
         text = known.harm.format(group=worst.group, side=known.sides[(worst.value or 0) > 0])

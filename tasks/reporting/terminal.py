@@ -52,6 +52,7 @@ from biasgate.tasks.reporting.tables import numbers_by_night
 
 COLOURS = {
     "pass": "green",
+    "except": "yellow",
     "warn": "yellow",
     "fail": "red",
     "insufficient": "yellow",
@@ -97,7 +98,7 @@ def print_results(
 
 def _print_candidate(out: Console, line: CandidateStory) -> None:
     """Print what is said of a candidate, in at most `_LINES` lines."""
-    colour = COLOURS[line.word.status]
+    colour = COLOURS[line.badge]
     word, name = shown(line.word.text), shown(line.name)
     out.print(f"[bold {colour}]{word}[/]: [bold]{name}[/]", soft_wrap=True)
     facts = [f"{label}: {text}." for label, text in line.facts if label != "Decision"]

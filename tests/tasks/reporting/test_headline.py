@@ -1,12 +1,20 @@
 """The outcome of a candidate in a few words, as Prefect and a morning's message show it."""
 
+from dataclasses import replace
+
 import pytest
-from support.made import decision_of, result, verdict_of
+from support.made import decision_of, loss, result, rival_of, verdict_of
 
 from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
-from biasgate.tasks.reporting.story import CandidateStory, VerdictStory, in_short
+from biasgate.tasks.reporting.story import (
+    CandidateStory,
+    VerdictStory,
+    _headline,
+    _lacking,
+    in_short,
+)
 
 
 def check(sentence, outcome, **parts):
@@ -76,3 +84,40 @@ def test_exceptions_are_those_of_the_sets_that_decide():
     )
     blocked = passed_on("forum", "gay", "deaf", outcome="fail")
     assert told_of(passed_on("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
+
+
+def lacking(**parts):
+    """Return a check without enough evidence; `parts` are of its result."""
+    return check("It is open.", "insufficient", **parts)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        (
+            [lacking(group="deaf", rows_needed={"positive": 134})],
+            "1 check has too few comments, 134 toxic more that mention deaf",
+        ),
+        ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit to tell"),
+        (
+            [lacking(kind="champion", low=-0.02, high=0.01)],
+            "1 check is too close to the margin to tell",
+        ),
+        ([lacking()], "1 check lacks evidence"),
+    ],
+)
+def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
+    assert "; ".join(_lacking(results)) == said
+
+
+def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
+    lost = passed_on("news", "gay", champion=rival_of(), worsened=[loss("gay")])
+    story = VerdictStory.of_verdict(lost)
+    assert _headline(story, None, []) == (
+        "Passed with exceptions: gay is treated worse than by the champion; the policy lets that "
+        "pass."
+    )
+    assert (told_of(lost).badge, told_of(passed_on("news", "gay")).badge) == ("except", "pass")
+    blocked = replace(lost, outcome="fail")
+    assert _headline(VerdictStory.of_verdict(blocked), None, []).startswith("gay is treated worse")
+    assert told_of(blocked, outcome="fail").badge == "fail"
