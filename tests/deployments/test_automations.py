@@ -21,7 +21,7 @@ from biasgate.tasks.outcomes import WORDS
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = REPOSITORY / "deployments" / "automations.yaml"
-GUIDE = REPOSITORY / "docs" / "guides" / "prefect.md"
+GUIDE = REPOSITORY / "docs" / "guides" / "operate.md"
 NO_BLOCK = "00000000-0000-0000-0000-000000000000"
 CONFIG = """\
 name: watched
@@ -77,7 +77,7 @@ def test_the_guide_brings_messages_about_a_blocked_and_a_late_run(prefect_servic
 
 def do_what_the_guide_says(environment):
     """Save the block by the page's Python, import the file by the page's commands."""
-    [python] = [one.content for one in blocks_of(GUIDE) if one.language == "python"]
+    [python] = [one.content for one in blocks_of(GUIDE) if "biasgate-alerts" in one.content]
     [commands] = [one.content for one in blocks_of(GUIDE) if "sed " in one.content]
     saved = run([sys.executable, "-c", python], environment)
     folder = Path(environment["PREFECT_HOME"])
