@@ -2,7 +2,8 @@
 
     python -m benchmarks.campaigns.failing_server --evaluations 50
 
-prints what docs/evidence/disturbed.md says about failing servers. A proxy stands before MLflow's own
+prints how many end well, and how much longer they take. A proxy stands before MLflow's
+own
 server. Of all calls it answers 5 % with 500 before MLflow does the work and 5 % with 503 after it,
 closes the connection of 5 % after the work, and delays 5 % by two seconds. Each evaluation has
 a new database and a new store. It must end as one that nobody disturbed.

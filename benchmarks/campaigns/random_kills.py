@@ -2,7 +2,8 @@
 
     python -m benchmarks.campaigns.random_kills --kills 100
 
-prints the second table of docs/evidence/disturbed.md. Commands run in their own process group, those
+prints the second table of docs/evidence/disturbed.md. Commands run in their own process group,
+those
 with a flow with Prefect's temporary server, and SIGKILL goes to the process or to the group. After
 each series of kills on one store the same command runs to its end. Then the exit code, the champion
 and the moves in the ledger must be those of a command that nobody disturbed.
