@@ -1,3 +1,4 @@
+import logging
 import os
 import signal
 import socket
@@ -40,6 +41,16 @@ def _no_keys_of_this_machine(tmp_path_factory):
         (folder / "trusted_keys.json").write_text('{"keys": []}', "utf-8")
         patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _steps_as_they_were():
+    """A test that runs the command here would keep what is said from the tests after it."""
+    steps = logging.getLogger("biasgate.steps")
+    before = steps.level, steps.propagate, steps.handlers
+    yield
+    level, steps.propagate, steps.handlers = before
+    steps.setLevel(level)
 
 
 @pytest.fixture(scope="session")
