@@ -36,6 +36,7 @@ from biasgate.tasks.mlflow_server.server import (
     address_in,
     require_supported,
 )
+from biasgate.tasks.mlflow_server.versions import Registry
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
 _REQUEST = "biasgate.request"  # one call that creates a run
@@ -105,6 +106,12 @@ class Gateway(LoggedModels):
             work=work,
             registry=_without_user(registry, REGISTRY) if registry else None,
         )
+
+    def require_answer(self) -> None:
+        """Ask each server one small question, so that one that is gone shows before any work."""
+        self.client.search_experiments(max_results=1)
+        if self.registry is not None:
+            Registry(self.registry).client.search_registered_models(max_results=1)
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, creating it if missing."""

@@ -63,6 +63,7 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 _have_answered: set[str] = set()
+_given_up: dict[str, float] = {}  # when, so that what is done about it waits no second time
 
 
 class AnsweredClient:
@@ -84,7 +85,8 @@ def answered(call: Callable[[], Result], server: str) -> Result:
     """Make a call until the server answers.
 
     A server that has not answered this process before is given 30 seconds, another one five
-    minutes, so that it can be started again; `BIASGATE_MLFLOW_WAIT_S` sets both.
+    minutes, so that it can be started again; `BIASGATE_MLFLOW_WAIT_S` sets both. One that was given
+    up is asked once by each call of the next five minutes, until it answers.
     """
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
@@ -96,22 +98,30 @@ def answered(call: Callable[[], Result], server: str) -> Result:
         except MlflowException as error:
             problem = _unanswered(error)
             if problem is None:
-                _have_answered.add(server)
+                _has_answered(server)
                 raise
             waited = time.monotonic() - started
             if waited + pause > limit:
+                _given_up[server] = time.monotonic()
                 raise ServerError(_gone(server, problem, waited)) from error
             if waited > _SAID_AFTER_S and not said:
                 say(f"MLflow at {server} {problem}: asked again for up to {limit:.0f} s.")
                 said = True
         else:
-            _have_answered.add(server)
+            _has_answered(server)
             return result
         time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not all at the same time
         pause = min(2 * pause, _LONGEST_S)
 
 
+def _has_answered(server: str) -> None:
+    _have_answered.add(server)
+    _given_up.pop(server, None)
+
+
 def _limit(server: str) -> float:
+    if server in _given_up and time.monotonic() - _given_up[server] < _LATER_S:
+        return 0.0
     given = os.environ.get(WAIT)
     if given is None:
         return _LATER_S if server in _have_answered else _FIRST_S

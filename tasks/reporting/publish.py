@@ -16,12 +16,14 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.reporting.story import in_short
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.store import Workplace
 
 RESULTS = "results"
 
@@ -62,9 +64,14 @@ def _is_new(folder: Path) -> bool:
 
 @task(name="check places")
 def check_places(output: str, store: str) -> None:
-    """Refuse, before any work, an output or store that is not writable. Safe to retry."""
+    """Refuse, before any work, places that cannot be written to and servers that do not answer.
+
+    Safe to retry. Servers are MLflow's, where one is named.
+    """
     require_writable(Path(output).absolute(), "output")
     require_writable(Path(store).absolute(), "store")
+    if address_in(TRACKING) or address_in(REGISTRY):
+        Workplace(Path(store)).gateway.require_answer()
 
 
 @task(name="check output")

@@ -20,6 +20,7 @@ def said(monkeypatch):
     sentences = []
     monkeypatch.setattr(module, "say", sentences.append)
     monkeypatch.setattr(module, "_have_answered", set())
+    monkeypatch.setattr(module, "_given_up", {})
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(module.WAIT, raising=False)
@@ -98,6 +99,25 @@ def test_a_server_that_has_answered_before_is_given_five_minutes(failing, said, 
         gateway.run_tags("a")
     assert 280 < clock[0] <= 300
     assert len(said) == 1
+
+
+@pytest.mark.usefixtures("said")
+def test_one_that_was_given_up_is_waited_for_again_only_after_five_minutes(failing, clock):
+    uri, left = failing(*[500] * 10_000)
+    gateway, waited = Gateway.at(uri), []
+    for pause in (0, 0, 300):
+        clock[0] += pause
+        before = clock[0]
+        with pytest.raises(ServerError):
+            gateway.run_tags("a")
+        waited.append(clock[0] - before)
+    assert waited[1] == 0
+    assert waited[0] > 20
+    assert waited[2] > 20
+    left[:] = [404]
+    gateway.run_tags("a")  # it answers: from now on it is waited for
+    left[:] = [503]
+    assert gateway.run_tags("a") is None
 
 
 def test_a_server_that_is_silent_is_named_as_such(said, monkeypatch):
