@@ -166,9 +166,8 @@ def evaluate(
         show_results(summary, output, run)
         if with_texts:
             quote_comments(summary, output, frozen)
-        notify_people(
-            evaluation.notifications, summary, trend, report_address(run, page) if night else None
-        )
+        address = report_address(run, page) if night else None
+        notify_people(evaluation.notifications, summary, output, trend, address)
         return conclude(summary)
 
 

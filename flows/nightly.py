@@ -64,6 +64,6 @@ def nightly(
                 return_state=True,
             )
             summary: Summary = summary_of(state)
-        show_summary(summary)
+        show_summary(summary, folder)
         night = NightSummary(**vars(summary), output=folder)
         return conclude(night, fail_when_blocked=fail_when_blocked)

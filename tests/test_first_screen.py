@@ -201,7 +201,7 @@ def test_scores_upside_down_are_told_before_all_else_and_no_other_cause_is(tmp_p
     story = Story.of(report, verdict)
     assert story.headline.startswith("The scores look upside down: ")
     assert lead not in explained(report, story)
-    note = candidate_note(report, verdict, "1", "run")
+    note = candidate_note(story, "1", "run")
     assert "The scores look upside down" in note
     assert lead[:40] not in note
 

@@ -142,7 +142,7 @@ def test_the_next_comment_replaces_the_one_of_the_bot_and_of_nobody_else(told):
 def test_where_nothing_was_judged_the_summary_says_so(told, outcome, words):
     summary, _, _ = told(outcome)
     assert words in summary
-    assert "| candidate |" not in summary
+    assert "**" not in summary
 
 
 def test_a_token_that_may_not_comment_is_a_warning_alone(told):

@@ -146,7 +146,7 @@ def test_a_model_card_read_with_html_runs_nothing_and_keeps_its_tables(page, res
     shown = {row.locator("td").first.inner_text() for row in rows}
     assert shown == {" ".join(printable(name).split()) for name in NAMES}
     titles = page.locator("h2").all_inner_texts()
-    assert titles.count("Verdict") == 1
+    assert titles.count("Details") == 1
     assert titles[-1] == "Caveats"
     assert page.locator("h1").count() == 1
 

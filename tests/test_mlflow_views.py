@@ -76,7 +76,7 @@ def test_the_first_link_tells_which_identity_got_worse_than_the_champion_and_by_
     opened(page, links["candidates"])
     row = page.get_by_role("row").filter(has_text="worse_than_champion")
     expect(row.first).to_be_visible()
-    told = page.get_by_text(re.compile(r"old \(bpsn_auc by at least 0\.\d"))
+    told = page.get_by_text(re.compile(r"old BPSN AUC 0\.\d+ → 0\.\d"))
     expect(told.first).to_be_visible()
 
 
@@ -134,7 +134,7 @@ def test_a_candidates_note_begins_with_what_got_worse_and_leads_to_its_page(page
     opened(page, links["candidates"])
     page.get_by_role("link", name="shifted on news").click()
     expect(
-        page.get_by_text(re.compile("Shown to be worse than the champion: (gay|old) ")).first
+        page.get_by_text(re.compile("Worse than the champion: (gay|old) ")).first
     ).to_be_visible()
     with page.expect_popup() as opened_page:
         page.get_by_role("link", name="Report", exact=True).click()

@@ -7,19 +7,19 @@ theirs makes HTML, a link, a mention or a second column here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import word_of
-from biasgate.tasks.reporting.results import Published, Results
+from biasgate.tasks.reporting.markdown import candidates_markdown
+from biasgate.tasks.reporting.results import Results
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.reporting.tables import Kind, Table
 
 # GitHub refuses comments of more than 65,536 characters.
-_MOST, _MOST_ROWS, _MOST_CHECKS, _LONGEST = 60_000, 40, 20, 600
+_MOST, _MOST_CANDIDATES, _MOST_CHECKS, _LONGEST = 60_000, 40, 20, 600
 # Letters, digits and signs that start nothing; a point may follow `www`.
 _SIGN = re.compile(r"[^\w ,()%.-]|_|(?<=[wW])\.")
 # GitHub looks for mentions, issues and addresses in the text that is left: this divides it.
@@ -35,7 +35,7 @@ def markdown_for_github(results: Results, link: str | None = None) -> str:
     InputError
         If `link` is no such address.
     """
-    lines = [*_head(results), "", *_table(results.each), "", *_decisions(results)]
+    lines = [*_head(results), "", *_candidates(results)]
     if link is not None:
         lines += ["", f"[The page with every number and figure]({_address(link)})"]
     text = "\n".join(lines)
@@ -89,45 +89,15 @@ def _head(results: Results) -> Iterator[str]:
     yield f"Identity bias, evaluation {_name(title)}"
 
 
-def _table(each: Sequence[Published]) -> Iterator[str]:
-    rows = [
-        (
-            one.candidate,
-            one.evaluation_set,
-            one.word.text,
-            " ".join(
-                [one.headline, *([f"Worst: {one.treated_worst}."] if one.treated_worst else [])]
-            ),
-            one.counted,
-        )
-        for one in (published.story for published in each[:_MOST_ROWS])
-    ]
-    columns: dict[str, Kind] = {
-        "candidate": "name",
-        "set": "name",
-        "verdict": "words",
-        "who is treated worst, and by how much": "words",
-        "checks": "words",
-    }
-    yield from Table("Verdicts", columns, rows).markdown(_name, inert)
-    if len(each) > _MOST_ROWS:
-        yield ""
-        yield f"And {len(each) - _MOST_ROWS:,} more in `summary.json`."
-
-
-def _decisions(results: Results) -> Iterator[str]:
-    decisions = [] if results.summary is None else results.summary.decisions
-    for one in decisions[:_MOST_ROWS]:
-        word = inert(word_of(one).text)
-        yield f"- **{word}**: {_name(one.candidate)}. {inert(one.sentence)}"
+def _candidates(results: Results) -> Iterator[str]:
+    lines = results.lines
+    yield from candidates_markdown(lines[:_MOST_CANDIDATES], _name, inert)
+    if len(lines) > _MOST_CANDIDATES:
+        yield f"And {len(lines) - _MOST_CANDIDATES:,} more in `summary.json`."
 
 
 def _checks(said: Story) -> Iterator[str]:
     whose = f"{_name(said.candidate)} on {_name(said.evaluation_set)}"
-    for text in said.exceptions:
-        yield f"- {whose}: {inert(text)}"
-    if said.exceptions:
-        yield ""
     if not said.unmet:
         return
     yield f"<details><summary>{counted(len(said.unmet), 'check')} did not pass: {whose}</summary>"

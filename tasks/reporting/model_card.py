@@ -57,13 +57,13 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
     """Return the card of one candidate on one set; it quotes no comment."""
     candidate, story = report.candidate, Story.of(report, verdict)
     sections = {
-        f"Model card: {candidate.name}": _details(candidate, about),
+        f"Model card: {candidate.name}": list(_verdict(story, verdict, promote)),
+        "Details": _details(candidate, about),
         "Intended use": [
             _said(about, "intended_use"),
             "",
             f"Out of scope: {_said(about, 'out_of_scope')}",
         ],
-        "Verdict": list(_verdict(story, verdict, promote)),
         "Factors": list(_factors(report.bias)),
         "Metrics": list(_metrics(report.bias)),
         **({"Further analyses": list(map(_item, story.analyses))} if story.analyses else {}),
@@ -104,7 +104,7 @@ def _said(about: About, key: str) -> str:
 
 def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     word, policy = as_text(story.word.text), _code(story.policy)
-    yield f"**{word}** by policy `{policy}`, on {verdict.decided_on}."
+    yield f"**{word}** by policy `{policy}`, on {verdict.decided_on}. {as_text(story.headline)}"
     if story.champion is not None:
         yield f"Compared with `{_code(story.champion)}`."
     yield from story.basis

@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
@@ -28,6 +29,7 @@ from biasgate.tasks.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.records import Summary
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.trend import Trend
+from biasgate.tasks.reporting.results import Results, results_of
 from biasgate.tasks.reporting.story import VerdictStory
 
 # Services read these as markup, as a mention of people, or as a link.
@@ -50,9 +52,8 @@ class Told(Record):
     candidate: str
     outcome: str
     promoted: bool
-    sentence: str
     word: str
-    exceptions: list[str]
+    told: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +153,15 @@ def is_news(message: Message) -> bool:
     return bool(message.changed)
 
 
-def message_of(summary: Summary, trend: Trend | None = None, report: str | None = None) -> Message:
-    """Return the message of a summary: outcome, decisions, checks that did not pass.
+def message_of(results: Results, trend: Trend | None = None, report: str | None = None) -> Message:
+    """Return the message of an evaluation: what people read first, checks that did not pass.
 
     Of a night also its number, what changed, and where the report is.
     """
+    summary = results.summary
+    if summary is None:
+        msg = "a message is about a whole evaluation"
+        raise ValueError(msg)
     unmet = [
         f"{story.about}: {check.sentence}"
         for story in map(VerdictStory.of_verdict, summary.verdicts)
@@ -171,14 +176,13 @@ def message_of(summary: Summary, trend: Trend | None = None, report: str | None 
         run_id=summary.run_id,
         decisions=[
             Told(
-                candidate=one.candidate,
-                outcome=one.outcome,
-                promoted=one.promoted,
-                sentence=one.sentence,
-                word=word_of(one).text,
-                exceptions=one.exceptions or [],
+                candidate=line.name,
+                outcome=decision.outcome,
+                promoted=decision.promoted,
+                word=line.word.text,
+                told=line.told,
             )
-            for one in summary.decisions
+            for decision, line in zip(summary.decisions, results.lines, strict=True)
         ],
         n_unmet=len(unmet),
         unmet=unmet[:_SENTENCES],
@@ -196,16 +200,13 @@ def message_of_crash(evaluation: str, error: str) -> Message:
 def plain_text(message: Message, *, with_report: bool = True) -> str:
     """Return a message as lines of text."""
     lines = []
-    news, unmet = message.changed or [], message.unmet or []
+    news = message.changed or []
     if message.night is not None:
         lines = [f"Night {message.night}: {'' if news else 'nothing changed.'}".rstrip()]
         lines += [f"- {one}" for one in news]
     for one in message.decisions or []:
-        lines.append(f"{one.candidate}: {one.word}. {one.sentence}")
-        lines += [f"- {text}" for text in one.exceptions]
-    lines += [f"- {one}" for one in unmet]
-    more = (message.n_unmet or 0) - len(unmet)
-    lines += [f"- and {more} more"] if more else []
+        lines.append(f"{one.candidate}: {one.word}.")
+        lines += [f"- {text}" for text in one.told]
     lines += [] if message.error is None else [f"It ended with {message.error}."]
     return "\n".join([_subject(message), *lines, *(_where(message) if with_report else [])])
 
@@ -279,11 +280,13 @@ def _post(address: SecretStr, content: Mapping[str, object]) -> None:
 def notify_people(
     notifications: Sequence[Notification],
     summary: Summary,
+    output: str,
     trend: Trend | None = None,
     report: str | None = None,
 ) -> list[str]:
     """Send the notifications of an evaluation file; return the undelivered ones."""
-    return notify(notifications, message_of(summary, trend, report))
+    results = results_of(summary, Path(output))
+    return notify(notifications, message_of(results, trend, report))
 
 
 def harmless(text: str) -> str:

@@ -17,7 +17,7 @@ from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details, Differences, Report, Summary, Verdict
 from biasgate.tasks.reporting.page.details import FILE as DETAILS
-from biasgate.tasks.reporting.story import CandidateStory, Story
+from biasgate.tasks.reporting.story import CandidateStory, Story, by_outcome
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
 
@@ -80,8 +80,13 @@ class Results:
         stories = [one.story for one in self.each]
         if self.summary is None:
             [only] = stories
-            return [CandidateStory(only.about, only.word, "", (only,))]
+            return [only.line]
         return CandidateStory.each(self.summary.decisions, stories)
+
+    @property
+    def first(self) -> Published | None:
+        """The candidate and the set whose picture stands for all: of the worst outcome."""
+        return min(self.each, key=lambda one: by_outcome(one.story), default=None)
 
     def content(self) -> Any:
         """Return what `--json` prints: `summary.json`, or `verdict.json` of a single candidate."""

@@ -30,8 +30,11 @@ from biasgate.tasks.records import (
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
 from biasgate.tasks.reporting.tables import number, with_interval
 
+WORSE, GAINED = "Worse than the champion", "Better than the champion"
+DECISION = "Decision"
 NO_CHAMPION = "There was no champion to compare with."
 MOST_EXCEPTIONS = 12
+_EXCEPTIONS = 4  # most lines on them where few lines are to be read
 _NAMED = 3  # most names in a list
 _IN_TITLE = 2  # most names in the words for an outcome
 _CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
@@ -264,6 +267,11 @@ class Story(VerdictStory):
         """Whether a check that counts has failed."""
         return any(check.has_failed for check in self.unmet)
 
+    @property
+    def line(self) -> CandidateStory:
+        """The same as what people read first."""
+        return CandidateStory(self.about, self.word, "", (self,))
+
 
 @dataclass(frozen=True)
 class CandidateStory:
@@ -305,8 +313,7 @@ class CandidateStory:
     @property
     def worst(self) -> Story | None:
         """The story of the set on which it ended worst; None if it could not be judged."""
-        order = ("error", "fail", "insufficient", "reported", "pass")
-        return min(self.stories, key=lambda one: order.index(one.word.status), default=None)
+        return min(self.stories, key=by_outcome, default=None)
 
     @property
     def headline(self) -> str:
@@ -316,11 +323,24 @@ class CandidateStory:
     @property
     def exceptions(self) -> tuple[str, ...]:
         """What a pass does not say: of the sets that decide, if there are any."""
+        return tuple(self._excepted(MOST_EXCEPTIONS))
+
+    def _excepted(self, most: int) -> list[str]:
         if self.word.status != "pass":
-            return ()
+            return []
         every = [story.verdict for story in self.stories]
         decisive = [one for one in every if one.evaluation_set.required] or every
-        return tuple(exceptions_in_words(decisive, name_sets=len(every) > 1))
+        return exceptions_in_words(decisive, most, name_sets=len(every) > 1)
+
+    @property
+    def told(self) -> list[str]:
+        """What to say below the outcome, sentence by sentence; the first ones matter most."""
+        labelled = [_ended(f"{label}: {text}") for label, text in self.facts if label != DECISION]
+        excepted = self._excepted(_EXCEPTIONS)
+        basis = [text for story in self.stories for text in story.basis]
+        counts = [f"{one.counted}. {one.bounds}" for one in self.stories if len(self.stories) == 1]
+        lines = [self.headline, *labelled[:2], *excepted, *basis, *labelled[2:], self.sentence]
+        return [text for text in dict.fromkeys([*lines, *counts]) if text]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -332,14 +352,13 @@ class CandidateStory:
         compared = [story for story in stories if story.champion is not None]
         found = {
             "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
-            "Worse than the champion": self._changes("losses")
-            or ("nobody is shown to be" if compared else ""),
-            "Better than the champion": self._changes("gains"),
+            WORSE: self._changes("losses") or ("nobody is shown to be" if compared else ""),
+            GAINED: self._changes("gains"),
             "Fails for": self._names("failing"),
             "Not settled for": self._unsettled(),
             "Holds for": self._holds(),
             "To pass": self._to_pass(),
-            "Decision": self.sentence,
+            DECISION: self.sentence,
         }
         return [(label, text) for label, text in found.items() if text]
 
@@ -520,6 +539,11 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
 
 
 # ---- The outcome
+
+
+def by_outcome(story: Story) -> int:
+    """Return the place of a story in an order by outcome."""
+    return ("error", "fail", "insufficient", "reported", "pass").index(story.word.status)
 
 
 def word_of_verdict(*verdicts: Verdict) -> Word:
@@ -773,6 +797,10 @@ def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
 
 
 # ---- Lists of names
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
 def first_names(names: Sequence[str], most: int = _NAMED) -> str:

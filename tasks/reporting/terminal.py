@@ -17,7 +17,6 @@ from rich.text import Text
 from bias_metrics import MetricValue
 from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.parts import counted
 from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
@@ -65,7 +64,7 @@ _LISTED = 56  # width of five numbers without
 _CHECKS = 8  # most checks that did not pass
 _NAMES = 5  # most names in a list
 _INDENT = 2
-_LINES, _EXCEPTIONS = 12, 3  # most lines on a candidate, and most exceptions of a pass in them
+_LINES = 12  # most lines on a candidate
 
 
 def print_results(
@@ -101,16 +100,7 @@ def _print_candidate(out: Console, line: CandidateStory) -> None:
     colour = COLOURS[line.badge]
     word, name = shown(line.word.text), shown(line.name)
     out.print(f"[bold {colour}]{word}[/]: [bold]{name}[/]", soft_wrap=True)
-    facts = [f"{label}: {text}." for label, text in line.facts if label != "Decision"]
-    # The first line counts for whom a pass is proven.
-    excepted = [text for text in line.exceptions if not text.startswith("Proven")]
-    more = len(excepted) - _EXCEPTIONS
-    rest = [f"And {counted(more, 'more exception')}."] if more > 0 else []
-    basis = [text for one in line.stories for text in one.basis]
-    told = [line.headline, *facts[:2], *excepted[:_EXCEPTIONS], *rest, *basis, *facts[2:]]
-    told += [line.sentence] if line.sentence not in told else []
-    told += [f"{one.counted}. {one.bounds}" for one in line.stories if len(line.stories) == 1]
-    parts = [part for text in told for part in _wrapped(out, text)]
+    parts = [part for text in line.told for part in _wrapped(out, text)]
     most = _LINES - 1
     cut = len(parts) > most
     for part in parts[: most - 1] if cut else parts:
@@ -121,7 +111,7 @@ def _print_candidate(out: Console, line: CandidateStory) -> None:
 
 def _wrapped(out: Console, text: str) -> list[Text]:
     """Return a text in lines with an indent; what wraps is indented more."""
-    lines = Text(printable(text.replace("..", "."))).wrap(out, max(out.width - 2 * _INDENT, 1))
+    lines = Text(printable(text)).wrap(out, max(out.width - 2 * _INDENT, 1))
     for line in lines:
         line.rstrip()
     return [Text(" " * _INDENT * (1 + bool(at))) + line for at, line in enumerate(lines)]

@@ -31,7 +31,9 @@ from biasgate.tasks.records import (
     champion_of,
     metric_cells,
 )
+from biasgate.tasks.reporting.markdown import results_markdown
 from biasgate.tasks.reporting.report import metric_table
+from biasgate.tasks.reporting.results import Published, results_of
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
 from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
@@ -196,12 +198,17 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
         of_model |= {key: value for key, value in metrics.items() if key in OF_MODEL}
         others = {key: value for key, value in metrics.items() if key not in of_model}
         gateway.log(run_id, metrics=of_model, judged=judged)
-        note = candidate_note(report, verdict, experiment_id, run_id)
+        story = Published(Path(measured.folder), report, verdict).story
+        note = candidate_note(story, experiment_id, run_id)
         gateway.log(
             run_id,
             params=_params(report, verdict),
             metrics=others,
-            tags=_tags(report, verdict) | parent.source | tags | flow_run_tags() | {NOTE: note},
+            tags=headline_tags(story, report)
+            | parent.source
+            | tags
+            | flow_run_tags()
+            | {NOTE: note},
         )
         gateway.log_folder(run_id, Path(measured.folder))
         gateway.log_table(run_id, metric_table(report), TABLE)
@@ -249,9 +256,13 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     """
     gateway, run_id = run.workplace.gateway, run.run_id
     experiment_id = gateway.experiment_of(run_id)
-    note = evaluation_note(summary, experiment_id, flow_run_link())
+    results = results_of(summary, Path(page).parent)
+    told = results_markdown(results)
+    note = evaluation_note(summary, told, experiment_id, flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary.outcome, NOTE: note})
     gateway.log_file(run_id, Path(page))
+    if results.first is not None:
+        _log_pictures(gateway, run_id, results.first.folder)
     keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
     views = saved_views(run_id, best_run(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
@@ -280,14 +291,6 @@ def _params(report: Report, verdict: Verdict) -> dict[str, object]:
     choices = evaluation_set.choices
     return params | {
         f"set.{key}": value for key, value in choices.to_dict().items() if key != "source"
-    }
-
-
-def _tags(report: Report, verdict: Verdict) -> dict[str, str]:
-    return headline_tags(report, verdict) | {
-        "biasgate.candidate_digest": report.candidate.digest,
-        "biasgate.set_digest": report.evaluation_set.digest,
-        "biasgate.policy_digest": verdict.policy.digest,
     }
 
 

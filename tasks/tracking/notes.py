@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from biasgate.tasks.common.markdown import as_text
-from biasgate.tasks.records import Report, Summary, Verdict
-from biasgate.tasks.reporting.markdown import summary_markdown, verdict_markdown
+from biasgate.tasks.records import Summary
+from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.tracking.addresses import (
@@ -24,8 +24,8 @@ MOST_COMPARED = 50
 _REST = "\n\nThe rest is in the report."
 
 
-def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id: str) -> str:
-    """Return the note on a candidate's run: links, verdict, and what is worse than before."""
+def candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
+    """Return the note on a candidate's run: links, what people read first, and why."""
     links = {
         "Report": artifact_page(experiment_id, run_id, PAGE),
         "Table": artifact_page(experiment_id, run_id, TABLE),
@@ -33,16 +33,13 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
         "Tables of candidates": tables_page(experiment_id, LATEST),
     }
-    story = Story.of(report, verdict)
-    explained = map(as_text, [story.look_first, *story.analyses])
-    # First who is worse, since MLflow's page shows the beginning of a note.
-    worse = [as_text(story.worse)] if story.champion else []
-    parts = [_row(links), *worse, verdict_markdown(story), *explained]
-    return shortened("\n\n".join(parts))
+    explained = [f"- {as_text(text)}" for text in (story.look_first, *story.analyses)]
+    parts = [_row(links), "", *candidates_markdown([story.line]), *explained]
+    return shortened("\n".join(parts))
 
 
-def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
-    """Return the note on an evaluation's run: links, also to Prefect, then a table of verdicts."""
+def evaluation_note(summary: Summary, told: str, experiment_id: str, flow_run: str) -> str:
+    """Return the note on an evaluation's run: links, also to Prefect; what people read first."""
     runs = [verdict.run_id for verdict in summary.verdicts]
     few = len(runs) <= MOST_COMPARED
     links = {
@@ -54,7 +51,7 @@ def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
         "Models": models_page(experiment_id),
     }
     row = " · ".join(filter(None, [_row(links), flow_run]))
-    return shortened(f"{row}\n\n{summary_markdown(summary)}")
+    return shortened(f"{row}\n\n{told}")
 
 
 def shortened(note: str) -> str:

@@ -19,8 +19,9 @@ from biasgate.tasks.common.prefect_artifacts import (
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
-from biasgate.tasks.reporting.markdown import summary_markdown
+from biasgate.tasks.reporting.markdown import results_markdown
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
+from biasgate.tasks.reporting.results import Results, results_of
 from biasgate.tasks.tracking.addresses import artifact_page, run_page
 from biasgate.tasks.tracking.resume import EvaluationRun
 
@@ -66,13 +67,13 @@ class MlflowPages:
         return f"{self._root}/{run_page(self._experiment_id, run_id)}"
 
 
-def summary_page(summary: Summary, output: str, pages: MlflowPages) -> str:
-    """Return the summary of an evaluation with links to everything else, in Markdown."""
+def summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
+    """Return what people read first, with links to everything else, in Markdown."""
     links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary.run_id)})."]
     links += [pages.hint] if pages.hint else []
-    links.append(f"The page for people: {as_text(str(Path(output).resolve() / 'report.html'))}")
+    links.append(f"The page for people: {as_text(str(results.page.resolve()))}")
     name, word = as_text(summary.evaluation), as_text(word_of(summary).text)
-    return "\n\n".join([f"## {name}: {word}", " ".join(links), summary_markdown(summary)])
+    return "\n\n".join([f"## {name}: {word}", results_markdown(results), " ".join(links)])
 
 
 def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]], str]:
@@ -136,7 +137,7 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
     A server that cannot be reached does no harm. A retry adds newer versions.
     """
     evaluation, pages = summary.evaluation, MlflowPages(run)
-    page = summary_page(summary, output, pages)
+    page = summary_page(results_of(summary, Path(output)), pages, summary)
     rows, note = identity_table(summary, output)
     name = as_text(evaluation)
     try:
@@ -149,11 +150,11 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
 
 
 @task(name="show summary")
-def show_summary(summary: Summary) -> None:
+def show_summary(summary: Summary, output: str) -> None:
     """Publish the summary as a Markdown artifact; a retry adds a newer version.
 
     The run of `evaluate` below has artifacts of its own.
     """
     name = summary.evaluation
     key = artifact_key("biasgate", "nightly", name)
-    publish_markdown(key, summary_markdown(summary), as_text(name))
+    publish_markdown(key, results_markdown(results_of(summary, Path(output))), as_text(name))

@@ -21,7 +21,9 @@ from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from biasgate.tasks.tracking.worst_numbers import (
     FAILED,
     INSUFFICIENT,
+    TREATED_WORST,
     VERDICT,
+    WORD,
     WORSENED,
     WORST_TAG,
 )
@@ -50,7 +52,7 @@ _GENERATED = ("Model metrics", "System metrics")
 _MOST_BARS = 30
 # How a section shows its charts: how many in a row, and how high.
 _THREE, _WIDE, _TALL = (3, 420), (1, 620), (1, 900)
-_WIDTHS = {VERDICT: 110, FAILED: 110, INSUFFICIENT: 140, WORSENED: 460}
+_WIDTHS = {WORD: 220, TREATED_WORST: 300, WORSENED: 300, FAILED: 110, INSUFFICIENT: 140}
 
 
 def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) -> dict[str, str]:
@@ -141,7 +143,8 @@ class _Section:
 
 
 def _columns() -> list[str]:
-    names = [("tags", VERDICT), ("tags", WORSENED)]  # both are seen without scrolling
+    # These are seen without scrolling.
+    names = [("tags", WORD), ("tags", TREATED_WORST), ("tags", WORSENED)]
     names += [("metrics", FAILED), ("metrics", INSUFFICIENT)]
     for metric in SUBGROUP_METRICS:
         names += [("metrics", f"worst/{metric}"), ("tags", f"{WORST_TAG}.{metric}")]
@@ -157,8 +160,8 @@ def _sections(baseline: str, keys: list[str]) -> list[_Section]:
     bars = [_bars(metric, keys) for metric in SUBGROUP_METRICS]
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
-        _Section(OVERVIEW, tuple(_overview())),
         _Section(SIDE_BY_SIDE, (_pictures(*PICTURES.values()),), _TALL),
+        _Section(OVERVIEW, tuple(_overview())),
         *(
             _Section(name, (_pictures(key),), _TALL, is_open=False)
             for name, key in PICTURES.items()

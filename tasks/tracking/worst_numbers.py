@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
-from biasgate.tasks.reporting.story import VerdictStory
+from biasgate.tasks.reporting.story import GAINED, NO_CHAMPION, WORSE, Story
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"
 WORD, EXCEPTIONS = "biasgate.word", "biasgate.exceptions"
-WORSENED = "biasgate.worse_than_champion"
+HEADLINE, TREATED_WORST = "biasgate.headline", "biasgate.treated_worst"
+WORSENED, BETTER = "biasgate.worse_than_champion", "biasgate.better_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
 _LONGEST = 4_000  # characters of a tag
 
@@ -35,15 +36,28 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
     return found
 
 
-def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
-    """Return the verdict, the worst identity by each metric, and what is worse than before."""
+def headline_tags(story: Story, report: Report) -> dict[str, str]:
+    """Return what people read first, the worst identity by each metric, and the digests."""
     worst = {
         f"{WORST_TAG}.{metric}": printable(one.subgroup)
         for metric, one in report.bias.worst.items()
         if one.subgroup is not None
     }
-    story = VerdictStory.of_verdict(verdict)
-    known = {VERDICT: verdict.outcome, WORD: story.word.text, WORSENED: story.worse}
+    facts = dict(story.line.facts)
+    known = {
+        VERDICT: story.verdict.outcome,
+        WORD: story.word.text,
+        HEADLINE: story.headline,
+        TREATED_WORST: story.treated_worst,
+        WORSENED: facts.get(WORSE, NO_CHAMPION),
+        BETTER: facts.get(GAINED, ""),
+    }
     if story.exceptions:
         known[EXCEPTIONS] = " ".join(story.exceptions)
-    return {key: printable(text)[:_LONGEST] for key, text in known.items()} | worst
+    digests = {
+        "biasgate.candidate_digest": report.candidate.digest,
+        "biasgate.set_digest": report.evaluation_set.digest,
+        "biasgate.policy_digest": story.verdict.policy.digest,
+    }
+    told = {key: printable(text)[:_LONGEST] for key, text in known.items() if text}
+    return told | worst | digests

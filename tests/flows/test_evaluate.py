@@ -132,13 +132,14 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
-    _, passed, proven, look = notes["words on comments"].split("\n\n")
-    assert passed.startswith("**Passed for 2 of 3 identities** by policy fair. ")
-    assert proven == "- Proven for gay, muslim.\n- Except: no blocking rule is about deaf."
-    assert look == as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
-    assert "**Blocked** by policy fair. " in notes["shifted on comments"]
-    assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
-    assert "| shifted | comments | Blocked | " in notes["evaluate small"]
+    _, passed, told, explained = notes["words on comments"].split("\n\n")
+    assert passed == "**Passed for 2 of 3 identities**: words on comments"
+    assert "- Proven for gay, muslim.\n- Except: no blocking rule is about deaf.\n" in told
+    look = as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
+    assert explained == f"- {look}"
+    assert "\n\n**Blocked**: shifted on comments\n\n" in notes["shifted on comments"]
+    assert "- Fails for: gay" in notes["shifted on comments"]
+    assert "\n\n**Blocked**: shifted\n\n" in notes["evaluate small"]
 
 
 def test_the_evaluation_set_is_the_runs_dataset(first):

@@ -20,7 +20,7 @@ from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.story import CandidateStory
+from biasgate.tasks.reporting.story import CandidateStory, by_outcome
 from biasgate.tasks.reporting.tables import PANELS, Table, numbers_by_night
 
 # Most rows of all pictures together with which scores and thresholds are on the page, too.
@@ -102,8 +102,7 @@ class Page:
     @property
     def first(self) -> Part | None:
         """The part whose picture is open: that of the worst outcome."""
-        order = ("error", "fail", "insufficient", "reported", "pass")
-        return min(self.parts, key=lambda part: order.index(part.story.word.status), default=None)
+        return min(self.parts, key=lambda part: by_outcome(part.story), default=None)
 
     @property
     def anchors(self) -> dict[str, str]:
@@ -157,7 +156,7 @@ def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
     page = _page(report.candidate.name, judged, {}, {})
     [part] = page.parts
-    line = CandidateStory(report.candidate.name, part.story.word, "", (part.story,))
+    line = replace(part.story.line, name=report.candidate.name)
     return replace(page, of_evaluation=False, word=line.word, lines=(line,))
 
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from support.made import result, verdict_of
+from support.made import report_with, result, verdict_of
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
-from biasgate.tasks.reporting.markdown import verdict_markdown
+from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.report import as_cell, write_submission
-from biasgate.tasks.reporting.story import VerdictStory
+from biasgate.tasks.reporting.story import Story
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
 NO_FORMULAS = ["muslim", "-5", "-0.5", "+1e-5", "-dQw4w9WgXcQ", "a=b", "", "1-2"]
@@ -48,6 +48,7 @@ def test_ids_in_a_submission_are_no_formulas(tmp_path):
 
 def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
-    shown = verdict_markdown(VerdictStory.of_verdict(verdict_of(result("fail", sentence=sentence))))
+    story = Story.of(report_with({}), verdict_of(result("fail", sentence=sentence)))
+    shown = "\n".join(candidates_markdown([story.line]))
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"

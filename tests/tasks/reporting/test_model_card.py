@@ -54,8 +54,8 @@ def sections(about=None):
 def test_the_sections_are_those_of_a_model_card():
     assert list(sections()) == [
         "# Model card: words",
+        "Details",
         "Intended use",
-        "Verdict",
         "Factors",
         "Metrics",
         "Groups without evidence",
@@ -74,7 +74,7 @@ def test_metrics_stand_with_intervals_and_undefined_ones_say_so():
 
 
 def test_the_verdict_stands_with_its_reasons():
-    found = sections()["Verdict"]
+    found = sections()["# Model card: words"]
     assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
     assert "- not enough evidence (waived by Ada until 2100-01-01: few): Too few rows." in found

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from biasgate.tasks.reporting.notifications import (
     plain_text,
     send_by_apprise,
 )
+from biasgate.tasks.reporting.results import Results
 
 NEWS = "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840."
 DECISION = decision_of("toxicity-7", "pass", "models:/toxicity/7 is champion now.", promoted=True)
@@ -31,8 +33,12 @@ def trend(*news):
     return Trend(**known, nights=[night], changed=[], drift=[], alpha=0.01)
 
 
+def message(summary):
+    return message_of(Results(Path(), summary, []))
+
+
 def told(*news):
-    return message_of(SUMMARY, trend(*news), REPORT)
+    return message_of(Results(Path(), SUMMARY, []), trend(*news), REPORT)
 
 
 def kind(name, *when):
@@ -44,7 +50,8 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
         "biasgate production: passed",
         "Night 12:",
         f"- {NEWS}",
-        "toxicity-7: Passed. models:/toxicity/7 is champion now.",
+        "toxicity-7: Passed.",
+        "- models:/toxicity/7 is champion now.",
         f"Report: {REPORT}",
     ]
     assert "Night 12: nothing changed." in plain_text(told())
@@ -67,8 +74,8 @@ def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
 def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        for message in (told(), told(NEWS), message_of(SUMMARY)):
-            notify([kind("webhook", when)], message)
+        for told_now in (told(), told(NEWS), message(SUMMARY)):
+            notify([kind("webhook", when)], told_now)
     assert [one.get("changed") for one in arrived] == (
         [[NEWS]] if when == "change" else [[], [NEWS], None]
     )
@@ -78,7 +85,7 @@ def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         notify([kind("heartbeat")], told())
-        notify([kind("heartbeat")], message_of(replace(SUMMARY, outcome="fail")))
+        notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")))
         notify([kind("heartbeat")], message_of_crash("production", "OSError"))
     assert arrived == [{}, {}]
 

@@ -3,6 +3,7 @@
 import logging
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -19,12 +20,14 @@ from biasgate.tasks.reporting.notifications import (
     message_of_crash,
     notify,
 )
+from biasgate.tasks.reporting.results import Results
 
 VERDICT = verdict_of(
     result("fail", sentence="0.6 < 0.8 & far."), result(), name="words", of_set="comments"
 )
-DECISION = decision_of("words", "fail", "champion stays.", word="Blocked", exceptions=[])
+DECISION = decision_of("words", "fail", "champion <stays> & waits.", word="Blocked", exceptions=[])
 SUMMARY = summary_of([VERDICT], [DECISION], run_id="r1")
+MESSAGE = message_of(Results(Path(), SUMMARY, []))
 WEBHOOK = Notification(kind="webhook", url="${HOOK}")
 SLACK = Notification(kind="slack", url="${HOOK}")
 
@@ -32,7 +35,7 @@ SLACK = Notification(kind="slack", url="${HOOK}")
 def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        assert notify([WEBHOOK], message_of(SUMMARY)) == []
+        assert notify([WEBHOOK], MESSAGE) == []
     assert arrived == [
         {
             "evaluation": "small",
@@ -44,9 +47,8 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
                     "candidate": "words",
                     "outcome": "fail",
                     "promoted": False,
-                    "sentence": "champion stays.",
                     "word": "Blocked",
-                    "exceptions": [],
+                    "told": ["champion <stays> & waits."],
                 }
             ],
             "n_unmet": 1,
@@ -58,19 +60,20 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
 def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        assert notify([SLACK], message_of(SUMMARY)) == []
+        assert notify([SLACK], MESSAGE) == []
     [payload] = arrived
     assert payload == {
-        "text": "biasgate small: blocked\nwords: Blocked. champion stays.\n"
-        "- words on comments: 0.6 &lt; 0.8 &amp; far."
+        "text": "biasgate small: blocked\nwords: Blocked.\n- champion &lt;stays&gt; &amp; waits."
     }
 
 
 def test_of_many_unmet_demands_the_first_are_told_and_the_rest_counted():
     many = [result("fail", sentence=f"n{at}.") for at in range(25)]
-    message = message_of(replace(SUMMARY, verdicts=[replace(VERDICT, results=many)]))
+    message = message_of(
+        Results(Path(), replace(SUMMARY, verdicts=[replace(VERDICT, results=many)]), [])
+    )
     assert len(message.unmet) == 20
-    assert notifying.plain_text(message).endswith("- and 5 more")
+    assert message.n_unmet == 25
 
 
 @pytest.mark.parametrize("outcome", ["pass", "block", "insufficient", "error"])
@@ -87,7 +90,7 @@ def test_only_who_wants_to_know_is_told(monkeypatch, outcome, when):
 def lost(caplog):
     """Send one message; return the one sentence about it, which must not tell the address."""
     caplog.set_level(logging.DEBUG)
-    [sentence] = notify([WEBHOOK], message_of(SUMMARY), seconds=5)
+    [sentence] = notify([WEBHOOK], MESSAGE, seconds=5)
     assert sentence in caplog.text
     assert TOKEN not in caplog.text + sentence
     assert "127.0.0.1" not in caplog.text + sentence
@@ -113,7 +116,7 @@ def test_a_receiver_that_hangs_is_waited_for_no_longer_than_allowed(monkeypatch)
     hang = threading.Event()
     with receiving(hang=hang) as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        [sentence] = notify([WEBHOOK], message_of(SUMMARY), seconds=0.5)
+        [sentence] = notify([WEBHOOK], MESSAGE, seconds=0.5)
         assert not hang.is_set()
     assert sentence.endswith("was not delivered: no answer within 0.5 s.")
     assert len(arrived) == 1
@@ -132,7 +135,7 @@ def test_one_lost_message_does_not_keep_the_next(monkeypatch):
     gone = Notification(kind="slack", url="${GONE}")
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        assert len(notify([gone, WEBHOOK], message_of(SUMMARY))) == 1
+        assert len(notify([gone, WEBHOOK], MESSAGE)) == 1
     assert len(arrived) == 1
 
 

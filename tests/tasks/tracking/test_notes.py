@@ -13,9 +13,9 @@ def test_one_link_compares_only_as_many_runs_as_leave_room_for_the_verdicts(n, l
     summary = summary_of([judge(tmp_path / "one", rows(["gay"]), name="one")])
     verdict = replace(summary.verdicts[0], run_id="0" * 32)
     told = replace(summary, run_id="1" * 32, verdicts=[verdict] * n)
-    note = evaluation_note(told, "1", "")
+    note = evaluation_note(told, "**Blocked**: one", "1", "")
     assert ("/compare-runs?" in note) == linked
-    assert "| one | " in note
+    assert note.endswith("\n\n**Blocked**: one")
     assert len(note) <= LONGEST
 
 

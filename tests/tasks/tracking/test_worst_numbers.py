@@ -21,6 +21,7 @@ from bias_metrics.metrics import AUCS
 from biasgate.tasks.mlflow_server.runs import source_tags
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.figures import floor_of, interval_panels
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.tracking.log_runs import best_run
 from biasgate.tasks.tracking.view import saved_views
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
@@ -44,6 +45,10 @@ def verdict(*outcomes, **others):
     return verdict_of(*map(result, outcomes), **others)
 
 
+def tags_of(said):
+    return headline_tags(Story.of(REPORT, said), REPORT)
+
+
 def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
     found = headline_metrics(REPORT, verdict("fail", "pass", "insufficient", "fail", "skipped"))
     assert found == {
@@ -57,7 +62,7 @@ def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
 
 
 def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
-    tags = headline_tags(REPORT, verdict("fail"))
+    tags = tags_of(verdict("fail"))
     assert tags["biasgate.worst.bpsn_auc"] == "\\u202egay"
     assert tags["biasgate.worst.negative_aeg"] == "old"
     assert "biasgate.worst.subgroup_auc" not in tags
@@ -67,39 +72,33 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
     ("champion", "worsened", "words"),
     [
         (None, [], "There was no champion to compare with."),
-        (rival_of(), [], "Nobody is shown to be worse than with the champion."),
+        (rival_of(), [], "nobody is shown to be"),
         (
             rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
-            (
-                "Shown to be worse than the champion: b (bpsn_auc by at least 0.150); "
-                "a (bpsn_auc by at least 0.050). Also c, but not without comments that mention b."
-            ),
+            "b BPSN AUC 0.800 → 0.500; a BPSN AUC 0.900 → 0.800",
         ),
         (
             rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b")],
-            (
-                "Shown to be worse than the champion: b (bpsn_auc by at least 0.150). "
-                "Also c, but not without comments that mention b."
-            ),
+            "b BPSN AUC 0.800 → 0.500",
         ),
     ],
 )
 def test_a_tag_says_what_got_worse_an_identity_s_own_loss_first(champion, worsened, words):
-    tags = headline_tags(REPORT, verdict("fail", champion=champion, worsened=worsened))
+    tags = tags_of(verdict("fail", champion=champion, worsened=worsened))
     assert tags["biasgate.worse_than_champion"] == words
 
 
 def test_the_outcome_is_a_tag_in_words_and_names_what_a_pass_leaves_open():
-    words = headline_tags(REPORT, verdict("fail"))["biasgate.word"]
+    words = tags_of(verdict("fail"))["biasgate.word"]
     assert words == "Blocked"
     harm = result("fail", rule="shown_harm", group="\u202egay" * 2_000)
-    words = headline_tags(REPORT, verdict_of(harm))["biasgate.word"]
+    words = tags_of(verdict_of(harm))["biasgate.word"]
     assert words.startswith("Blocked, worse for \\u202egay")
     assert len(words) == 4_000
     passed = verdict("pass", outcome="pass", holds_for=HoldsFor(identities=["a"], of=2))
-    tags = headline_tags(REPORT, passed)
+    tags = tags_of(passed)
     assert tags["biasgate.word"] == "Passed for 1 of 2 identities"
     assert tags["biasgate.exceptions"] == "Proven for a."
 
@@ -108,8 +107,9 @@ def test_what_got_worse_is_the_column_after_the_verdict():
     for tag in saved_views("parent", "best", ["bpsn_auc/gay"], 0).values():
         packed = json.loads(tag)["state"].removeprefix("deflate;")
         state = json.loads(zlib.decompress(base64.b64decode(packed)))
-        first = ["tags.`biasgate.verdict`", "tags.`biasgate.worse_than_champion`"]
-        assert state["selectedColumns"][:2] == state["columnOrder"][:2] == first
+        names = ("word", "treated_worst", "worse_than_champion")
+        first = [f"tags.`biasgate.{name}`" for name in names]
+        assert state["selectedColumns"][:3] == state["columnOrder"][:3] == first
 
 
 def test_differences_are_from_the_champion_if_it_is_a_candidate_else_from_the_best():
