@@ -73,7 +73,8 @@ def test_a_report_has_what_was_asked_for_and_is_otherwise_the_same(home):
 
 
 def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
-    done = home[1]["asked"][1]
+    code, done = run("show", str(home[0] / "asked"), "--all")
+    assert code == 0
     report = json.loads(read(home, "asked"))
     sentences = [text for one in report["analyses"].values() for text in one["sentences"]]
     card = read(home, "asked", "model_card.md")

@@ -161,7 +161,7 @@ def test_results_are_among_the_runs_artifacts(world, first):
 def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, first):
     run = first.run("evaluate small")
     with world.gateway.run_files(run.info.run_id) as logged:
-        assert {one.name for one in logged.iterdir()} == {"report.html"}
+        assert {one.name for one in logged.iterdir()} == {"report.html", "images"}
         page = (logged / "report.html").read_bytes()
     assert page == (first.output / "report.html").read_bytes()
     found = read_page(page)
