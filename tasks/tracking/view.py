@@ -160,8 +160,8 @@ def _sections(baseline: str, keys: list[str]) -> list[_Section]:
     bars = [_bars(metric, keys) for metric in SUBGROUP_METRICS]
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
-        _Section(SIDE_BY_SIDE, (_pictures(*PICTURES.values()),), _TALL),
         _Section(OVERVIEW, tuple(_overview())),
+        _Section(SIDE_BY_SIDE, (_pictures(*PICTURES.values()),), _TALL),
         *(
             _Section(name, (_pictures(key),), _TALL, is_open=False)
             for name, key in PICTURES.items()
