@@ -33,6 +33,7 @@ from bias_metrics import always_valid_confidence, compare_bias, pool_nights
 from bias_metrics._core.intervals import quantile
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import LEAST_ROWS, for_every_look
+from bias_metrics.parts import PackedMasks
 from biasgate.tasks.evidence.measure import Measuring, with_categories
 from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.gating.policy import read_policy
@@ -63,6 +64,9 @@ class Situation:
         Whether nights differ in size (lognormal, standard deviation 1), whether rows come in
         threads of about five with a correlation of .3, and whether the group's share grows from
         night to night until it is half of the rows.
+    shift : float
+        Standard deviation, from night to night, of a shift of all of the candidate's scores.
+        Its loss is that of many nights pooled.
     """
 
     name: str
@@ -74,18 +78,23 @@ class Situation:
     unequal: bool = False
     clustered: bool = False
     grows: bool = False
+    shift: float = 0.0
 
 
 SITUATIONS = (
     Situation("equal nights"),
     Situation("nights of unequal sizes", unequal=True),
     Situation("rows in threads", clustered=True),
+    Situation("scores shift by .3 from night to night", shift=0.3),
     Situation("two toxic comments of the group a night", "bnsp_auc", group=0.05, toxic=0.13),
     Situation("a group that grows from 1 % to half", group=0.01, grows=True),
     Situation(
         "two toxic comments a night, AUC .995", "bnsp_auc", group=0.05, toxic=0.13, auc=0.995
     ),
 )
+
+# Here bounds err more often than they say: a pass needs more nights than five to be trusted.
+BEYOND = (Situation("scores shift by .3, nights of 3,000 rows", shift=0.3, n_rows=3000),)
 
 
 def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]:
@@ -101,7 +110,9 @@ def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]
         of_toxic = situation.metric == "bnsp_auc"
         moved = (labels if of_toxic else ~labels) & group
         apart, lower = _separation(situation.auc), _separation(situation.auc - MARGIN)
+        lower *= math.hypot(1.0, situation.shift)
         scores = common + own + apart * labels
+        scores[0] += situation.shift * rng.standard_normal()
         scores[0] += (lower - apart if of_toxic else apart - lower) * moved
         yield {
             "id": 1_000_000 * number + np.arange(n),
@@ -148,11 +159,31 @@ def passes(situation: Situation, planned_rows: int | None, rng: np.random.Genera
             level = always_valid_confidence(level, n_rows, planned_rows=planned_rows)
         if not _may_pass(seen, situation.metric, level, least=LEAST_ROWS if planned_rows else 2):
             continue
-        found = compare_bias(**pool_nights(seen), confidence=level)
-        low = found.subgroups["group"][situation.metric].low
+        low = _low(seen, situation.metric, level, by_night=planned_rows is not None)
         if low is not None and low > -MARGIN:
             return True
     return False
+
+
+def _low(seen: list[Night], metric: str, level: float, *, by_night: bool) -> float | None:
+    """Return the lower bound of the change that decides."""
+    pooled = pool_nights(seen)
+    if not by_night:
+        return compare_bias(**pooled, confidence=level).subgroups["group"][metric].low
+    numbers = np.arange(len(seen))
+    labels = pooled["y_true"]
+    rows = Rows(
+        labels=labels,
+        members=PackedMasks.of(pooled["subgroups"].items(), labels.size),
+        clusters=pooled.get("clusters"),
+        weights=None,
+        scores={"candidate": pooled["y_score_a"], "champion": pooled["y_score_b"]},
+        nights=np.repeat(numbers, [night["y_true"].size for night in seen]),
+    )
+    champion = _measuring(rows, len(seen)).evidence(level).champion
+    assert champion is not None
+    found: float | None = champion["subgroups"]["group"][metric]["low"]
+    return found
 
 
 def _may_pass(seen: list[Night], metric: str, level: float, least: int) -> bool:
@@ -240,6 +271,7 @@ def _first(rows: Rows, n: int) -> Rows:
         clusters=None,
         weights=None,
         scores={name: scores[:n] for name, scores in rows.scores.items()},
+        nights=np.arange(n) // (rows.labels.size // NIGHTS),
     )
 
 
@@ -258,7 +290,7 @@ def main() -> None:
             found = nights_to_pass(planned, 5000, given.draws, roll_up=not given.alone)
             print(f"planned {planned}: median {median(found)}, {Counter(found)}", flush=True)
         return
-    for situation in SITUATIONS:
+    for situation in (*SITUATIONS, *BEYOND):
         if given.words not in situation.name:
             continue
         for planned in given.planned if given.valid else (None, *given.planned):

@@ -78,6 +78,7 @@ from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
 from bias_metrics.score_counts import ScoreCounts
 from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights
+from bias_metrics.sequential.night_variance import with_night_variance
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
@@ -236,6 +237,7 @@ __all__ = [
     "threshold_table",
     "toxicity_by_length",
     "transfer_threshold",
+    "with_night_variance",
     "worst_group_accuracy",
     "worst_subgroup",
 ]

@@ -238,7 +238,8 @@ class EvidenceFile:
 
     def rows(self) -> Rows:
         """Return the rows of the evaluated set alone, without those of earlier nights."""
-        return self._chosen(slice(None) if self._tonight is None else self._tonight)
+        tonight = slice(None) if self._tonight is None else self._tonight
+        return replace(self._chosen(tonight), nights=None)
 
     def measured_scores(self, role: str) -> npt.NDArray[Any]:
         """Return one model's scores of the measured rows; NaN where it has none."""
@@ -403,6 +404,7 @@ class EvidenceFile:
             clusters=None if self._clusters is None else self._clusters[rows],
             weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
             scores={name: score[rows] for name, score in self.columns(SCORE).items()},
+            nights=self.column(NIGHT)[rows] if self.n_nights else None,
         )
 
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from bias_metrics import (
     RateGaps,
     compare_prediction_powered,
     prediction_powered_bias,
+    with_night_variance,
 )
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import (
@@ -51,6 +52,7 @@ from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
 Span = tuple[float, float] | None
+BY_NIGHT = "by night"
 Found = TypeVar("Found")
 
 
@@ -123,14 +125,34 @@ class Measuring:
                 change = self._calibration(role).comparison(confidence, names)
             compared = self._compare(role, asked), self._compare_gaps(role, asked)
             differences[role] = self._content(*compared, change, apart)
+        report = self._content(self._evaluate(asked), gaps, calibration, apart)
+        found = {"report": report, **differences}
+        if self._by_night is not None:
+            again = self._by_night.evidence(confidence, joined=joined, groups=groups, among=among)
+            found = self._wider(found, {name: getattr(again, name) for name in found})
         return Evidence(
-            self._content(self._evaluate(asked), gaps, calibration, apart),
+            found["report"],
             background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
             nights=self.nights,
-            champion=differences.get("champion"),
-            reference=differences.get("reference"),
+            champion=found.get("champion"),
+            reference=found.get("reference"),
         )
+
+    @property
+    def _by_night(self) -> Measuring | None:
+        """The same rows with each night as a cluster; None if they are not of several nights."""
+        nights = self.rows.nights
+        if nights is None or not self.is_sample:
+            return None
+        rows = replace(self.rows, clusters=nights, nights=None)
+        return replace(self, rows=rows, known=self.known.setdefault(BY_NIGHT, {}))
+
+    def _wider(self, found: Mapping[str, Any], by_night: Mapping[str, Any]) -> dict[str, Any]:
+        """Return numbers with intervals that allow for nights."""
+        assert self.rows.nights is not None  # noqa: S101 - there are several
+        n_nights = int(np.unique(self.rows.nights).size)
+        return with_night_variance(found, by_night, n_nights=n_nights)
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -174,8 +196,14 @@ class Measuring:
         level = self.joint_level((rival,), list(members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
-        comparison = self._content(self._compare(rival, asked), self._compare_gaps(rival, asked))
+        comparison = self.change(rival, asked)
+        if self._by_night is not None:
+            comparison = self._wider(comparison, self._by_night.change(rival, asked))
         return Losses.of(comparison, looked_at, level)
+
+    def change(self, rival: str, asked: _Asked) -> dict[str, Any]:
+        """Return the candidate beside a rival as rules read it."""
+        return self._content(self._compare(rival, asked), self._compare_gaps(rival, asked))
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""

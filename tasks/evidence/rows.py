@@ -30,6 +30,8 @@ class Rows:
     scores: dict[str, npt.NDArray[np.floating]]
     matched: PackedMasks | None = None
     labelled: npt.NDArray[np.bool_] | None = None
+    nights: npt.NDArray[np.integer] | None = None
+    """The night of each row, if nights are pooled."""
 
     def within(self, kept: npt.NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
@@ -41,6 +43,7 @@ class Rows:
             scores={name: scores[kept] for name, scores in self.scores.items()},
             matched=None if self.matched is None else self.matched.within(kept),
             labelled=None if self.labelled is None else self.labelled[kept],
+            nights=None if self.nights is None else self.nights[kept],
         )
 
     @property

@@ -55,7 +55,7 @@ def write_rows(path, number, n=200):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """Three nights, of which the second was evaluated twice."""
+    """Six nights, of which the second was evaluated twice."""
     del prefect_server
     folder = tmp_path_factory.mktemp("nights")
     write_rows(folder / "train.csv", 0, n=400)
@@ -65,7 +65,7 @@ def home(tmp_path_factory, prefect_server):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        for number in (1, 2, 2, 3):
+        for number in (1, 2, 2, 3, 4, 5, 6):
             write_rows("tonight.csv", number)
             told.append(run("evaluate", "evaluation.yaml", "--output", f"out{len(told)}"))
         yield folder, told
@@ -77,36 +77,36 @@ def verdict(home, at):
 
 
 def test_a_version_is_judged_by_the_rows_of_all_nights(home):
-    nights = [verdict(home, at)["nights"] for at in range(4)]
+    nights = [verdict(home, at)["nights"] for at in range(7)]
     told = [(one["number"], one["n_rows"]) for one in nights]
-    assert told == [(1, 200), (2, 400), (2, 400), (3, 600)]
+    assert told == [(1, 200), (2, 400), (2, 400), (3, 600), (4, 800), (5, 1000), (6, 1200)]
     _, results = home
-    assert [code for code, _ in results] == [4, 0, 0, 0]
+    assert [code for code, _ in results] == [4, 4, 4, 4, 4, 0, 0]
 
 
 def test_a_thread_of_several_nights_is_one_cluster(home):
-    [result, *_] = verdict(home, 3)["results"]
+    [result, *_] = verdict(home, 5)["results"]
     assert result["n_clusters"] <= 100
 
 
 def test_the_command_says_which_night_it_is(home):
     _, results = home
     assert "night 1 (the version had no verdict on this set), 200 rows in all" in results[0][1]
-    assert "night 3, 600 rows in all" in results[3][1]
+    assert "night 5, 1,000 rows in all" in results[5][1]
 
 
 def test_the_report_is_of_the_last_night_alone(home):
     folder, _ = home
-    report = json.loads((folder / "out3/comments/words/report.json").read_text())
+    report = json.loads((folder / "out5/comments/words/report.json").read_text())
     assert report["bias"]["overall"]["n"] == 200
 
 
 def test_the_terminal_shows_the_numbers_of_all_nights_like_the_verdict(home):
     folder, results = home
-    [auc, *_] = verdict(home, 3)["results"]
-    title = f"600 rows of 3 nights, {auc['n_positive']} positive, AUC {auc['value']:.3f}"
-    assert title in run("show", folder / "out3", "--all")[1]
-    assert "Night 3: judged by the 600 rows of all nights." in results[3][1]
+    [auc, *_] = verdict(home, 5)["results"]
+    title = f"1,000 rows of 5 nights, {auc['n_positive']} positive, AUC {auc['value']:.3f}"
+    assert title in run("show", folder / "out5", "--all")[1]
+    assert "Night 5: judged by the 1,000 rows of all nights." in results[5][1]
     assert "200 rows, " in run("show", folder / "out0", "--all")[1]
 
 
@@ -122,5 +122,5 @@ def test_rows_of_an_earlier_night_end_the_evaluation(home):
     write_rows("tonight.csv", 1, n=210)
     code, text = run("evaluate", "evaluation.yaml", "--output", "again")
     assert code == 2
-    assert "200 of tonight's 210 were in the 3 nights before" in text
+    assert "200 of tonight's 210 were in the 6 nights before" in text
     assert "scoring" not in text

@@ -72,26 +72,40 @@ def verdict_of(evidence, number, policy=RULES):
 
 
 def test_numbers_are_those_of_the_rows_of_all_nights_at_an_always_valid_confidence(tmp_path):
-    verdict = verdict_of(pooled(tmp_path, 3), 3)
-    rows = joined(1, 2, 3)
-    expected = compare_bias(
-        rows["label"],
-        rows["score/candidate"],
-        rows["score/champion"],
-        {"gay": rows["identity/gay"]},
-        confidence=always_valid_confidence(0.9, 1200, planned_rows=PLANNED),
-    )
+    verdict = verdict_of(pooled(tmp_path, 5), 5)
+    rows = joined(1, 2, 3, 4, 5)
+    level = always_valid_confidence(0.9, 2000, planned_rows=PLANNED)
+    scores = rows["score/candidate"], rows["score/champion"]
+    given = (rows["label"], *scores, {"gay": rows["identity/gay"]})
+    expected = compare_bias(*given, confidence=level)
+    by_night = compare_bias(*given, confidence=level, clusters=np.repeat(np.arange(5), 400))
     auc, bpsn = verdict.results
-    for found, cell in ((auc, expected.overall.auc), (bpsn, expected.subgroups["gay"].bpsn_auc)):
-        assert found.value == pytest.approx(cell.first, abs=1e-12)
-        assert found.low == pytest.approx(cell.low, abs=1e-12)
-        assert found.high == pytest.approx(cell.high, abs=1e-12)
-        assert found.confidence == 0.95
-    assert verdict.objective.low == pytest.approx(expected.final_score.low, abs=1e-12)
+    factors = []
+    for found, cell, of_nights in (
+        (auc, expected.overall.auc, by_night.overall.auc),
+        (bpsn, expected.subgroups["gay"].bpsn_auc, by_night.subgroups["gay"].bpsn_auc),
+        (verdict.objective, expected.final_score, by_night.final_score),
+    ):
+        factors.append(max(of_nights.std_error / cell.std_error, 1.0))
+        for end in ("low", "high"):
+            reach = factors[-1] * (getattr(cell, end) - cell.value)
+            assert getattr(found, end) == pytest.approx(cell.value + reach, abs=1e-12)
+    assert auc.value == pytest.approx(expected.overall.auc.first, abs=1e-12)
+    assert auc.confidence == 0.95
+    assert max(factors) > 1 == min(factors)
+
+
+@pytest.mark.parametrize(("n_nights", "has_bounds"), [(4, False), (5, True)])
+def test_how_nights_differ_is_not_known_before_the_fifth(tmp_path, n_nights, has_bounds):
+    verdict = verdict_of(pooled(tmp_path, n_nights), n_nights)
+    assert [one.low is not None for one in verdict.results] == [has_bounds, has_bounds]
+    if not has_bounds:
+        assert verdict.outcome == "insufficient"
+        assert "not known before night 5" in verdict.results[0].sentence
 
 
 def test_support_is_counted_over_all_nights(tmp_path):
-    outcomes = [verdict_of(pooled(tmp_path, n), n).results[1].outcome for n in (1, 3)]
+    outcomes = [verdict_of(pooled(tmp_path, n), n).results[1].outcome for n in (1, 5)]
     assert outcomes == ["insufficient", "pass"]
 
 
@@ -101,7 +115,7 @@ def test_a_verdict_says_which_nights_it_pools(tmp_path):
     assert (nights.number, nights.n_rows, nights.planned_rows) == (3, 1200, PLANNED)
     assert (nights.bound, nights.began) == ("normal mixture", "it was new")
     assert [one.set_digest for one in nights.each] == ["set 1", "set 2", "set 3"]
-    assert "overall auc over 3 nights is" in verdict.results[0].sentence
+    assert "overall auc over 3 nights " in verdict.results[0].sentence
     [basis] = VerdictStory.of_verdict(verdict).basis
     assert "Night 3: judged by the 1,200 rows of all nights" in basis
 
@@ -119,22 +133,24 @@ def test_a_verdict_on_one_set_says_nothing_of_nights(tmp_path):
 
 
 def test_the_list_of_worsened_numbers_holds_at_every_night_together(tmp_path):
-    found = pooled(tmp_path, 2).losses("champion", 0.05)
-    assert found.n_bounds == 5  # of the rows of both nights
-    assert found.confidence > always_valid_confidence(0.9, 800, planned_rows=PLANNED)
+    found = pooled(tmp_path, 5).losses("champion", 0.05)
+    assert found.n_bounds == 5  # of the rows of all nights
+    assert found.confidence > always_valid_confidence(0.9, 2000, planned_rows=PLANNED)
 
 
 def test_where_nights_are_pooled_each_class_of_an_identity_needs_20_rows(tmp_path):
     n_bounds = []
     for n_toxic in (19, 20):
-        columns = columns_of(1)
-        toxic = np.flatnonzero(columns["label"])
-        columns["identity/gay"] = np.arange(400) >= 300
-        columns["identity/gay"][toxic] = np.arange(toxic.size) < n_toxic
-        folder = tmp_path / str(n_toxic)
+        folder, found = tmp_path / str(n_toxic), None
         folder.mkdir()
-        found = pool(night(folder, 1, columns), None, "it was new").losses("champion", 0.05)
-        n_bounds.append(found.n_bounds)
+        for number in range(1, 6):
+            columns = columns_of(number)
+            toxic = np.flatnonzero(columns["label"])
+            columns["identity/gay"] = np.arange(400) >= 300
+            n_tonight = n_toxic if number == 1 else 0
+            columns["identity/gay"][toxic] = np.arange(toxic.size) < n_tonight
+            found = pool(night(folder, number, columns), found, "it was new")
+        n_bounds.append(found.losses("champion", 0.05).n_bounds)
     assert n_bounds == [2, 5]  # BPSN AUC and Negative AEG take harmless rows only
 
 
