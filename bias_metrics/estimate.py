@@ -148,11 +148,14 @@ class Estimate:
     """Clusters behind it."""
     positives: tuple[Positives, ...] = ()
     """The labels that it rests on; of a difference, those of both sides."""
+    counted: npt.NDArray[np.bool_] | None = None
+    """Which of the n rows it rests on; None for all."""
 
     @classmethod
     def undefined(cls, reason: str, n: int) -> Estimate:
         """Return a number of no rows, out of n."""
-        return cls(None, np.zeros(n), 1.0, 0.0, reason=reason)
+        none = np.zeros(n, np.bool_)
+        return cls(None, np.zeros(n), 1.0, 0.0, reason=reason, counted=none)
 
     @classmethod
     def of(
@@ -177,8 +180,8 @@ class Estimate:
         Bell and McCaffrey (2002), Survey Methodology 28.
         """
         of_rows = unshrunk(influence * weight.sum(), weight, _WHOLE)
-        each = np.zeros(n)
-        each[places] = of_rows
+        each, counted = np.zeros(n), np.zeros(n, np.bool_)
+        each[places], counted[places] = of_rows, True
         found = cls(
             value,
             each,
@@ -186,6 +189,7 @@ class Estimate:
             effective_number(weight),
             bounds,
             reason,
+            counted=counted,
         )
         if clusters is None:
             return found
@@ -196,11 +200,12 @@ class Estimate:
         )
         by_cluster = unshrunk(sums * weights.sum(), weights, _WHOLE)
         most = effective_number(weights) - 1
+        present = np.unique(clusters[places])
         return replace(
             found,
-            freedom=max(min(most, squares_of([by_cluster])[1]), 1.0),
+            freedom=max(min(most, squares_of([by_cluster[present]])[1]), 1.0),
             by_cluster=by_cluster,
-            n_clusters=int(np.unique(clusters[places]).size),
+            n_clusters=int(present.size),
         )
 
     @property
@@ -242,11 +247,14 @@ class Estimate:
         """Return the difference of two numbers of the same n rows."""
         known = self.value is not None and other.value is not None
         by_cluster, rows = None, self.influence - other.influence
+        counted = None
+        if self.counted is not None and other.counted is not None:
+            counted = self.counted | other.counted
         if self.by_cluster is not None and other.by_cluster is not None:
             by_cluster = self.by_cluster - other.by_cluster
             freedom = min(self.freedom, other.freedom)
         else:
-            freedom = squares_of([rows])[1]
+            freedom = squares_of([rows if counted is None else rows[counted]])[1]
         return Estimate(
             self.value - other.value if known else None,  # type: ignore[operator]
             rows,
@@ -257,6 +265,7 @@ class Estimate:
             by_cluster,
             min(self.n_clusters, other.n_clusters),
             self.parts + other.negated().parts if self.positives or other.positives else (),
+            counted,
         )
 
     def negated(self) -> Estimate:

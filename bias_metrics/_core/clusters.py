@@ -59,6 +59,7 @@ class ClusterSums:
     least: tuple[float, float]
     alone: bool = False  # Whether each row is a cluster of its own: weighted rows without clusters
     same: SamePairs | None = None  # The pairs of one cluster, if the number is one AUC
+    counted: npt.NDArray[np.bool_] | None = None  # Which clusters have rows behind it; None: all
 
     @property
     def n_clusters(self) -> int:
@@ -77,7 +78,12 @@ class ClusterSums:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        return squares_of([self.each])[1] if self.alone else max(self.effective - 1, 1.0)
+        return self.freedom_by_fourths if self.alone else max(self.effective - 1, 1.0)
+
+    @property
+    def freedom_by_fourths(self) -> float:
+        """Degrees of freedom by the fourth powers of the influences of clusters with rows."""
+        return squares_of([self.each if self.counted is None else self.each[self.counted]])[1]
 
     def across(self, auc: float) -> float:
         """Return the AUC of pairs from different clusters, given that of all pairs."""
@@ -91,7 +97,11 @@ class ClusterSums:
         """Return the influences on the sum of two numbers, with the evidence of the weaker."""
         fewer = min(self.clusters, other.clusters, key=min)
         each, effective = self.each + other.each, min(self.effective, other.effective)
-        return replace(self, each=each, clusters=fewer, effective=effective, same=None)
+        counted = None
+        if self.counted is not None and other.counted is not None:
+            counted = self.counted | other.counted
+        found = replace(self, each=each, clusters=fewer, effective=effective, same=None)
+        return replace(found, counted=counted)
 
     def minus(self, other: ClusterSums) -> ClusterSums:
         """Return the influences on the difference of two numbers."""
@@ -112,7 +122,7 @@ class ClusterSums:
             self.n_clusters,
             self.worth(auc.sizes, auc.std_error),
             self.across(auc.value),
-            squares_of([self.each])[1],
+            self.freedom_by_fourths,
         )
         return replace(auc, clustered=error)
 
@@ -261,7 +271,8 @@ def _sums(sums: Both, rows: Both, *, flip: bool) -> ClusterSums:
     base, searched = (int(np.count_nonzero(one)) for one in rows)
     effective = min(map(effective_number, rows))
     each = of_y - of_x if flip else of_x - of_y
-    return ClusterSums(each, (base, searched), effective, (base, searched))
+    counted = (rows[0] > 0) | (rows[1] > 0)
+    return ClusterSums(each, (base, searched), effective, (base, searched), counted=counted)
 
 
 # ---- Pairs of rows from the same cluster: how many an AUC compares, and how they are ranked.

@@ -106,16 +106,19 @@ class TwoRankings:
     def difference_error(self, a: Influence, b: Influence) -> tuple[float, float]:
         """Return the standard error of two numbers' difference, and its degrees of freedom."""
         matched = self.positive, self.negative
-        parts = zip(a.by_class(), b.by_class(), matched, strict=True)
+        parts = zip(a.by_class(), b.by_class(), matched, a.counted.values(), strict=True)
         squares, freedom = squares_of(_differences(*part) for part in parts)
         return math.sqrt(squares), freedom
 
 
-def _differences(a: Floats, b: Floats, matched: MatchedClass) -> Iterator[Floats]:
+def _differences(
+    a: Floats, b: Floats, matched: MatchedClass, counted: npt.NDArray[np.bool_]
+) -> Iterator[Floats]:
     """Yield the differences of two models' influences on the rows of one class, in blocks."""
     for start in range(0, a.size, BLOCK):
         rows = slice(start, start + BLOCK)
-        yield a[rows] - b.take(matched.position[rows])
+        apart = a[rows] - b.take(matched.position[rows])
+        yield apart if counted[rows].all() else apart[counted[rows]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,11 +127,14 @@ class Influence:
     n_positive: int  # n_positive, n_negative: rows of each class
     n_negative: int
     _values: dict[bool, Floats] = field(init=False)
+    # Which rows of each class, in score order, belong to a class that an added AUC compares.
+    counted: dict[bool, npt.NDArray[np.bool_]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Start with no influence."""
         sizes = {True: self.n_positive, False: self.n_negative}
         self._values = {label: np.zeros(n + 1) for label, n in sizes.items()}
+        self.counted = {label: np.zeros(n, np.bool_) for label, n in sizes.items()}
 
     def add_auc(
         self, metric: str, comparison: Comparison, members: Members | None, weight: float
@@ -148,14 +151,25 @@ class Influence:
         y_scale = -weight / math.sqrt(placed.n * (placed.n - 1))
         of_x = deviations_of(placed, runs) * x_scale
         self._add_steps(runs.starts, of_x, members, positive=x_positive)
+        self._count(members, positive=x_positive)
         of_y = steps_of(placed, runs).deviations() * y_scale
         bounds = steps_of(comparison.among_all, runs).bounds
         if comparison.excluded is None or members is None:
             self._add_steps(bounds, of_y, members, positive=y_positive)
+            self._count(members, positive=y_positive)
             return
         self._add_steps(bounds, of_y, None, positive=y_positive)
         excluded = bounds - steps_of(placed, runs).bounds
         self._add_steps(excluded, -of_y, members.excluded, positive=y_positive)
+        counted = self.counted[y_positive]
+        positions = members.excluded.of_class(positive=y_positive).position
+        before = counted[positions]
+        counted[:] = True
+        counted[positions] = before
+
+    def _count(self, members: Members | None, *, positive: bool) -> None:
+        which = slice(None) if members is None else members.of_class(positive=positive).position
+        self.counted[positive][which] = True
 
     def _add_steps(
         self,
@@ -178,8 +192,8 @@ class Influence:
 
     def clear(self) -> None:
         """Reset to no influence."""
-        for differences in self._values.values():
-            differences[:] = 0.0
+        for differences, counted in zip(self._values.values(), self.counted.values(), strict=True):
+            differences[:], counted[:] = 0.0, False
 
     def by_row(self, ranked: RankedRows) -> Floats:
         """Return the influence of each row, shape (n,)."""
@@ -195,7 +209,10 @@ class Influence:
 
     def error(self) -> tuple[float, float]:
         """Return the standard error and its degrees of freedom, for independent rows."""
-        squares, freedom = squares_of(self.by_class())
+        squares, freedom = squares_of(
+            values if counted.all() else values[counted]
+            for values, counted in zip(self.by_class(), self.counted.values(), strict=True)
+        )
         return math.sqrt(squares), freedom
 
     def settle(self, total: Influence | None = None, weight: float = 1.0) -> None:
@@ -206,6 +223,8 @@ class Influence:
         """
         totals = None if total is None else dict(zip((True, False), total.by_class(), strict=True))
         for label, differences in self._values.items():
+            if total is not None:
+                total.counted[label] |= self.counted[label]
             known = 0.0
             for start in range(0, differences.size, BLOCK):
                 block = differences[start : start + BLOCK]

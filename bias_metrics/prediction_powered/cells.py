@@ -9,7 +9,7 @@ from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Apart, Difference, difference_of
 from bias_metrics._core.intervals import auc_interval, few_errors, newcombe_interval, quantile
-from bias_metrics._core.ranks import Floats, inner, squares_of
+from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS
 from bias_metrics.prediction_powered.model import Pieces
@@ -59,12 +59,12 @@ def powered(
     if not 0 < auc < 1:
         return None
     each = tuning.influences(sums.each, pieces.shift, on_shift)
-    found, error = replace(sums, each=each), error_of(each)
+    found, error = replace(sums, each=each, counted=pieces.counted), error_of(each)
     gain = sure_gain(gained(sums.std_error, error), pieces.sizes)
     sizes = pieces.sizes[0] * gain, pieces.sizes[1] * gain
     if sums.alone:
         z = quantile(confidence)
-        freedom = min(squares_of([each])[1], min(pieces.sizes) - 2)
+        freedom = min(found.freedom_by_fourths, min(pieces.sizes) - 2)
         ends = auc_interval(auc, error, *sizes, z, freedom=freedom)
         if few_errors(auc, *pieces.sizes):
             low, high = newcombe_interval(auc, *sizes, z)
@@ -197,7 +197,7 @@ def _difference(
         return difference_of(a, b, of_a, of_b, confidence, is_gap=is_gap)
     small = any(few_errors(float(one) + centre, *pair[0].sizes) for one in (a, b))
     together = _joint(of_a.each, of_b.each)
-    freedom = max(min(squares_of([of_a.each - of_b.each])[1], min(pair[0].sizes) - 2), 1)
+    freedom = max(min(of_a.minus(of_b).freedom_by_fourths, min(pair[0].sizes) - 2), 1)
     return Apart(together, freedom, small).difference(a, b, confidence, is_gap=is_gap)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bias_metrics._core.cells import Auc, Comparison, pair_auc
-from bias_metrics._core.checks import FloatArray
+from bias_metrics._core.checks import BoolArray, FloatArray
 from bias_metrics._core.clusters import Clustering, ClusterSums
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
 from bias_metrics._core.ranks import Floats
@@ -31,6 +31,7 @@ class Pieces:
     shift: float = 0.0  # The cell from matched terms on the labelled rows, minus that on all rows
     on_shift: Floats | None = None  # The influences on the shift; None if terms cannot help
     reason: str | None = None  # Why not
+    counted: BoolArray | None = None  # The rows or clusters behind the cell and the shift
 
 
 class PoweredModel:
@@ -103,10 +104,11 @@ class PoweredModel:
         both = part.compared[metric], whole.compared[metric]
         if min(both[0].sizes) < _FEWEST:
             return replace(found, reason="terms match too few labelled rows")
-        on_part = self._part_clustering.sums(metric, both[0], part).each
-        on_shift = on_part - self.clustering.sums(metric, both[1], whole).each
+        on_part = self._part_clustering.sums(metric, both[0], part)
+        on_shift = on_part.minus(self.clustering.sums(metric, both[1], whole))
         shift = _value(both[0]) - _value(both[1])
-        return replace(found, shift=shift, on_shift=on_shift)
+        counted = sums.plus(on_shift).counted
+        return replace(found, shift=shift, on_shift=on_shift.each, counted=counted)
 
 
 # With fewer matched rows in a compared class there is no variance.

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import BoolArray, aligned, check_threshold
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
-from bias_metrics._core.ranks import Floats, squares_of
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Estimate
@@ -221,7 +221,7 @@ class _Share:
         assert share is not None  # noqa: S101
         if self.worth is None:
             return _within(wilson_interval(share, self.n, quantile(confidence)))
-        t = quantile(confidence, self.freedom)
+        t = quantile(confidence, self.estimate.freedom)
         variance = self.estimate.std_error**2
         worth = share * (1 - share) / variance if variance else self.estimate.n_effective
         ends = [wilson_interval(share, min(worth, self.worth), t)]
@@ -231,11 +231,6 @@ class _Share:
             if spread:
                 ends.append(wilson_interval(moved, min(moved * (1 - moved) / spread, self.n), t))
         return _within((min(low for low, _ in ends), max(high for _, high in ends)))
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom: few if a few clusters dominate the error."""
-        return min(self.estimate.freedom, squares_of([self.estimate.each])[1])
 
     def measured(self, confidence: float) -> MetricValue:
         """Return the share with its interval, or the reason why it has none."""

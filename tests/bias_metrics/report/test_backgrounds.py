@@ -1,9 +1,20 @@
 """A background without any identity, against loops over the pairs of rows."""
 
+import dataclasses
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
-from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias
+from bias_metrics import (
+    bootstrap_bias,
+    calibration_report,
+    compare_bias,
+    compare_calibration,
+    decision_indicators,
+    evaluate_bias,
+    rate_gaps,
+)
 from bias_metrics._core.covariance import TwoRankings, joint
 from bias_metrics._core.influence import rank_rows
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -232,3 +243,57 @@ def test_an_unknown_background_is_refused(rows):
     msg = "`background` must be one of outside_subgroup, no_identity; got 'others'"
     with pytest.raises(ValueError, match=msg):
         evaluate_bias(*rows, background="others")
+
+
+def numbers(found, path=()):
+    """Yield all numbers of a result with their places."""
+    if dataclasses.is_dataclass(found):
+        found = {one.name: getattr(found, one.name) for one in dataclasses.fields(found)}
+    if isinstance(found, Mapping):
+        for key, value in found.items():
+            yield from numbers(value, (*path, key))
+    elif isinstance(found, int | float):
+        yield path, found
+
+
+@pytest.mark.parametrize("of_rows", ["plain", "sample_weight", "clusters"])
+def test_a_subgroup_has_the_same_intervals_alone_and_beside_others(rows, of_rows):
+    y_true, y_score, subgroups = rows
+    rng = np.random.default_rng(4)
+    other = np.round(y_score + rng.normal(size=y_true.size), 1)
+    options = {
+        "plain": {},
+        "sample_weight": {"sample_weight": rng.lognormal(0, 0.7, y_true.size)},
+        "clusters": {"clusters": rng.integers(0, 90, y_true.size)},
+    }[of_rows]
+    outside = ~np.logical_or.reduce(list(subgroups.values()))
+    probabilities, others = (1 / (1 + np.exp(-scores)) for scores in (y_score, other))
+    for name, mask in subgroups.items():
+        kept, results = np.flatnonzero(mask | outside), []
+        for which, groups in ((np.arange(mask.size), subgroups), (kept, {name: mask})):
+            within = {key: values[which] for key, values in options.items()}
+            members = {key: one[which] for key, one in groups.items()}
+            scores = [values[which] for values in (y_score, other)]
+            asked = within | {"background": NO_IDENTITY, "power_mean_groups": [name]}
+            report = evaluate_bias(y_true[which], scores[0], members, **asked)
+            change = compare_bias(y_true[which], *scores, members, **asked)
+            chosen = Rows(y_true[which], members, background=NO_IDENTITY, **within)
+            p, q = probabilities[which], others[which]
+            found = {
+                "cells": report.subgroups[name],
+                "means": report.power_mean,
+                "differences": change.subgroups[name],
+                "differences of means": change.power_mean,
+                "calibration": calibration_report(chosen, p).gaps[name],
+                "differences of calibration": compare_calibration(chosen, p, q).subgroups[name],
+            }
+            if of_rows != "sample_weight":  # a weight outside may be the heaviest, which counts
+                decided = decision_indicators(chosen, p, threshold=0.5)
+                found["decisions"] = decided.subgroups[name].shares
+                found["errors"] = rate_gaps(chosen, p, threshold=0.5).subgroups[name]
+            results.append(dict(numbers(found)))
+        beside, alone = results
+        assert beside.keys() == alone.keys()
+        for place, number in alone.items():
+            if place[-1] not in {"p_holm", "p_bh"}:  # which are adjusted for all subgroups
+                assert beside[place] == pytest.approx(number, rel=1e-10, abs=1e-12), place
