@@ -91,27 +91,16 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
 
 
 def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
-    """Warn of rows that are left out because an identity was not rated."""
-    left_out = unmeasured(choices)
-    if left_out is None:
+    """Warn of rows that are left out."""
+    if choices.left_out is None:
         return None
+    text = f"measured on {choices.left_out}."
+    if choices.n_rows_rated == choices.n_rows or choices.identity_rows == "all":
+        return text
     return (
-        f"measured on {left_out}. `identity_rows: all` measures them too, and treats unrated "
-        "identities as not mentioned."
+        f"{text} `identity_rows: all` measures unrated rows too, and treats unrated identities as "
+        "not mentioned."
     )
-
-
-def unmeasured(choices: ReportedChoices) -> str | None:
-    """Return how many rows were measured, and why not all; None if all were."""
-    n_rows = choices.n_rows
-    n_measured = choices.n_rows_measured + (choices.n_rows_missing or 0)
-    if n_measured == n_rows:
-        return None
-    share = (n_rows - n_measured) / n_rows
-    shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-    official = choices.source.get("source") == "civil_comments"
-    why = "were not shown to identity raters" if official else "lack a value of some identity"
-    return f"{n_measured:,} of {n_rows:,} rows: {shown} {why}"
 
 
 def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from pydantic import JsonValue
@@ -16,6 +17,11 @@ from biasgate.tasks.records.numbers import Value
 from biasgate.tasks.records.record import Record
 
 
+def _said(words: str, **values: str) -> dict[str, str]:
+    """Return the words for a page: of a choice and, where given, of its values."""
+    return {"words": words, **values}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choices(Record):
     """How the rows of a set were selected and measured, and their number.
@@ -23,28 +29,80 @@ class Choices(Record):
     What is not required is there only where the set has it.
     """
 
-    label_threshold: float
-    identity_threshold: float
-    identity_rows: Literal["rated", "all"]
-    background: Literal["outside_subgroup", "no_identity"]
-    population: Literal["these_rows"] | None = None
+    label_threshold: float = field(metadata=_said("a comment is toxic if its label is at least"))
+    identity_threshold: float = field(
+        metadata=_said("it mentions an identity if the fraction is at least")
+    )
+    identity_rows: Literal["rated", "all"] = field(
+        metadata=_said(
+            "comments that were not rated for every identity",
+            rated="are left out",
+            all="are measured; no rating counts as no mention",
+        )
+    )
+    background: Literal["outside_subgroup", "no_identity"] = field(
+        metadata=_said(
+            "an identity is compared with",
+            outside_subgroup="all comments that do not mention it",
+            no_identity="comments that mention no identity",
+        )
+    )
+    population: Literal["these_rows"] | None = field(
+        default=None, metadata=_said("the verdict is about", these_rows="exactly these phrases")
+    )
     planned_rows: int | None = None
     prediction_powered: bool | None = None
-    n_rows: int
-    n_rows_rated: int
-    n_rows_measured: int
+    n_rows: int = field(metadata=_said("comments of the set"))
+    n_rows_rated: int = field(metadata=_said("comments that were rated for every identity"))
+    n_rows_measured: int = field(metadata=_said("comments that were measured"))
     n_rows_missing: int | None = None
-    confidence: float
-    weights: WeightKind | None = None
-    n_clusters: int | None
+    confidence: float = field(metadata=_said("confidence of each interval"))
+    weights: WeightKind | None = field(
+        default=None,
+        metadata=_said(
+            "meaning of the weights",
+            probability="sampling weights",
+            frequency="how many comments a row stands for",
+        ),
+    )
+    n_clusters: int | None = field(metadata=_said("clusters of comments that are not independent"))
+
+    def in_words(self) -> Iterator[tuple[str, str]]:
+        """Yield what each choice is about, and how it was made."""
+        for of in fields(self):
+            value = getattr(self, of.name)
+            if value is not None and "words" in of.metadata:
+                text = f"{value:,}" if isinstance(value, int) else str(value)
+                yield of.metadata["words"], of.metadata.get(text, text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedChoices(Choices):
     """The same in a report, with the origin of the rows."""
 
-    split: str
+    split: str = field(metadata=_said("part of the comments"))
     source: dict[str, Any]
+
+    @property
+    def left_out(self) -> str | None:
+        """How many rows were measured, and why not all; None if all were."""
+        n_left_out = self.n_rows - self.n_rows_measured - (self.n_rows_missing or 0)
+        if n_left_out == 0:
+            return None
+        share = n_left_out / self.n_rows
+        shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+        n_measured = self.n_rows - n_left_out
+        return f"{n_measured:,} of {self.n_rows:,} rows: {shown} {' or '.join(self._reasons())}"
+
+    def _reasons(self) -> Iterator[str]:
+        """Yield why rows may be left out."""
+        if self.n_rows_rated < self.n_rows and self.identity_rows == "rated":
+            official = self.source.get("source") == "civil_comments"
+            yield (
+                "were not shown to identity raters" if official else "lack a value of some identity"
+            )
+        if self.weights is not None:
+            yield "have weight 0"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
-from biasgate.tasks.measuring.cautions import unmeasured
 from biasgate.tasks.records import (
     AtThreshold,
     BesideChance,
@@ -309,7 +308,7 @@ def _rows_in_words(report: Report, verdict: Verdict) -> str:
         )
     if verdict.nights is not None and verdict.nights.number > 1:
         return f"{n} of {verdict.nights.number} nights, {positive}"
-    return f"{unmeasured(choices) or n}, {positive}"
+    return f"{choices.left_out or n}, {positive}"
 
 
 def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:

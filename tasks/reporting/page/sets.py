@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from biasgate.tasks.measuring.cautions import unmeasured
-from biasgate.tasks.records import Choices, Report, SetUse
+from biasgate.tasks.records import Report, SetUse
 from biasgate.tasks.reporting.tables import Table, count, numeric, shown_rows
 
 _LICENCES = {
@@ -14,29 +12,6 @@ _LICENCES = {
     "templates": "phrases that biasgate generated",
 }
 _NO_LICENCE = "not known to biasgate; ask whoever published the data"
-_WORDS = {
-    "label_threshold": "a comment is toxic if its label is at least",
-    "identity_threshold": "it mentions an identity if the fraction is at least",
-    "identity_rows": "comments that were not rated for every identity",
-    "background": "an identity is compared with",
-    "population": "the verdict is about",
-    "n_rows": "comments of the set",
-    "n_rows_rated": "comments that were rated for every identity",
-    "n_rows_measured": "comments that were measured",
-    "confidence": "confidence of each interval",
-    "weights": "meaning of the weights",
-    "n_clusters": "clusters of comments that are not independent",
-    "split": "part of the comments",
-}
-_MEANINGS = {
-    "rated": "are left out",
-    "all": "are measured; no rating counts as no mention",
-    "outside_subgroup": "all comments that do not mention it",
-    "no_identity": "comments that mention no identity",
-    "these_rows": "exactly these phrases",
-    "probability": "sampling weights",
-    "frequency": "how many comments a row stands for",
-}
 
 
 @dataclass(frozen=True)
@@ -81,8 +56,8 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
         n=count(n),
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
-        unrated=unmeasured(choices) or "",
-        choices=tuple(_choices(choices)),
+        unrated=choices.left_out or "",
+        choices=tuple(choices.in_words()),
         files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
         counts=Table(
             "Measured comments that mention each identity",
@@ -93,12 +68,3 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
         use="" if use is None else use.sentence,
         is_spent=use is not None and use.spent_by is not None,
     )
-
-
-def _choices(choices: Choices) -> Iterator[tuple[str, str]]:
-    for key, words in _WORDS.items():
-        value = getattr(choices, key)
-        if value is not None:
-            named = key in {"identity_rows", "background", "population", "weights"}
-            text = f"{value:,}" if isinstance(value, int) else str(value)
-            yield words, _MEANINGS[text] if named else text

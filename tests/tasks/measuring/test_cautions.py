@@ -9,10 +9,10 @@ from bias_metrics import evaluate_bias
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.measuring.cautions import (
     cautions,
-    unmeasured,
     warn_of_inversion,
     warn_of_other_fractions,
 )
+from biasgate.tasks.records import ReportedChoices
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 RNG = np.random.default_rng(6)
@@ -93,6 +93,16 @@ def test_one_identity_below_one_half_is_no_inversion():
     assert warn_of_inversion(found, FILE) is None
 
 
+MANY = {"n_rows": 1_804_874, "n_clusters": None, "confidence": 0.95, "split": "all"}
+HALVES = {"label_threshold": 0.5, "identity_threshold": 0.5, "background": "no_identity"}
+
+
+def chosen(measured, source="table", **options):
+    known = MANY | HALVES | {"identity_rows": "rated", "n_rows_rated": measured}
+    known |= {"n_rows_measured": measured, "source": {"source": source}}
+    return ReportedChoices(**known | options)
+
+
 @pytest.mark.parametrize(
     ("measured", "source", "said"),
     [
@@ -102,12 +112,19 @@ def test_one_identity_below_one_half_is_no_inversion():
     ],
 )
 def test_rows_that_are_not_measured_are_counted(measured, source, said):
-    rows = {"n_rows": 1_804_874, "n_rows_measured": measured}
-    choices = partial(rows | {"source": {"source": source}})
-    assert unmeasured(choices).startswith(said)
+    choices = chosen(measured, source)
+    assert choices.left_out.startswith(said)
     [warning] = cautions(bias(GOOD), choices, FILE, {})
     assert warning.startswith(f"measured on {said}")
     assert "`identity_rows: all`" in warning
+
+
+def test_rows_without_weight_are_not_called_unrated():
+    choices = chosen(1_500_000, n_rows_rated=1_804_874, weights="probability")
+    assert choices.left_out == "1,500,000 of 1,804,874 rows: 17 % have weight 0"
+    assert chosen(1_804_874, weights="probability").left_out is None
+    told = cautions(bias(GOOD), choices, FILE, {})[0]
+    assert told == "measured on 1,500,000 of 1,804,874 rows: 17 % have weight 0."
 
 
 def test_identities_without_rows_and_terms_without_a_match_are_named():
