@@ -50,6 +50,7 @@ class SourceSettings(Settings):
             "label_threshold",
             "identity_threshold",
             "identity_rows",
+            "min_raters",
             "background",
             "weight_kind",
             "power_mean_groups",
@@ -74,6 +75,8 @@ class SourceSettings(Settings):
     identity_rows: Literal["rated", "all"] = "rated"
     """`rated` measures only rows whose measured identities were all rated; `all` counts an unrated
     identity as not mentioned. Results of the two cannot be compared."""
+    min_raters: Annotated[int, Field(ge=1)] | None = None
+    """Leave out rows whose label rests on fewer raters. The set needs their number."""
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
     """What an identity's rows are compared with: all rows outside it, other identities included, or
     the rows with none of the measured identities. Results of the two cannot be compared."""
@@ -130,6 +133,7 @@ class SourceSettings(Settings):
             ("identity_rows", self.identity_rows == "all", "counts unlabelled rows as no mention"),
             ("population", self.population == "these_rows", "leaves no sampling error to reduce"),
             ("pool_nights", self.pool_nights is not None, "is not supported with it yet"),
+            ("min_raters", self.min_raters is not None, "leaves out rows that terms help with"),
         ):
             if wrong:
                 msg = (

@@ -12,7 +12,7 @@ import pandas as pd
 from bias_metrics.rows import counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT, EvaluationSet
+from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
@@ -45,11 +45,14 @@ def choose_rows(
     measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
     if WEIGHT in evaluation_set.columns:
         measured = measured & (evaluation_set.column(WEIGHT).to_numpy() > 0)
+    if source.min_raters is not None:
+        measured = measured & (_raters(evaluation_set) >= source.min_raters)
     labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,
         identity_rows=source.identity_rows,
+        min_raters=source.min_raters,
         background=source.background,
         n_rows=evaluation_set.n_rows,
         n_rows_rated=int(rated.sum()),
@@ -141,6 +144,18 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
     return rated
 
 
+def _raters(evaluation_set: EvaluationSet) -> npt.NDArray[np.floating]:
+    """Return how many raters each label rests on."""
+    if RATERS not in evaluation_set.columns:
+        msg = (
+            f"evaluation set {evaluation_set.name!r} must have the number of raters of each row if "
+            "`min_raters` is set. Name its column with `raters` (`raters: true` of "
+            "`source: civil_comments`), or remove `min_raters`."
+        )
+        raise InputError(msg)
+    return np.asarray(evaluation_set.column(RATERS).to_numpy())
+
+
 def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:
     unknown = [name for name in source.power_mean_groups or () if name not in identities]
     if unknown:
@@ -154,12 +169,14 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 
 def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices: Choices) -> None:
     if labels.size == 0:
-        advice = "Set `identity_rows: all` to count null as not mentioned."
+        advice, lacking = "Set `identity_rows: all` to count null as not mentioned.", ""
         if source.prediction_powered:
             advice = "Write 0 where people found that a row does not mention an identity."
+        if source.min_raters is not None:
+            advice, lacking = "Lower `min_raters`.", f" and {source.min_raters} raters"
         msg = (
             f"evaluation set {source.name!r} must have rows with rated identities; none of its "
-            f"{choices.n_rows} rows has a value for every identity. {advice}"
+            f"{choices.n_rows} rows has a value for every identity{lacking}. {advice}"
         )
         raise InputError(msg)
     if labels.all() or not labels.any():

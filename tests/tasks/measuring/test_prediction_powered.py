@@ -220,6 +220,7 @@ def test_few_identities_are_measured_with_their_matches(home):
             "unless `prediction_powered: true` uses terms beside human",
         ),
         ({"pool_nights": {"rows": 10_000}}, "`prediction_powered` and `pool_nights` must not"),
+        ({"min_raters": 2}, "`prediction_powered` and `min_raters` must not be set together"),
     ],
 )
 def test_bad_combinations_are_refused_with_the_file(home, options, text):
