@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import JsonValue
+from pydantic.json_schema import JsonSchemaValue
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.catalogue import KINDS as ANALYSES
@@ -35,12 +36,12 @@ def evaluation_schema() -> dict[str, JsonValue]:
     may have any keys: it may not be installed where the schema is read. `${VARIABLES}` are replaced
     before a file is checked, so they may stand for numbers too.
     """
-    schema: dict[str, Any] = json_schema(EvaluationFile)
-    sections: dict[str, Any] = schema["$defs"]
+    schema: JsonSchemaValue = json_schema(EvaluationFile)
+    sections: JsonSchemaValue = schema["$defs"]
     for catalogue in CATALOGUES.values():
         by_kind = {kind: f"{catalogue.base.__name__}.{kind}" for kind in catalogue.own}
         for kind, name in by_kind.items():
-            found: dict[str, Any] = json_schema(catalogue.named(kind))
+            found: JsonSchemaValue = json_schema(catalogue.named(kind))
             del found["$schema"]
             sections |= found.pop("$defs", {}) | sections
             found["properties"][catalogue.key] = {"const": kind}
@@ -51,7 +52,7 @@ def evaluation_schema() -> dict[str, JsonValue]:
     return whole
 
 
-def keys_of(section: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
     """Yield key, value and meaning of each key of a section of the schema.
 
     The value is in words: what it must be, and its default.
@@ -65,12 +66,12 @@ def keys_of(section: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield key, value, of.get("description", "")
 
 
-def sections_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     """Return the whole file under `evaluation`, and the section of each kind under its name.
 
     Kinds of sets and candidates come before those of analyses and methods.
     """
-    found: dict[str, Mapping[str, Any]] = {"evaluation": schema}
+    found: dict[str, JsonSchemaValue] = {"evaluation": schema}
     for catalogue in CATALOGUES.values():
         base = catalogue.base.__name__
         found |= {kind: schema["$defs"][f"{base}.{kind}"] for kind in catalogue.own}
@@ -97,7 +98,7 @@ def explained(section: str) -> Iterator[str]:
         yield from (f"    {line}" for line in textwrap.wrap(meaning, 90))
 
 
-def _in_words(of: Mapping[str, Any]) -> str:
+def _in_words(of: JsonSchemaValue) -> str:
     """Return what a value must be; as few words as an option table has."""
     if "const" in of:
         return json.dumps(of["const"])
@@ -128,7 +129,7 @@ def _in_words(of: Mapping[str, Any]) -> str:
     return " ".join([words, " and ".join(bounds)]).rstrip()
 
 
-def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> dict[str, Any]:
+def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchemaValue:
     """Choose the section by its kind, so that an editor shows the keys and errors of this one."""
     chosen = [
         {

@@ -130,12 +130,12 @@ def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
 def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
     """Remember that a night failed: a Prefect hook, as above. What cannot be logged is said."""
     del flow
-    of = flow_run.parameters
-    if not of["night"]:
+    night, config, store = map(flow_run.parameters.get, ("night", "config", "store"))
+    if not night:
         return
     try:
-        evaluation = read_settings(Path(of["config"]), EvaluationFile).name
-        workplace = Workplace(Path(of["store"]))
+        evaluation = read_settings(Path(config), EvaluationFile).name
+        workplace = Workplace(Path(store))
         remember_failure(evaluation, str(flow_run.id), _kind_of(state), workplace)
     except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error
         say(f"`biasgate trend` does not know of this night: {type(error).__name__}")

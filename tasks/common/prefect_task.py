@@ -275,7 +275,7 @@ class _RunNames(string.Formatter):
         return super().convert_field(value, conversion)
 
 
-def run_name(template: str, parameters: Mapping[str, Any]) -> str:
+def run_name(template: str, parameters: Mapping[str, object]) -> str:
     """Return the name of one task run, as in `decide words on comments`.
 
     Prefect passes what it calls `parameters`.

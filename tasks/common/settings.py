@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import os
 import re
@@ -24,7 +25,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from bias_metrics.suggestion import did_you_mean
@@ -58,7 +59,7 @@ class Settings(BaseModel):
         except ValidationError as error:
             known = [field.alias or name for name, field in cls.model_fields.items()]
             raise ValidationError.from_exception_data(
-                cls.__name__, [_with_hint(one, known) for one in error.errors()]
+                cls.__name__, [_with_hint(one, known) for one in Problem.each_of(error)]
             ) from None
 
 
@@ -100,21 +101,35 @@ def _words(kind: type[Settings]) -> Iterator[tuple[str, str]]:
             yield known.alias or field.target.id, " ".join(text.split())
 
 
-def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
-    kind: str | PydanticCustomError = error["type"]
-    if kind == "extra_forbidden" and len(error["loc"]) == 1:
-        hint = did_you_mean(error["loc"][0], known) or f" Known keys: {', '.join(known)}."
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What Pydantic finds wrong; as its `ErrorDetails`."""
+
+    type: str
+    loc: tuple[int | str, ...]
+    msg: str
+    input: Any
+    ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def each_of(cls, error: ValidationError) -> list[Problem]:
+        """Return the problems of an error, in order."""
+        return [cls(**details) for details in error.errors(include_url=False)]
+
+
+def _with_hint(error: Problem, known: Sequence[str]) -> InitErrorDetails:
+    kind: str | PydanticCustomError = error.type
+    if kind == "extra_forbidden" and len(error.loc) == 1:
+        hint = did_you_mean(error.loc[0], known) or f" Known keys: {', '.join(known)}."
         kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", {"hint": hint})
     elif kind == UNKNOWN_KEY:
-        kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", error["ctx"])
+        kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", dict(error.ctx))
     elif (
         isinstance(kind, str) and kind not in _KNOWN_ERRORS
     ):  # of Pydantic's own types, such as paths
-        kind = PydanticCustomError(kind, "{rule}", {"rule": error["msg"]})
-    details = InitErrorDetails(type=kind, loc=error["loc"], input=error["input"])
-    if isinstance(kind, str):
-        details["ctx"] = error.get("ctx", {})
-    return details
+        kind = PydanticCustomError(kind, "{rule}", {"rule": error.msg})
+    details = InitErrorDetails(type=kind, loc=error.loc, input=error.input)
+    return details | {"ctx": dict(error.ctx)} if isinstance(kind, str) else details
 
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_. -]{0,99}$"
@@ -148,14 +163,15 @@ def expand_variables(value: Any, where: str) -> Any:
         return value
 
     def replace(match: re.Match[str]) -> str:
-        held = os.environ.get(match["name"])
+        name, default = match.group("name", "default")
+        held = os.environ.get(name)
         if held:
-            remember(match["name"], held)
-        found = held or match["default"]
+            remember(name, held)
+        found = held or default
         if found is None:
             msg = (
-                f"environment variable {match['name']} must be set; it is not ({where}). "
-                f"Set it, or write ${{{match['name']}:-default}}."
+                f"environment variable {name} must be set; it is not ({where}). "
+                f"Set it, or write ${{{name}:-default}}."
             )
             raise InputError(msg)
         return found

@@ -10,12 +10,17 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import found_instead
-from biasgate.tasks.common.settings import NAME_PATTERN, UNKNOWN_KEY, Settings, expand_variables
+from biasgate.tasks.common.settings import (
+    NAME_PATTERN,
+    UNKNOWN_KEY,
+    Problem,
+    Settings,
+    expand_variables,
+)
 
 QUOTED = r"'([^']*)'"
 _RULES = {
@@ -103,19 +108,19 @@ def _yaml_place(error: yaml.YAMLError, text: str) -> str:
     return place
 
 
-def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: type[Settings]) -> str:
-    errors = error.errors(include_url=False)
+def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]) -> str:
+    errors = Problem.each_of(error)
     # Where a value may be a word or a list, report the error of the list.
     to_tell = [
         error
         for error in errors
-        if not any("literal[" in str(part) for part in error["loc"][-1:])
+        if not any("literal[" in str(part) for part in error.loc[-1:])
         and not _counts_wrong_items(error, errors)
     ]
     lines = [
-        f"  {_key(one['loc'], content)}: "
-        f"{_rule(one, secret=one['loc'][0] in kind.secret_keys, lists=kind.lists)}"
-        if one["loc"]
+        f"  {_key(one.loc, content)}: "
+        f"{_rule(one, secret=one.loc[0] in kind.secret_keys, lists=kind.lists)}"
+        if one.loc
         else f"  (the whole file): {_rule(one, secret=False, lists={})}"
         for one in to_tell or errors
     ]
@@ -127,12 +132,12 @@ def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: typ
     return "\n".join(told)
 
 
-def _section(error: ErrorDetails, content: Any, kind: type[Settings]) -> str:
+def _section(error: Problem, content: Any, kind: type[Settings]) -> str:
     """Return the kind of the item of a list that an error is in, if it has one."""
     section = "evaluation"
-    if not error["loc"] or error["loc"][0] not in kind.lists:
+    if not error.loc or error.loc[0] not in kind.lists:
         return section
-    within = error["loc"] if error["type"].startswith("union_tag") else (*error["loc"], None)
+    within = error.loc if error.type.startswith("union_tag") else (*error.loc, None)
     for part in within:
         if isinstance(content, dict):
             named = content.get("source", content.get("kind"))
@@ -144,11 +149,11 @@ def _section(error: ErrorDetails, content: Any, kind: type[Settings]) -> str:
     return section
 
 
-def _counts_wrong_items(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
+def _counts_wrong_items(error: Problem, errors: Sequence[Problem]) -> bool:
     """Whether a list is too short only because its wrong items were not counted."""
-    place = error["loc"]
-    return error["type"] == "too_short" and any(
-        error["loc"][: len(place)] == place and len(error["loc"]) > len(place) for error in errors
+    place = error.loc
+    return error.type == "too_short" and any(
+        error.loc[: len(place)] == place and len(error.loc) > len(place) for error in errors
     )
 
 
@@ -163,12 +168,12 @@ def _key(place: tuple[int | str, ...], content: Any) -> str:
     return ".".join(keys)
 
 
-def _rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str:
+def _rule(error: Problem, *, secret: bool, lists: Mapping[str, str]) -> str:
     """State the rule, what was given, and what may have been meant."""
-    kind, context, given = error["type"], error.get("ctx", {}), error["input"]
-    rule = _RULES.get(kind, error["msg"].removeprefix("Value error, "))
+    kind, context, given = error.type, error.ctx, error.input
+    rule = _RULES.get(kind, error.msg.removeprefix("Value error, "))
     if kind in {"list_type", "tuple_type"}:
-        holds = next((lists[one] for one in map(str, error["loc"][::-1]) if one in lists), None)
+        holds = next((lists[one] for one in map(str, error.loc[::-1]) if one in lists), None)
         rule = rule if holds is None else f"{rule} of {holds}"
     if kind in {UNKNOWN_KEY, "missing"} or secret:
         return rule

@@ -78,7 +78,7 @@ def json_rows(path: Path) -> list[dict[str, JsonValue]]:
         return list(_rows(lines))
 
 
-def value_of(row: Mapping[str, Any], name: str) -> Any:
+def value_of(row: Mapping[str, JsonValue], name: str) -> JsonValue:
     """Return the value with a name, or with a dotted one inside other objects; None if missing."""
     if name in row:
         return row[name]
@@ -94,7 +94,7 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
     return None
 
 
-def _keys(row: Mapping[str, Any], levels: int = _MOST_LEVELS) -> Iterator[str]:
+def _keys(row: Mapping[str, JsonValue], levels: int = _MOST_LEVELS) -> Iterator[str]:
     for key, value in row.items():
         yield key
         if isinstance(value, dict) and levels > 1:

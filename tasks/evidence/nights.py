@@ -90,7 +90,7 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     before, digests = _before(earlier, record.set_digest)
     rows = rows.append_column(NIGHT, _constant(len(digests) + 1, rows.num_rows))
     if before is not None:
-        refuse_known_ids(rows["id"], before, len(digests))
+        refuse_known_ids(rows.column("id"), before, len(digests))
         for role in RIVALS:
             if _is_itself(role, tonight):
                 before = _with_column(before, SCORE + role, before[SCORE + "candidate"])
@@ -131,8 +131,8 @@ def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
         if _night(rows, at, one.set_digest) != one:
             msg = f"the rows of night {at} must be those that the evidence names; they are not."
             raise InputError(msg)
-    pairs = pa.table({"id": rows["id"], NIGHT: rows[NIGHT]}).group_by(["id", NIGHT]).aggregate([])
-    if rows.num_rows != known or pairs.num_rows != pc.count_distinct(rows["id"]).as_py():
+    pairs = rows.select(["id", NIGHT]).group_by(["id", NIGHT]).aggregate([])
+    if rows.num_rows != known or pairs.num_rows != pc.count_distinct(rows.column("id")).as_py():
         msg = "each row of the evidence must be of one night; some are of none, or of several."
         raise InputError(msg)
     return JudgedNights(
@@ -175,11 +175,11 @@ def refuse_known_ids(ids: pa.ChunkedArray, before: pa.Table, n_nights: int) -> N
     InputError
         With their number, and the first.
     """
-    again = pc.is_in(ids, value_set=before["id"].combine_chunks())
+    again = pc.is_in(ids, value_set=before.column("id").combine_chunks())
     count = pc.sum(again).as_py() or 0
     if count:
         first = ids.filter(again)[0]
-        night = before[NIGHT].filter(pc.equal(before["id"], first))[0].as_py()
+        night = before[NIGHT].filter(pc.equal(before.column("id"), first))[0].as_py()
         msg = (
             f"rows of a set with `pool_nights` must be fresh; {count:,} of tonight's "
             f"{len(ids):,} were in the {n_nights} nights before, first id {shown_id(first)} "

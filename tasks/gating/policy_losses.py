@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from pydantic import JsonValue
 
 from bias_metrics import Difference, MetricValue
 from bias_metrics.gate import (
@@ -66,7 +67,7 @@ class IdentityLoss:
     loss: OpenLoss
     """The numbers."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Return plain values, the classes by the words for comments."""
         both = vars(self) | self.loss.to_dict() | {"more_of": _WORDS[self.loss.scarcer]}
         return {key: value for key, value in both.items() if key not in {"loss", "scarcer"}}

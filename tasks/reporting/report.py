@@ -185,8 +185,8 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["id", "prediction"])
-        ids = map(as_cell, table["id"].to_pylist())
-        scores = ["" if math.isnan(one) else repr(one) for one in table["score"].to_pylist()]
+        ids = map(as_cell, table.column("id").to_pylist())
+        scores = ["" if math.isnan(one) else repr(one) for one in table.column("score").to_pylist()]
         writer.writerows(zip(ids, scores, strict=True))
 
 

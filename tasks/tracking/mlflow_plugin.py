@@ -28,7 +28,7 @@ class BiasEvaluator(ModelEvaluator):
     """
 
     def can_evaluate(
-        self, *, model_type: str | None, evaluator_config: Mapping[str, Any] | None, **_: Any
+        self, *, model_type: str | None, evaluator_config: Mapping[str, object] | None, **_: Any
     ) -> bool:
         """Whether bias is requested: by the model type, or by naming subgroups."""
         return model_type == MODEL_TYPE or "subgroups" in (evaluator_config or {})
@@ -38,7 +38,7 @@ class BiasEvaluator(ModelEvaluator):
         *,
         dataset: Any,
         run_id: str,
-        evaluator_config: Mapping[str, Any] | None,
+        evaluator_config: Mapping[str, object] | None,
         model: Any = None,
         **_: Any,
     ) -> EvaluationResult:

@@ -109,7 +109,7 @@ class Guard(Settings):
         """The variables of the chat template, with the options."""
         return None if self.template is None else dict(fill(self.template, self.options))
 
-    def _values(self, text: str) -> dict[str, Any]:
+    def _values(self, text: str) -> dict[str, Option | str]:
         return {**self.options, "text": text, "words": ", ".join(self.words)}
 
     def outcome(

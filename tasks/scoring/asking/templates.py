@@ -16,7 +16,7 @@ from bias_metrics.suggestion import did_you_mean
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
-def fill(template: Any, values: Mapping[str, Any]) -> Any:
+def fill(template: Any, values: Mapping[str, object]) -> Any:
     """Return a template with its placeholders replaced.
 
     A key of a mapping that is a placeholder of a list gives one entry for each of its items.

@@ -64,7 +64,7 @@ class _Log(ScoreFile):
         means = {key: sum(values) / len(values) for key, values in found.items()}
         return pd.Series(means, dtype=float)
 
-    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _rows(self) -> Iterator[tuple[int, dict[str, JsonValue]]]:
         try:
             yield from enumerate(json_rows(self.path))
         except (JsonLinesError, OSError, UnicodeDecodeError) as error:
@@ -76,7 +76,7 @@ class _Log(ScoreFile):
     def _what(self) -> str:
         raise NotImplementedError
 
-    def _score(self, row: Mapping[str, Any]) -> float | None:
+    def _score(self, row: Mapping[str, JsonValue]) -> float | None:
         raise NotImplementedError
 
     def _check_times(self, found: Mapping[str, list[float]]) -> None:
@@ -111,7 +111,7 @@ class InspectLog(_Log):
     def _what(self) -> str:
         return f"a number in `scores.{self.scorer}.{self.score}`, or one of `answers`"
 
-    def _score(self, row: Mapping[str, Any]) -> float | None:
+    def _score(self, row: Mapping[str, JsonValue]) -> float | None:
         if row.get("error") is not None:
             return None
         found = value_of(row, f"scores.{self.scorer}.{self.score}")
@@ -149,12 +149,12 @@ class LmEvalSamples(_Log):
     def _what(self) -> str:
         return f"a number in `{self.score}`" if self.score else "a likelihood of each choice"
 
-    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _rows(self) -> Iterator[tuple[int, dict[str, JsonValue]]]:
         for number, row in super()._rows():
             if row.get("filter", self.filter) == self.filter:
                 yield number, row
 
-    def _score(self, row: Mapping[str, Any]) -> float | None:
+    def _score(self, row: Mapping[str, JsonValue]) -> float | None:
         if self.choice is None:
             return _number(value_of(row, self.score))
         answers = row.get("filtered_resps")
