@@ -26,7 +26,7 @@ import yaml
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.train import train
+from biasgate.flows.score import train
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.scoring.kinds.tfidf import TfidfScorer
 

@@ -187,10 +187,6 @@ def plan(
     with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
-        from biasgate.tasks.gating.plan_inputs import (  # noqa: PLC0415
-            comments_of_evidence,
-            comments_of_shares,
-        )
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_losses import (  # noqa: PLC0415
             asked_by,
@@ -198,7 +194,11 @@ def plan(
             losses_of_comments,
             losses_of_evidence,
         )
-        from biasgate.tasks.gating.policy_planned import plan_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_planned import (  # noqa: PLC0415
+            comments_of_evidence,
+            comments_of_shares,
+            plan_policy,
+        )
 
         policy = read_policy(file, Path())
         if (evidence is None) == (shares is None):

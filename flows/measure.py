@@ -14,12 +14,12 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.evidence.join import gather_evidence
 from biasgate.tasks.measuring.diagnosis import explain_bias
 from biasgate.tasks.measuring.identities import (
+    count_missing,
     list_identities,
     measure_identity,
     summarise_identities,
 )
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.promoting.spending import RivalScores
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.publish import RESULTS, make_folder, write_submission_file

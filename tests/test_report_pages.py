@@ -9,8 +9,8 @@ import pytest
 from support.judged import by_place, judge, rows, summary_of
 
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.rendering import render
 from biasgate.tasks.reporting.page.texts import Quote, Quoted
+from biasgate.tasks.reporting.page.writing import render
 
 playwright = pytest.importorskip("playwright.sync_api")
 

@@ -26,7 +26,7 @@ from served import served
 from benchmarks._measurement import describe_machine
 from biasgate import deployments
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.train import train
+from biasgate.flows.score import train
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.reading_evaluation import read_evaluation

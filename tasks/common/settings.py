@@ -110,6 +110,7 @@ class Problem:
     msg: str
     input: Any
     ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    url: str = ""
 
     @classmethod
     def each_of(cls, error: ValidationError) -> list[Problem]:

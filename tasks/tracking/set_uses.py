@@ -1,16 +1,21 @@
-"""Which candidates each evaluation set has judged: tags of the evaluation's experiment.
+"""How often an evaluation set was used, and how far its best candidate may be flattered.
 
-One tag for each set and candidate, so that evaluations at the same time do not overwrite each
-other, and the same candidate counts once.
+Which candidates it has judged is in tags of the evaluation's experiment: one tag for each set and
+candidate, so that evaluations at the same time do not overwrite each other, and the same candidate
+counts once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist, median
 
+from bias_metrics import selection_flattery
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.gating.set_use import use_of
-from biasgate.tasks.records import LoggedVerdict, SetUse
+from biasgate.tasks.records import LoggedVerdict, SetUse, Verdict
+from biasgate.tasks.records.summary import SpentBy
 from biasgate.tasks.tracking.resume import EvaluationRun
 
 PREFIX = "biasgate.judged."
@@ -44,3 +49,84 @@ def _of_set(verdict: LoggedVerdict) -> str:
 
 def _tag(verdict: LoggedVerdict) -> str:
     return _of_set(verdict) + verdict.candidate.digest[:_DIGITS]
+
+
+_NORMAL = NormalDist()
+
+
+def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
+    """Return how far a set may flatter the best of all candidates that it has judged.
+
+    A set is spent if chance alone is expected to make the best one look better than the champion
+    by as much as the policy asks as proof.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        Those of this evaluation on the set, at least one.
+    n_candidates : int
+        Different candidates that the set has judged, these included.
+    """
+    first = verdicts[0]
+    # Candidates share the errors of the set's rows; what is their own is that of a difference
+    # over the root of 2.
+    own = 1 / math.sqrt(2)
+    chosen, adaptive = (
+        selection_flattery(own, n_candidates, adaptive=one) for one in (False, True)
+    )
+    bound = min(_distance(one) for one in verdicts)
+    spent_by: SpentBy | None = "adaptive use" if adaptive >= bound else None
+    spent_by = "selection" if chosen >= bound else spent_by
+    errors = [one for one in map(_error, verdicts) if one]
+    error = median(errors) if errors else None
+    use = SetUse(
+        name=first.evaluation_set.name,
+        digest=first.evaluation_set.digest,
+        n_candidates=n_candidates,
+        n_tonight=len({one.candidate.digest for one in verdicts}),
+        objective=first.objective.metric,
+        flattered_by=None if error is None else chosen * error,
+        at_most=None if error is None else adaptive * error,
+        spent_by=spent_by,
+        sentence="",
+    )
+    return replace(use, sentence=_sentence(use))
+
+
+def _sentence(use: SetUse) -> str:
+    n = use.n_candidates
+    text = f"{use.name} has judged {n:,} candidate{'' if n == 1 else 's'} so far."
+    if use.flattered_by is not None and use.at_most is not None and n > 1:
+        text += (
+            f" The best of so many equal ones looks better in {use.objective} by "
+            f"{use.flattered_by:.4f} than it is; by up to {use.at_most:.4f} if the numbers "
+            "of earlier ones were used to build later ones."
+        )
+    if use.spent_by == "selection":
+        text += (
+            " The set is spent: chance alone makes the best one look better by as much as the "
+            "policy asks as proof. Use new comments."
+        )
+    elif use.spent_by == "adaptive use":
+        text += (
+            " If they were, the set is spent: chance alone may make the last one look better by as "
+            "much as the policy asks as proof. Then use new comments."
+        )
+    return text
+
+
+def _distance(verdict: Verdict) -> float:
+    """Return how many standard errors a proven number lies from the limit at least."""
+    alpha = 1 - verdict.objective.confidence
+    if verdict.online is not None:
+        alpha = verdict.online.level
+    return -_NORMAL.inv_cdf(alpha)
+
+
+def _error(verdict: Verdict) -> float | None:
+    """Return the standard error of the objective's difference from the champion's."""
+    objective = verdict.objective
+    low, high = objective.low, objective.high
+    if low is None or high is None:
+        return None
+    return (high - low) / 2 / _NORMAL.inv_cdf(objective.confidence)

@@ -15,8 +15,7 @@ from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Summary
 from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.reporting.page.page import evaluation_page
-from biasgate.tasks.reporting.page.rendering import render
-from biasgate.tasks.reporting.page.writing import read_judged
+from biasgate.tasks.reporting.page.writing import read_judged, render
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 CANDIDATES = ["words", "shifted"]

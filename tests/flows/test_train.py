@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from biasgate.flows import train
+from biasgate.flows import score
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 TRAINING = {"name": "training", "source": "templates"}
@@ -22,7 +22,7 @@ def steps(monkeypatch):
             done.append((name, one.name))
             return one
 
-        monkeypatch.setattr(train, name, call)
+        monkeypatch.setattr(score, name, call)
 
     for name in ("freeze_evaluation_set", "train_candidate", "pin_candidate"):
         step(name)
@@ -40,5 +40,5 @@ def steps(monkeypatch):
 def test_only_a_candidate_without_a_version_is_trained(steps, settings, expected):
     candidate = CANDIDATES.validate_python(settings)
     evaluation = SimpleNamespace(candidates=[candidate], name="e", registered_model="toxicity")
-    assert train.prepare_candidates(evaluation, None) == [candidate]
+    assert score.prepare_candidates(evaluation, None) == [candidate]
     assert steps == expected

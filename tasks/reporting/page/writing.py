@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -16,7 +25,6 @@ from biasgate.tasks.remembering.reading import read_trend
 from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.rendering import render
 from biasgate.tasks.reporting.page.texts import quotes_of, require_texts
 
 FILE = "report.html"
@@ -86,3 +94,77 @@ def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
         (one.evaluation_set.name, one.candidate.name): read_judged(Path(output), one)
         for one in summary.verdicts
     }
+
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(page: Page) -> bytes:
+    """Return a page as HTML in UTF-8."""
+    style, script = _read("page.css"), _read("page.js")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    html = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            told=lambda sentence: _told(sentence, page.names),
+            style=Markup(style),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
+            policy=policy,
+        )
+    )
+    return html.encode("utf-8")
+
+
+def _told(sentence: str, names: frozenset[str]) -> Markup:
+    """Return a sentence in which each name of another script is isolated from what is around it."""
+    others = [name for name in names if not name.isascii()]
+    if not any(name in sentence for name in others):
+        return escape(printable(sentence))
+    longest_first = sorted(others, key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", sentence)
+    texts = [escape(printable(one)) for one in parts]
+    return Markup().join(
+        Markup("<bdi>{}</bdi>").format(one) if number % 2 else one
+        for number, one in enumerate(texts)
+    )
+
+
+def _shown(value: Any) -> Any:
+    """Escape characters that would reorder the line; everything else is left to autoescaping."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value, keep="\n")
+    return value
+
+
+def _named(name: str) -> Markup:
+    """Return a name isolated from what is around it, with places where its line may break."""
+    text = str(escape(printable(name))).replace("_", "_<wbr>")
+    return Markup(f"<bdi>{text}</bdi>")  # noqa: S704 - escaped above
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["named"] = _named
+    return found
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from support.hub import COMMIT, serving
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data import download, hub
+from biasgate.tasks.data import download, huggingface
 from biasgate.tasks.data.freezing import SOURCES, check_source, freeze
 
 COMMENTS = [f"comment {n}" for n in range(8)]
@@ -121,7 +121,7 @@ def test_a_missing_column_is_refused_by_the_check(files):
 
 
 def test_without_the_library_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(hub, "find_spec", lambda _: None)
+    monkeypatch.setattr(huggingface, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r'pip install "\.\[huggingface\]"'):
         check_source(source(**HUB))
 

@@ -25,9 +25,12 @@ from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.gating.plan import Comments, Mentions, told
-from biasgate.tasks.gating.plan_inputs import comments_of_evidence, comments_of_shares
 from biasgate.tasks.gating.policy import read_policy
-from biasgate.tasks.gating.policy_planned import plan_policy
+from biasgate.tasks.gating.policy_planned import (
+    comments_of_evidence,
+    comments_of_shares,
+    plan_policy,
+)
 
 NORMAL = NormalDist()
 AUC, SCORES_ALIKE = 0.92, 0.85

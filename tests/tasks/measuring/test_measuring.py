@@ -168,7 +168,7 @@ def test_a_background_without_identities_is_that_of_one_call(frame, measure, ide
 
 def test_rows_with_few_raters_are_left_out(frame, measure):
     table = frame.assign(asked=1 + frame["id"] % 5)
-    rows, scored, evidence, bias = measure(table, raters="asked", min_raters=3)
+    rows, _, evidence, bias = measure(table, raters="asked", min_raters=3)
     kept = table[table["gay"].notna() & (table["asked"] >= 3)]
     assert bias.to_dict() == expected(kept)
     choices = evidence.record.choices

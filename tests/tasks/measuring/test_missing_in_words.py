@@ -3,7 +3,7 @@
 import pytest
 from support.partial import partial
 
-from biasgate.tasks.measuring.missing import missing_sentence
+from biasgate.tasks.measuring.identities import missing_sentence
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,12 @@ from biasgate.tasks.records.trend import (
 )
 from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.moved import moved
-from biasgate.tasks.remembering.night import CAUSES, _model_digest, causes_of
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import (
+    CAUSES,
+    _model_digest,
     alarm_in_words,
+    causes_of,
     changes_of,
     sentences_of,
 )

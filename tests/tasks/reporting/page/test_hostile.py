@@ -13,7 +13,7 @@ from support.judged import by_place, judge, rows, summary_of
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.records import Details, Report, Verdict
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.rendering import render
+from biasgate.tasks.reporting.page.writing import render
 
 SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
 OVERRIDE, HEBREW = "\u202egnp.exe", "עברית"

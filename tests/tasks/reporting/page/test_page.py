@@ -15,7 +15,7 @@ from biasgate.tasks.records import AnalysisRecord, JudgedNights
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.page import parts
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.rendering import render
+from biasgate.tasks.reporting.page.writing import render
 from biasgate.tasks.reporting.story import Story
 
 NAMES = ["gay", "muslim", "deaf"]

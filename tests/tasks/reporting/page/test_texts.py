@@ -10,8 +10,8 @@ from support.judging import evidence_of
 from biasgate.tasks.data.evaluation_set import freeze_rows
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.reporting.page.page import evaluation_page
-from biasgate.tasks.reporting.page.rendering import render
 from biasgate.tasks.reporting.page.texts import LONGEST, QUOTED, quote
+from biasgate.tasks.reporting.page.writing import render
 
 NAMES = ["gay", "muslim", "deaf"]
 
