@@ -1,5 +1,8 @@
 """Compare two folders of results: `python -m benchmarks.same_numbers BEFORE AFTER`.
 
+Without folders, `BENCHMARK_TREE=FOLDER` runs the same small inputs through the command of that
+checkout and of this one, and compares what they wrote (`benchmarks/_whole_runs.py`).
+
 Every JSON, CSV and Parquet file is compared value by value, at its place in the file. Numbers must
 agree to 1e-12 of max(1, |number|), texts must be equal. Of HTML, Markdown, JUnit and plain text the
 visible lines must be equal (texts, table cells, titles and alternative texts; of JUnit all
@@ -11,7 +14,10 @@ Ignored, and counted in what is printed:
 - in every text: ids and digests (12 hexadecimal digits and more), dates, absolute paths, and
   addresses on this machine (`TOKENS`).
 
-Nothing else is. Places are printed with `*` for an index of a list and for the name of an identity.
+With `--numbers`, only JSON, CSV and Parquet are compared: of two trees whose pages are laid out
+otherwise. Nothing else is left out. The largest difference of any number is printed, and that of
+bounds, errors and p-values by itself. Places are printed with `*` for an index of a list and for
+the name of an identity.
 The exit code is 1 if a number, a boolean, a word (a text without blanks, such as an outcome), the
 length of a list, or a number in a sentence differs or is missing. Other wording, and what is new,
 is printed and does no harm.
@@ -25,7 +31,9 @@ import csv
 import difflib
 import json
 import math
+import os
 import re
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -36,7 +44,10 @@ from xml.etree import ElementTree as ET
 
 import pyarrow.parquet as pq
 
+from benchmarks._whole_runs import NAMES, THIS_TREE, run_trees
+
 TOLERANCE, MOST_LINES = 1e-12, 20
+UNCERTAINTY = re.compile(r"low|high|.*std_error|p_\w+|.*_(low|high)|.*confidence|bound|ends")
 IGNORED = {
     "times": {"decided_on", "seconds", "time", "timestamp"},
     "versions": {"versions"},
@@ -70,15 +81,18 @@ class Differences:
     pages: dict[str, list[str]] = field(default_factory=dict)
     """Lines that differ, by file."""
     harm: bool = False
+    largest: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """The largest difference, and its place: of estimates, and of their uncertainty."""
     names: frozenset[str] = frozenset()
     """Names of identities."""
 
     def add(self, kind: str, place: tuple[str, ...], example: str, *, harm: bool) -> None:
         """Keep one difference."""
-        self.places[kind, self._grouped(place)].append(example)
+        self.places[kind, self.grouped(place)].append(example)
         self.harm |= harm
 
-    def _grouped(self, place: tuple[str, ...]) -> str:
+    def grouped(self, place: tuple[str, ...]) -> str:
+        """Return the place without what names one item of many."""
         file, *keys = place
         return f"{file}: {'.'.join(self._without_name(key) for key in keys)}"
 
@@ -93,18 +107,28 @@ def main(arguments: list[str] | None = None) -> int:
     """Print what differs; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.same_numbers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser.add_argument("folders", type=Path, nargs="*", metavar="BEFORE AFTER")
+    parser.add_argument("--numbers", action="store_true", help="compare no pages and no texts")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep here what was run")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=(), help="run these alone")
     options = parser.parse_args(arguments)
-    for folder in (options.before, options.after):
+    other = os.environ.get("BENCHMARK_TREE")
+    if len(options.folders) != 2 and (options.folders or not other):
+        parser.error("give two folders, or the checkout to compare with as BENCHMARK_TREE")
+    for folder in options.folders:
         if not folder.is_dir():
             parser.error(f"{folder} is no folder")
-    found = compare(options.before, options.after)
+    with tempfile.TemporaryDirectory() as name:
+        if not options.folders:
+            place = options.keep or Path(name)
+            trees = {"before": Path(str(other)), "after": THIS_TREE}
+            options.folders = run_trees(trees, place, options.only)
+        found = compare(*options.folders, pages=not options.numbers)
     _print(found)
     return int(found.harm)
 
 
-def compare(before: Path, after: Path) -> Differences:
+def compare(before: Path, after: Path, *, pages: bool = True) -> Differences:
     """Compare all files of two folders."""
     files = [_files(before), _files(after)]
     found = Differences(names=frozenset(_names([*files[0].values(), *files[1].values()])))
@@ -115,7 +139,7 @@ def compare(before: Path, after: Path) -> Differences:
             found.add(kind, (name,), "the file", harm=first is not None)
         elif (read := _READERS.get(first.suffix)) is not None:
             _values(found, (name,), read(first), read(second))
-        elif first.suffix in LINES:
+        elif pages and first.suffix in LINES:
             _lines(found, name, first, second)
         else:
             found.not_compared[first.suffix] += 1
@@ -124,7 +148,7 @@ def compare(before: Path, after: Path) -> Differences:
 
 def _files(folder: Path) -> dict[str, Path]:
     return {
-        path.relative_to(folder).as_posix(): path
+        TOKENS["dates and times"].sub("DATE", path.relative_to(folder).as_posix()): path
         for path in folder.rglob("*")
         if path.is_file() and ".git" not in path.parts
     }
@@ -212,9 +236,11 @@ def _ignored(found: Differences, key: str) -> bool:
 def _numbers(found: Differences, place: tuple[str, ...], first: Any, second: Any) -> None:
     found.numbers += 1
     if {type(first), type(second)} <= {int, float}:
-        largest = TOLERANCE * max(1, abs(first))
-        both_nan = math.isnan(first) and math.isnan(second)
-        same = both_nan or math.isclose(first, second, rel_tol=0, abs_tol=largest)
+        apart = 0.0 if first == second else abs(first - second) / max(1, abs(first))
+        same = apart <= TOLERANCE or (math.isnan(first) and math.isnan(second))
+        kind = "bounds, errors and p-values" if UNCERTAINTY.fullmatch(place[-1]) else "estimates"
+        if apart > found.largest.get(kind, (0.0, ""))[0]:
+            found.largest[kind] = apart, found.grouped(place)
     else:
         same = type(first) is type(second) and first == second
     if not same:
@@ -310,6 +336,9 @@ def _short(value: Any) -> str:
 
 def _print(found: Differences) -> None:
     print(f"compared: {found.numbers:,} numbers, {found.texts:,} texts, {found.lines:,} lines")
+    for what in ("estimates", "bounds, errors and p-values"):
+        apart, place = found.largest.get(what, (0.0, ""))
+        print(f"largest difference of {what}: {apart:.2g} of max(1, |number|) {place}".rstrip())
     for what, n in sorted(found.ignored.items()):
         if n:
             print(f"ignored: {what}, {n:,} times")

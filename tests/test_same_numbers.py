@@ -109,3 +109,47 @@ def test_a_file_that_is_missing_fails(compared, tmp_path):
     assert compared()[0] == 0
     (tmp_path / "after/rows.parquet").unlink()
     assert same_numbers.main([str(tmp_path / "before"), str(tmp_path / "after")]) == 1
+
+
+TREE = """
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--output") + 1])
+folder.mkdir(parents=True)
+rows = pathlib.Path("rows.csv").read_text().count("\\n") if sys.argv[1] == "nightly" else 0
+content = {{"rows": rows, "auc": {auc}, "cell": {{"value": {auc}, "low": {low}}}}}
+(folder / "report.json").write_text(json.dumps(content))
+sys.exit({code})
+"""
+
+
+def tree(folder, auc=0.5, low=0.25, code=3):
+    (folder / "biasgate").mkdir(parents=True)
+    (folder / "biasgate/__init__.py").touch()
+    (folder / "biasgate/__main__.py").write_text(TREE.format(auc=auc, low=low, code=code))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("other", "code", "told"),
+    [
+        ({}, 0, "largest difference of estimates: 0 of"),
+        ({"auc": 0.75}, 1, "largest difference of estimates: 0.25 of max(1, |number|) demo/report"),
+        ({"low": 0.125}, 1, "largest difference of bounds, errors and p-values: 0.12 of max"),
+        ({"code": 4}, 1, "changed: night_1/exit_code.json: exit_code (1 times; 3 -> 4)"),
+    ],
+)
+def test_two_trees_are_run_on_the_same_inputs(tmp_path, monkeypatch, capsys, other, code, told):
+    monkeypatch.setenv("BENCHMARK_TREE", str(tree(tmp_path / "other")))
+    monkeypatch.setenv("BIASGATE_REAL_DATA", "")
+    monkeypatch.setattr(same_numbers, "THIS_TREE", tree(tmp_path / "this", **other))
+    place = ["--keep", str(tmp_path / "kept"), "--only", "demo", "night_1"]
+    assert same_numbers.main(place) == code
+    assert told in capsys.readouterr().out
+    kept = json.loads((tmp_path / "kept/before/night_1/report.json").read_text())
+    assert kept["rows"] == 1_501
+
+
+def test_a_command_that_ends_with_an_error_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("BENCHMARK_TREE", str(tree(tmp_path / "other", code=2)))
+    with pytest.raises(SystemExit, match="ended with an error"):
+        same_numbers.main(["--keep", str(tmp_path / "kept"), "--only", "demo"])

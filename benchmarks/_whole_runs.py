@@ -1,0 +1,158 @@
+"""The same inputs through the command of several checkouts, in turn, for `same_numbers`.
+
+Inputs are small, and made from fixed seeds: the demo; two nights of a set with 24 identities,
+clusters, weights and a slice; and, where `BIASGATE_REAL_DATA` has them, the scores of toxic-bert
+and of Perspective.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import yaml
+
+THIS_TREE = Path(__file__).resolve().parents[1]
+IDENTITIES = [f"identity_{number:02d}" for number in range(24)]
+SHARES = (0.15, 0.1, 0.06, 0.04, 0.02, 0.01)
+ROWS, NIGHTS = 1_500, 2
+REAL = {
+    "toxic_bert": "toxic_bert_submission.csv",
+    "perspective": "perspective_templates.parquet",
+}
+POLICY = {
+    "version": 1,
+    "name": "own",
+    "allow_first": True,
+    "rules": [
+        {"metric": "subgroup_auc", "scope": "each", "floor": 0.6, "margin": 0.05},
+        {
+            "metric": "bnsp_auc",
+            "scope": "worst",
+            "floor": 0.5,
+            "mode": "estimate",
+            "slice": "short",
+        },
+        {"metric": "final_score", "scope": "aggregate", "floor": 0.6},
+    ],
+}
+
+
+NAMES = ("demo", *(f"night_{number + 1}" for number in range(NIGHTS)), *REAL)
+
+
+class Command(NamedTuple):
+    """A command of one kind of input, and the folder of its results."""
+
+    name: str
+    arguments: list[str]
+
+
+def run_trees(trees: dict[str, Path], folder: Path, only: Collection[str] = ()) -> list[Path]:
+    """Run all commands with the code of each tree; return the folders of results."""
+    for name, tree in trees.items():
+        place = folder / name
+        place.mkdir(parents=True)
+        for command in _commands(folder / f"work of {name}"):
+            if only and command.name not in only:
+                continue
+            began = time.perf_counter()
+            code = _run(tree, folder / f"work of {name}", command, place / command.name)
+            seconds = time.perf_counter() - began
+            print(f"{name} ({tree}): {command.name}: exit code {code}, {seconds:.0f} s", flush=True)
+    return [folder / name for name in trees]
+
+
+def _commands(work: Path) -> Iterator[Command]:
+    """Yield the commands in turn; the inputs of each are written just before."""
+    work.mkdir()
+    yield Command("demo", ["demo"])
+    for night in range(NIGHTS):
+        write_night(work, night)
+        yield Command(f"night_{night + 1}", ["nightly", "many.yaml"])
+    data = Path(os.environ.get("BIASGATE_REAL_DATA", ""))
+    for name, file in REAL.items():
+        if (data / file).is_file():
+            path = THIS_TREE / "deployments" / "evaluations" / f"{name}.yaml"
+            yield Command(name, ["evaluate", str(path)])
+        else:
+            print(f"{name}: left out, BIASGATE_REAL_DATA names no folder with {file}")
+
+
+def write_night(work: Path, night: int) -> None:
+    """Write the rows of one night, the scores of two models, and what evaluates them."""
+    rows, scores = night_of(night)
+    rows.to_csv(work / "rows.csv", index=False)
+    for name, of_model in scores.items():
+        pd.DataFrame({"id": rows["id"], "score": of_model}).to_csv(
+            work / f"{name}.csv", index=False
+        )
+    evaluated = {"name": "many", "source": "table", "path": "rows.csv", "identities": IDENTITIES}
+    evaluated |= {"cluster": "thread", "weight": "weight", "slices": ["short"]}
+    new, old = (
+        {"name": name, "kind": "scores", "path": f"{name}.csv", "score": "score"} for name in scores
+    )
+    content = {"name": "many", "evaluation_sets": [evaluated], "policy": "own.yaml"}
+    content |= {"candidates": [new], "champion": old}
+    (work / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
+    (work / "many.yaml").write_text(yaml.safe_dump(content), "utf-8")
+
+
+def night_of(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return rows with clusters, weights and a slice, and scores of two models.
+
+    The scores are too high for every fourth identity.
+    """
+    rng = np.random.default_rng(night)
+    toxic = rng.random(ROWS) < 0.15
+    logit = rng.normal(0, 1, ROWS) + 1.6 * toxic - 1
+    columns: dict[str, Any] = {"id": [f"{night}-{row}" for row in range(ROWS)]}
+    columns["label"] = toxic.astype(int)
+    for number, name in enumerate(IDENTITIES):
+        columns[name] = (rng.random(ROWS) < SHARES[number % len(SHARES)]).astype(int)
+        logit += 0.3 * columns[name] * (rng.random(ROWS) < 0.4) * (number % 4 == 0)
+    columns["thread"] = rng.integers(0, ROWS // 3, ROWS)
+    columns["short"] = (rng.random(ROWS) < 0.4).astype(int)
+    columns["weight"] = rng.uniform(0.5, 3, ROWS)
+    noise = {"new": 0.3, "old": 0.35}
+    scores = {
+        name: 1 / (1 + np.exp(-logit - rng.normal(0, of, ROWS))) for name, of in noise.items()
+    }
+    return pd.DataFrame(columns), scores
+
+
+def _run(tree: Path, work: Path, command: Command, output: Path) -> int:
+    """Run a command, and keep its results and its exit code; return this code."""
+    environment = os.environ | {
+        "PYTHONPATH": str(tree),
+        "PREFECT_HOME": str(work / "prefect"),
+        "XDG_CONFIG_HOME": str(work / "config"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "true",
+    }
+    results = work / "results" / command.name
+    ended = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "biasgate", *command.arguments, "--output", str(results)],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode in {1, 2}:
+        msg = (
+            f"biasgate {' '.join(command.arguments)} of {tree} ended with an error:\n{ended.stderr}"
+        )
+        raise SystemExit(msg)
+    shutil.copytree(results, output, ignore=shutil.ignore_patterns("store"))
+    (output / "exit_code.json").write_text(json.dumps({"exit_code": ended.returncode}), "utf-8")
+    return ended.returncode
