@@ -44,8 +44,6 @@ class Asked:
     objective: float
     """Two-sided confidence of the objective."""
     small: SmallGroups
-    not_measured: Mapping[str, str]
-    """Identities that the objective leaves out."""
     thresholds: Mapping[str, float | None]
     """By role, the threshold that each model is used with."""
     alpha: float
@@ -93,7 +91,7 @@ def answer(evidence: EvidenceFile, asked: Asked, report: Report) -> Answers:
     return Answers(
         measured=measured,
         everyone=measured[everyone],
-        compared=evidence.without(asked.not_measured, asked.objective) or measured[compared],
+        compared=evidence.without(asked.small.not_measured, asked.objective) or measured[compared],
         losses=_losses(evidence, asked.alpha, asked.thresholds),
         missing=_missing(evidence, asked.missing),
     )

@@ -76,18 +76,18 @@ def build_verdict(
     champion, reference = (_identified(rivals.get(role), evidence, role) for role in RIVALS)
     online = None if context is None else context.online
     share = policy.share_of_alpha(n_candidates, 1.0 if online is None else online.share)
-    nights, rules = judged_nights(evidence), policy.decision_rules(share)
-    if nights is not None or online is not None:
-        rules = for_every_look(rules)
     confidence, limits = policy.objective_confidence(share), policy.missing_limits(share)
     harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
-    given = _given(report, rivals)
+    small = policy.small_groups(today, evidence.identities)
+    given, rules = _given(report, rivals), policy.decision_rules(share)
+    nights = judged_nights(evidence)
+    if nights is not None or online is not None:
+        rules = for_every_look(rules)
     asked = Asked(
         rules=rules,
         share=share,
         objective=2 * confidence - 1,
-        small=policy.small_groups(today, evidence.identities),
-        not_measured=policy.small_groups(today).not_measured,
+        small=small,
         thresholds=given,
         alpha=1 - policy.confidence,
         missing=None if limits is None else limits.level,
