@@ -137,6 +137,7 @@ def _run(tree: Path, work: Path, command: Command, output: Path) -> int:
         "PREFECT_HOME": str(work / "prefect"),
         "XDG_CONFIG_HOME": str(work / "config"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "DO_NOT_TRACK": "true",
     }
     results = work / "results" / command.name
