@@ -58,7 +58,7 @@ class BiasEvaluator(ModelEvaluator):
         from biasgate.tasks.reporting.report import bias_table  # noqa: PLC0415
         from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
 
-        config = dict(evaluator_config or {})
+        config: dict[str, Any] = dict(evaluator_config or {})
         rows = dataset.features_data
         _check(config.keys(), config.get("subgroups"), rows)
         names = list(config["subgroups"])
