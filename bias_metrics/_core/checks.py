@@ -82,11 +82,13 @@ def check_mask(
         wrong = np.flatnonzero((array != 0) & (array != 1))
         if wrong.size == 0:
             return array.astype(np.bool_)
+        _refuse(np.isnan(array), array, name)
         msg = (
             f"`{name}` must be boolean (or 0 and 1); got {array[wrong[0]]} "
             f"(row {wrong[0]}). Threshold fractions first: `fraction >= 0.5`."
         )
         raise ValueError(msg)
+    _refuse_nulls(name, array)
     msg = f"`{name}` must be boolean (or 0 and 1); got dtype {array.dtype}."
     raise TypeError(msg)
 
@@ -100,6 +102,7 @@ def check_scores(
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
+        _refuse_nulls(name, array)
         msg = f"`{name}` must be numbers; got dtype {array.dtype}."
         raise TypeError(msg)
     if array.dtype == np.float16:
@@ -248,6 +251,12 @@ def _is_missing(name: object) -> bool:
         return True
     same = name == name  # noqa: PLR0124 - that is what tells them apart
     return not isinstance(same, bool | np.bool_) or not same
+
+
+def _refuse_nulls(name: str, array: npt.NDArray[Any]) -> None:
+    """Refuse a missing value of any library in an array of objects."""
+    if array.dtype == np.object_:
+        _refuse(np.fromiter(map(_is_missing, array), np.bool_, array.size), array, name)
 
 
 def _refuse(missing: npt.NDArray[np.bool_], array: npt.NDArray[Any], argument: str) -> None:

@@ -1,5 +1,6 @@
 """Subgroups as columns of a data frame give the same results as a mapping of arrays."""
 
+import re
 from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
@@ -34,13 +35,40 @@ def test_any_frame_that_narwhals_or_pyarrow_has_is_subgroups(library):
     assert evaluate_bias(Y_TRUE, Y_SCORE, narwhals.from_native(frame)) == expected
 
 
-def test_nullable_columns_without_nulls_are_subgroups_and_with_nulls_are_refused():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(MASKS).astype("boolean")
-    assert evaluate_bias(Y_TRUE, Y_SCORE, frame) == evaluate_bias(Y_TRUE, Y_SCORE, MASKS)
-    frame.loc[3, "muslim"] = None
-    with pytest.raises(TypeError, match=r"`subgroups\['muslim'\]` must be boolean"):
-        evaluate_bias(Y_TRUE, Y_SCORE, frame)
+COLUMNS = {
+    "pandas": lambda pandas, values: pandas.Series(values),
+    "pandas, nullable": lambda pandas, values: pandas.Series(values).convert_dtypes(),
+    "polars": lambda polars, values: polars.Series(values),
+    "pyarrow": lambda pyarrow, values: pyarrow.chunked_array([pyarrow.array(values)]),
+    "narwhals": lambda narwhals, values: narwhals.new_series("a", values, backend="pandas"),
+    "list": None,
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_every_input_may_be_a_column_and_a_null_in_it_is_refused(kind):
+    make = COLUMNS[kind]
+    library = make and pytest.importorskip(kind.partition(",")[0])
+    given = {
+        "y_true": Y_TRUE * 8,
+        "y_score": Y_SCORE * 8,
+        "subgroups['muslim']": MASKS["muslim"] * 8,
+        "sample_weight": [1.0, 2.0, 0.5, 1.0] * 12,
+        "clusters": [f"a{row // 2}" for row in range(48)],
+    }
+
+    def measured(of=make, **changed):
+        values = [of(library, one) if of else one for one in (given | changed).values()]
+        y_true, y_score, muslim, weight, clusters = values
+        return evaluate_bias(
+            y_true, y_score, {"muslim": muslim}, sample_weight=weight, clusters=clusters
+        )
+
+    assert measured() == measured(of=None)
+    for name, values in given.items():
+        told = rf"`{re.escape(name)}` must (not be missing|be finite); got (None|nan|<NA>) \(row 5"
+        with pytest.raises(ValueError, match=told):
+            measured(**{name: [*values[:5], None, *values[6:]]})
 
 
 def test_any_mapping_is_subgroups():

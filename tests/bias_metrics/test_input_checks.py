@@ -56,7 +56,7 @@ WRONG_ARRAYS = [
     (
         {"y_true": [0, 1, np.nan, 1]},
         ValueError,
-        "`y_true` must be boolean (or 0 and 1); got nan (row 2)." + HINT,
+        "`y_true` must not be missing; got nan (row 2).",
     ),
     (
         {"y_true": ["no", "yes", "no", "yes"]},
@@ -65,8 +65,8 @@ WRONG_ARRAYS = [
     ),
     (
         {"y_true": [True, None, False, True]},
-        TypeError,
-        "`y_true` must be boolean (or 0 and 1); got dtype object.",
+        ValueError,
+        "`y_true` must not be missing; got None (row 1).",
     ),
     ({"y_score": 0.5}, ValueError, "`y_score` must have shape (n,); got shape ()."),
     ({"y_score": [0.1, 0.2]}, ValueError, "`y_score` must have 4 rows like `y_true`; got 2."),
