@@ -56,20 +56,25 @@ NO_ADVICE = (
     "decide."
 )
 _CONSTRUCTED = (
-    "NOT FOR FILING: the comments are a test suite, not a sample of the service, so that accuracy "
-    "and precision are those of the suite."
+    "NOT FOR FILING: the comments are a test suite, not a sample of the service. Its shares, above "
+    "all accuracy and precision, are not those of the service."
 )
 _RATES = {
-    "recall": "Recall (true positive rate): of the toxic comments, the share that is flagged",
-    "true_negative_rate": "Specificity (true negative rate): of the others, the share that is not",
-    "precision": "Precision (positive predictive value): of what is flagged, the share that is "
+    "recall": "recall (true positive rate): of the toxic comments, the share that is flagged",
+    "true_negative_rate": "specificity (true negative rate): of the comments that are not toxic, "
+    "the share that is not flagged",
+    "precision": "precision (positive predictive value): of the flagged comments, the share that "
+    "is toxic",
+    "negative_predictive_value": "negative predictive value: of the comments that are not flagged, "
+    "the share that is not toxic",
+    "false_negative_rate": "miss rate (false negative rate): of the toxic comments, the share that "
+    "is not flagged",
+    "false_positive_rate": "fall-out (false positive rate): of the comments that are not toxic, "
+    "the share that is flagged",
+    "false_discovery_rate": "false discovery rate: of the flagged comments, the share that is not "
     "toxic",
-    "negative_predictive_value": "Negative predictive value: of what is not flagged, the share "
-    "that is not toxic",
-    "false_negative_rate": "Miss rate (false negative rate): 1 minus recall",
-    "false_positive_rate": "Fall-out (false positive rate): 1 minus specificity",
-    "false_discovery_rate": "False discovery rate: 1 minus precision",
-    "false_omission_rate": "False omission rate: 1 minus negative predictive value",
+    "false_omission_rate": "false omission rate: of the comments that are not flagged, the share "
+    "that is toxic",
 }
 """The rates that the form's instructions name, in words."""
 _SHORT = ("TPR", "TNR", "PPV", "NPV", "FNR", "FPR", "FDR", "FOR")
@@ -166,20 +171,17 @@ def _scopes(one: Classifier, filing: Filing) -> Iterator[tuple[str, str, GroupIn
 
 def _context(one: Classifier, filing: Filing, group: GroupIndicators, name: str) -> str:
     share = group.shares[name]
-    counted = {"accuracy": group.n, "precision": group.n_flagged, "recall": group.n_positive}
-    of = {"accuracy": "all of them", "precision": "those it flags", "recall": "the toxic ones"}
-    says = f"{name} is the share of {of[name]} ({counted[name]:,})"
-    right = {
-        "accuracy": "on which the decision is right",
-        "precision": "that are toxic",
-        "recall": "that it flags",
+    says = {
+        "accuracy": f"of all {group.n:,}, the share on which the decision is right",
+        "precision": f"of the {group.n_flagged:,} that it flags, the share that is toxic",
+        "recall": f"of the {group.n_positive:,} toxic ones, the share that it flags",
     }
     return " ".join(
         [
             *([_CONSTRUCTED] if filing.sampling.kind == "constructed" else []),
             f"Classifier {one.name} ({one.version}), which flags a comment if its score is",
             f"at least {one.indicators.threshold:g}. {_interval(share)}.",
-            f"n = {group.n:,} labelled comments; {says} {right[name]}.",
+            f"n = {group.n:,} labelled comments. {name.capitalize()}: {says[name]}.",
             *_sample(filing.sampling),
             *_allowed(one),
             f"Evidence SHA-256 {one.evidence_digest}; verdict SHA-256 {one.verdict_digest}.",
@@ -209,7 +211,10 @@ def _allowed(one: Classifier) -> Iterator[str]:
     if one.is_weighted:
         yield "Comments count by their sampling weights."
     if one.n_clusters is not None:
-        yield f"The interval allows for {one.n_clusters:,} clusters of comments."
+        yield (
+            f"The comments are from {one.n_clusters:,} clusters, such as threads; intervals allow "
+            "for what comments of one cluster have in common."
+        )
     if one.n_missing:
         yield f"{one.n_missing:,} comments without a score are not counted."
     if one.n_unrated:
@@ -233,7 +238,9 @@ def part_11(found: Sequence[Classifier], filing: Filing) -> str:
     lines = [
         f"# Automated means of {as_text(filing.service)}: accuracy, error and control groups",
         "",
-        f"Reporting period {filing.period.text}. {as_text(NO_ADVICE)}",
+        f"Reporting period {filing.period.text}.",
+        "",
+        as_text(NO_ADVICE),
         "",
         *([f"**{as_text(_CONSTRUCTED)}**", ""] if filing.sampling.kind == "constructed" else []),
         *_method(filing),
@@ -254,8 +261,9 @@ def _method(filing: Filing) -> Iterator[str]:
         "taken for the truth."
     )
     yield (
-        f"- Brackets are {_LEVEL} intervals: where the number of the whole population "
-        "lies, as far as a sample of this size can tell. They do not cover errors of the labels."
+        f"- Brackets are {_LEVEL} intervals. The share in the whole population may differ from "
+        "that in the sample; of 100 samples like this one, about 95 give an interval that holds "
+        "it. Intervals do not allow for wrong labels."
     )
     yield "- The rates:"
     for short, words in zip(_SHORT, _RATES.values(), strict=True):
@@ -270,18 +278,18 @@ def _of_classifier(one: Classifier, filing: Filing) -> Iterator[str]:
         yield f"{as_text(one.purpose)}"
         yield ""
     yield (
-        f"{as_text(one.version)}, flags from a score of {one.indicators.threshold:g}. Of "
-        f"{overall.n:,} labelled comments {overall.n_positive:,} are toxic, and it flags "
-        f"{overall.n_flagged:,}. {as_text(' '.join(_allowed(one)))}".rstrip()
+        f"This classifier ({as_text(one.version)}) flags a comment if its score is at least "
+        f"{one.indicators.threshold:g}. Of {overall.n:,} labelled comments {overall.n_positive:,} "
+        f"are toxic; it flags {overall.n_flagged:,}. {as_text(' '.join(_allowed(one)))}".rstrip()
     )
     yield ""
     groups = {"all comments": overall, **one.indicators.subgroups}
-    yield "Rates by control group: the identities that comments mention, in percent."
+    yield "Rates by control group, in percent. A group is the comments that mention an identity."
     yield ""
     yield from _table("control group", groups, dict(zip(_SHORT, _RATES, strict=True)))
     if one.slices:
         yield ""
-        yield "By language and surface:"
+        yield "By language or surface, in percent:"
         yield ""
         named = {
             f"{name} ({filing.languages[name]})" if name in filing.languages else name: group
@@ -293,8 +301,8 @@ def _of_classifier(one: Classifier, filing: Filing) -> Iterator[str]:
     yield ""
     word = word_of_verdict(verdict)
     yield (
-        f"The promotion gate's verdict, by policy {as_text(verdict.policy.name)} on "
-        f"{verdict.decided_on}: {as_text(word.text)}."
+        "The verdict of the gate that says whether this classifier may be deployed, by policy "
+        f"{as_text(verdict.policy.name)} on {verdict.decided_on}: {as_text(word.text)}."
     )
     for line in exceptions_in_words([verdict]):
         yield f"- {as_text(line)}"
@@ -341,9 +349,10 @@ def _differences(one: Classifier) -> Iterator[str]:
         else "all comments that do not mention it"
     )
     yield (
-        f"Differences between control groups. Each identity is compared with {others}. "
-        f"{n_gaps:,} differences were looked at; those listed are shown to exist, at "
-        f"{_LEVEL} for all {n_gaps:,} together (Bonferroni)."
+        f"Differences between control groups. The comments that mention an identity are compared "
+        f"with {others}, by accuracy, recall, specificity, precision and negative predictive "
+        f"value: {n_gaps:,} differences. Listed are those whose interval leaves out 0. These "
+        f"intervals are wider, so that all {n_gaps:,} together hold at {_LEVEL} (Bonferroni)."
     )
     yield ""
     for group, name, gap in shown:
@@ -352,9 +361,10 @@ def _differences(one: Classifier) -> Iterator[str]:
         yield "- None is shown."
     yield ""
     yield (
-        f"The other {n_gaps - len(shown):,} are not shown, which does not mean that there is no "
-        "difference: the sample may be too small to show it. Differences of precision and of "
-        "negative predictive value can come from how many comments of a group are toxic alone."
+        f"The sample does not show the other {n_gaps - len(shown):,}, which does not mean that "
+        "there is none: it may be too small. Precision and negative predictive value also depend "
+        "on how many comments of a group are toxic: groups can differ in them even if the "
+        "classifier errs equally often on each."
     )
 
 
@@ -393,8 +403,8 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing) -> Iterator[str]:
     for one in found[:1]:
         names = one.published.report.bias.subgroups
         yield (
-            f"- Identities other than {as_text(', '.join(names)) or 'none'}, and who wrote the "
-            "comments: control groups are identities that comments mention."
+            f"- Any identity but {as_text(', '.join(names)) or 'none'}; and who wrote the "
+            "comments: a control group here is the comments that mention an identity."
         )
         for name, recall in filing.recall_of_terms.items():
             if name in names:
