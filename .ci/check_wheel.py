@@ -3,6 +3,7 @@
     python .ci/check_wheel.py numpy-only ENVIRONMENT
     python .ci/check_wheel.py app ENVIRONMENT
     python .ci/check_wheel.py roads ENVIRONMENT
+    python .ci/check_wheel.py others ENVIRONMENT
 
 Runs from an empty folder, so that nothing is imported from the checkout by accident.
 """
@@ -47,7 +48,7 @@ rules:
 def main(mode: str, environment: Path) -> None:
     """Run the checks of one mode."""
     with tempfile.TemporaryDirectory() as folder:
-        check = {"numpy-only": numpy_only, "app": app, "roads": roads}[mode]
+        check = {"numpy-only": numpy_only, "app": app, "roads": roads, "others": others}[mode]
         check(environment / ("Scripts" if os.name == "nt" else "bin"), Path(folder))
     print(f"wheel: {mode} works in an empty environment")
 
@@ -120,12 +121,25 @@ def civil_comments(programs: Path, folder: Path) -> None:
 
 def roads(programs: Path, folder: Path) -> None:
     """Run the roads that see every option, from every source to verified verdicts."""
+    passes(programs, folder, ["roads"], "-m", "every_option")
+
+
+def others(programs: Path, folder: Path) -> None:
+    """Judge the logs of other evaluators, and be a metric of one, beside their newest versions."""
+    tests = ["flows/test_other_evaluators.py", "docs/test_identity_bias.py"]
+    said = passes(programs, folder, [*tests, "bias_metrics/test_frames.py"])
+    assert "skipped" not in said, said
+
+
+def passes(programs: Path, folder: Path, tests: list[str], *options: str) -> str:
+    """Run some tests on the wheel; return what was printed."""
     where = "import biasgate as it; assert 'site-packages' in it.__file__, it.__file__"
     run(folder, programs / "python", "-c", where)
-    run(
+    return run(
         folder,
-        *(programs / "pytest", "-q", "-m", "every_option", "-p", "no:cacheprovider"),
-        *("--config-file", REPOSITORY / "pyproject.toml", REPOSITORY / "tests" / "roads"),
+        *(programs / "pytest", "-q", *options, "-p", "no:cacheprovider"),
+        *("--config-file", REPOSITORY / "pyproject.toml"),
+        *(REPOSITORY / "tests" / test for test in tests),
     )
 
 

@@ -163,8 +163,8 @@ def decision_indicators(
     the heaviest row: the interval covers the share after one more right, and after one more wrong,
     decision of that weight. Where whole clusters are wrong, but so rarely that the sample may have
     none of them, no sample can tell: of 100 clusters of 20 rows, with two such clusters expected,
-    intervals cover 83 to 94 %, and with six 94 to 98 %. Of 40 clusters of 20 rows,
-    those of accuracy covered 88 %.
+    intervals cover 83 to 94 %, and with six 94 to 98 %. Of 40 clusters of 20 rows, again with two
+    expected, those of accuracy cover 88 %; by the rule of `rate_gaps` it would be 86 %.
 
     References
     ----------
