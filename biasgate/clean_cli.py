@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store
+from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store, example
 from biasgate.printing import print_json
 from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.common.errors import InputError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=KEEP)
+@app.command(rich_help_panel=KEEP, epilog=example("clean --keep 90d --keep 20GB"))
 def clean(
     keep: Annotated[
         list[str],

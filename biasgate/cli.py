@@ -33,6 +33,7 @@ from biasgate.options import (
     Verbose,
     WithTexts,
     Yes,
+    example,
 )
 from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.running import check_input, run_evaluation, run_flow
@@ -103,7 +104,7 @@ def start(
         raise typer.Exit
 
 
-@app.command(rich_help_panel=EVALUATE)
+@app.command(rich_help_panel=EVALUATE, epilog=example("evaluate toxicity.yaml --output out"))
 def evaluate(
     config: Config,
     output: Output,
@@ -143,7 +144,7 @@ def evaluate(
         _conclude(summary, output, store, as_json=as_json)
 
 
-@app.command(rich_help_panel=EVALUATE)
+@app.command(rich_help_panel=EVALUATE, epilog=example("schema > evaluation.schema.json"))
 def schema(
     section: Annotated[
         str | None,
@@ -170,7 +171,7 @@ def schema(
             typer.echo("\n".join(explained(section)))
 
 
-@app.command(rich_help_panel=EVALUATE)
+@app.command(rich_help_panel=EVALUATE, epilog=example("train toxicity.yaml"))
 def train(
     config: Config,
     store: Store = DEFAULT_STORE,
@@ -189,7 +190,10 @@ def train(
             typer.echo(f"{one.name}: {one.uri or 'not trained here'}")
 
 
-@app.command(rich_help_panel=EVALUATE)
+@app.command(
+    rich_help_panel=EVALUATE,
+    epilog=example("nightly toxicity.yaml --output nights --cron '0 2 * * *'"),
+)
 def nightly(
     config: Config,
     output: Output,
@@ -241,7 +245,7 @@ def nightly(
         _conclude(summary, Path(summary.output), store, as_json=as_json)
 
 
-@app.command(rich_help_panel=EVALUATE)
+@app.command(rich_help_panel=EVALUATE, epilog=example("demo"))
 def demo(
     output: Output = Path("demo-output"),
     strength: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from biasgate.options import PROMOTE, READ, AsJson
+from biasgate.options import PROMOTE, READ, AsJson, example
 from biasgate.printing import print_json, print_sentence
 from biasgate.show_cli import Folder
 from biasgate.telling import errors_told, waiting
@@ -15,7 +15,9 @@ from biasgate.telling import errors_told, waiting
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=READ)
+@app.command(
+    rich_help_panel=READ, epilog=example("transparency out --filing filing.yaml --output report")
+)
 def transparency(
     folder: Folder,
     filing: Annotated[
@@ -49,7 +51,7 @@ def transparency(
             print_sentence(sentence)
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(rich_help_panel=PROMOTE, epilog=example("bundle out --output audit.zip"))
 def bundle(
     folder: Folder,
     output: Annotated[Path, typer.Option(help="The file to write, such as audit.zip.")],
@@ -82,7 +84,7 @@ def bundle(
         print_sentence(f"wrote {output}: {n} signed verdict{'' if n == 1 else 's'}")
 
 
-@app.command(rich_help_panel=READ)
+@app.command(rich_help_panel=READ, epilog=example("card out --format huggingface"))
 def card(
     folder: Folder,
     kind: Annotated[

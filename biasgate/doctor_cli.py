@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store
+from biasgate.options import DEFAULT_STORE, KEEP, AsJson, Store, example
 from biasgate.printing import print_json
 from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.outcomes import WORDS
@@ -21,7 +21,7 @@ WRONG = WORDS["fail"].exit_code
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
-@app.command(rich_help_panel=KEEP)
+@app.command(rich_help_panel=KEEP, epilog=example("doctor toxicity.yaml"))
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(help="Evaluation file to check, too.", metavar="CONFIG")

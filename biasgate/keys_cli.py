@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from biasgate.options import AsJson
+from biasgate.options import AsJson, example
 from biasgate.printing import print_json
 from biasgate.telling import errors_told
 
@@ -19,7 +19,7 @@ app = typer.Typer(
 Key = Annotated[str, typer.Argument(help="The key's name, or the start of its id.", metavar="KEY")]
 
 
-@app.command()
+@app.command(epilog=example("keys new release.key"))
 def new(
     file: Annotated[
         Path, typer.Argument(help="File of the private key; FILE.pub gets the public one.")
@@ -51,7 +51,7 @@ def new(
         typer.echo(f"id {key.public.key_id}")
 
 
-@app.command("list")
+@app.command("list", epilog=example("keys list"))
 def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
     with errors_told(verbose=False, quiet=as_json):
@@ -68,7 +68,7 @@ def show(as_json: AsJson = False) -> None:  # noqa: FBT002
             typer.echo(f"{one.public.key_id[:12]}  {one.name}  {state}")
 
 
-@app.command()
+@app.command(epilog=example("keys trust release.pub"))
 def trust(
     file: Annotated[Path, typer.Argument(help="File of a public key.", metavar="FILE.pub")],
     name: Annotated[str, typer.Option(help="Name of the key. Default: that of the file.")] = "",
@@ -101,7 +101,7 @@ def trust(
         typer.echo(f"{public.key_id[:12]}  {key.name}  is trusted ({keys.trusted_file()})")
 
 
-@app.command()
+@app.command(epilog=example("keys revoke release --reason 'the laptop was lost'"))
 def revoke(
     key: Key,
     reason: Annotated[str, typer.Option(help="Why; it is shown in the list.")],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DATA, DEFAULT_STORE, AsJson, Config, Output, Store, Verbose
+from biasgate.options import DATA, DEFAULT_STORE, AsJson, Config, Output, Store, Verbose, example
 from biasgate.printing import print_json, print_sentence
 from biasgate.running import check_input, check_sets, run_flow
 from biasgate.telling import errors_told
@@ -26,7 +26,11 @@ Candidate = Annotated[
 BLOCKED = 3
 
 
-@app.command("diagnose-data", rich_help_panel=DATA)
+@app.command(
+    "diagnose-data",
+    rich_help_panel=DATA,
+    epilog=example("diagnose-data toxicity.yaml --output diagnosis"),
+)
 def diagnose_data(
     config: Config,
     output: Output,
@@ -54,7 +58,7 @@ def diagnose_data(
             print_sentence(f"Look at: {output / one.training_set / 'diagnosis.html'}")
 
 
-@app.command(rich_help_panel=DATA)
+@app.command(rich_help_panel=DATA, epilog=example("mitigate toxicity.yaml --output mitigated"))
 def mitigate(
     output: Output,
     config: Annotated[

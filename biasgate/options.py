@@ -12,6 +12,14 @@ import typer
 EVALUATE, READ, PROMOTE = "Evaluate", "Read results", "Promote"
 DATA, KEEP = "Data and models", "Look after a store"
 
+EXAMPLE = "Example: "
+
+
+def example(command: str) -> str:
+    """Return the last line of a page of help: the command as it is typed most often."""
+    return f"{EXAMPLE}biasgate {command}"
+
+
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 Verbose = Annotated[

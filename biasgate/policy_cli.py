@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, AsJson, Store, example
 from biasgate.printing import print_json
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told, waiting
@@ -29,7 +29,7 @@ Results = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog=example("policy check policy.yaml"))
 def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
     with errors_told(verbose=False, quiet=as_json):
@@ -49,7 +49,7 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
         typer.echo(f"policy {policy.name}: {rules}, digest {policy.digest}")
 
 
-@app.command()
+@app.command(epilog=example("policy show no-worse"))
 def show(
     name: Annotated[
         str,
@@ -64,7 +64,7 @@ def show(
         typer.echo((SHIPPED / f"{Path(name).stem}.yaml").read_text("utf-8"), nl=False)
 
 
-@app.command()
+@app.command(epilog=example("policy explain policy.yaml"))
 def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Explain in words which rules a policy has, and what a pass leaves open.
 
@@ -98,7 +98,7 @@ def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> No
             typer.echo("\n".join([*lines, "", *losses_in_words(losses)]).rstrip())
 
 
-@app.command()
+@app.command(epilog=example("policy register policy.yaml --model toxicity"))
 def register(
     file: File,
     model: Annotated[str, typer.Option(help="The registered model.", metavar="MODEL")],
@@ -124,7 +124,7 @@ def register(
         )
 
 
-@app.command()
+@app.command(epilog=example("policy schema > policy.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of policies, for use in editors."""
     with errors_told(verbose=False):
@@ -133,7 +133,7 @@ def schema() -> None:
         print_json(policy_schema())
 
 
-@app.command()
+@app.command(epilog=example("policy suggest out/news/words"))
 def suggest(
     evidence: Annotated[
         Path, typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet.")
@@ -154,7 +154,7 @@ def suggest(
             typer.echo(text, nl=False)
 
 
-@app.command()
+@app.command(epilog=example("policy plan no-worse out/news/words"))
 def plan(
     file: File,
     evidence: Results = None,

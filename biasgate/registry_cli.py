@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, PROMOTE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, PROMOTE, AsJson, Store, example
 from biasgate.printing import (
     print_error,
     print_findings,
@@ -37,7 +37,7 @@ _BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(rich_help_panel=PROMOTE, epilog=example("promote toxicity 4"))
 def promote(
     model: Model,
     version: Annotated[str, typer.Argument(help="Version of the model.", metavar="VERSION")],
@@ -55,7 +55,7 @@ def promote(
         raise typer.Exit(word_of(decision).exit_code)
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(rich_help_panel=PROMOTE, epilog=example("rollback toxicity --reason 'worse at night'"))
 def rollback(
     model: Model,
     reason: Reason,
@@ -79,7 +79,7 @@ def rollback(
         raise typer.Exit(word_of(decision).exit_code)
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(rich_help_panel=PROMOTE, epilog=example("history toxicity"))
 def history(
     model: Model,
     everything: Annotated[  # noqa: FBT002
@@ -100,7 +100,9 @@ def history(
             print_history(model, entries, everything=everything)
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(
+    rich_help_panel=PROMOTE, epilog=example("reset toxicity --reason 'the set had wrong labels'")
+)
 def reset(
     model: Model,
     reason: Reason,
@@ -142,7 +144,9 @@ def reset(
         _print_decision(set_anew(model, version, reason, gateway, agree), as_json=as_json)
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(
+    rich_help_panel=PROMOTE, epilog=example("attest toxicity --output toxicity.intoto.jsonl")
+)
 def attest(
     model: Model,
     output: Annotated[Path, typer.Option(help="The file to write, such as model.intoto.jsonl.")],
@@ -176,7 +180,7 @@ def attest(
         print_sentence(f"{output}: {n_lines} signed {attestations} of {found.uri}")
 
 
-@app.command(rich_help_panel=PROMOTE)
+@app.command(rich_help_panel=PROMOTE, epilog=example("verify toxicity"))
 def verify(
     model: Annotated[
         str | None,

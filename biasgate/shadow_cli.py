@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from biasgate.options import DATA, DEFAULT_STORE, AsJson, Store, Yes
+from biasgate.options import DATA, DEFAULT_STORE, AsJson, Store, Yes, example
 from biasgate.printing import print_json, print_sentence
 from biasgate.telling import errors_told, say, waiting
 
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=DATA)
+@app.command(rich_help_panel=DATA, epilog=example("shadow shadow.yaml --output shadowed"))
 def shadow(
     config: Annotated[Path, typer.Argument(help="Shadow file (YAML).", metavar="CONFIG")],
     output: Annotated[Path, typer.Option(help="Folder for shadow.json and sample.csv.")],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, READ, AsJson, Store
+from biasgate.options import DEFAULT_STORE, READ, AsJson, Store, example
 from biasgate.printing import print_json
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told, waiting
@@ -26,7 +26,7 @@ Folder = Annotated[
 ]
 
 
-@app.command(rich_help_panel=READ)
+@app.command(rich_help_panel=READ, epilog=example("show out --identity gay"))
 def show(
     folder: Folder,
     everything: Annotated[  # noqa: FBT002
@@ -53,7 +53,7 @@ def show(
             print_results(results, everything=everything, identity=identity)
 
 
-@app.command(rich_help_panel=READ)
+@app.command(rich_help_panel=READ, epilog=example("markdown out"))
 def markdown(
     folder: Folder,
     link: Annotated[
@@ -78,7 +78,7 @@ _SIDE = (
 )
 
 
-@app.command(rich_help_panel=READ)
+@app.command(rich_help_panel=READ, epilog=example("compare out/news/old out/news/new"))
 def compare(
     first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
     second: Annotated[str, typer.Argument(help="What to compare it with: as A.", metavar="B")],
@@ -134,7 +134,7 @@ def _side(
     return list(read_results(Path(named)).each)
 
 
-@app.command(rich_help_panel=READ)
+@app.command(rich_help_panel=READ, epilog=example("trend production"))
 def trend(
     evaluation: Annotated[
         str, typer.Argument(help="Name of the evaluation, as in its file.", metavar="NAME")

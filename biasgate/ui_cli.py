@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, READ, Store
+from biasgate.options import DEFAULT_STORE, READ, Store, example
 from biasgate.printing import print_error
 from biasgate.telling import USAGE, errors_told
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=READ)
+@app.command(rich_help_panel=READ, epilog=example("ui"))
 def ui(
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from support.evaluations import run
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.options import DATA, EVALUATE, KEEP, PROMOTE, READ
+from biasgate.options import DATA, EVALUATE, EXAMPLE, KEEP, PROMOTE, READ
 
 # `ui` starts a server, and the others print files that programs read as they are.
 WITHOUT_JSON = {"ui", "markdown", "schema", "policy schema", "policy show"}
@@ -35,6 +36,18 @@ def test_every_command_with_an_answer_has_json():
         if not any("--json" in parameter.opts for parameter in one.params)
     }
     assert lacking == WITHOUT_JSON
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_page_of_help_ends_with_an_example_that_the_command_takes(name):
+    command = commands()[name]
+    words = shlex.split(command.epilog.removeprefix(EXAMPLE).partition(" > ")[0])
+    given = words[1 + len(name.split()) :]
+    assert words == ["biasgate", *name.split(), *given]
+    with command.make_context(name, list(given), resilient_parsing=True) as context:
+        lacking = [one.name for one in command.params if one.required]
+        assert all(context.params[name] for name in lacking)
+        assert not context.args
 
 
 def answer(*arguments):
