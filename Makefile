@@ -14,7 +14,7 @@ OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISAB
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
 PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 FAST = $(PYTEST) -n 2 --dist worksteal
-LIBRARY := tests/bias_metrics tests/plot
+LIBRARY := tests/bias_metrics tests/plot tests/tasks/gating
 
 .PHONY: help setup demo test check test-all lint library unit evaluations wheel wheel-test \
 	wheel-roads wheel-others bench docs release canary constraints stack-up stack-down stack-status clean
@@ -58,7 +58,7 @@ test: $(READY)
 check: test
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target wheel-test evaluations
 
-# The library's own tests cover it; nothing else is traced.
+# These tests cover the library, its gate by policies as they are read; nothing else is traced.
 library: $(READY)
 	$(FAST) -m "not slow and not evaluates" $(COVERED) $(LIBRARY)
 
@@ -107,7 +107,7 @@ wheel-roads: wheel
 wheel-others: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(EMPTY)/bin/python -m pip install --quiet pytest polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
+	$(EMPTY)/bin/python -m pip install --quiet pytest hypothesis polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py others $(EMPTY)
 	rm -rf build
 
