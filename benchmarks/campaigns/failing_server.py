@@ -150,7 +150,9 @@ def _look(uri: str, exit_code: int | None, folder: Path) -> tuple[Ending, list[s
     ending = Ending.of(exit_code, gateway)
     experiments = [one.experiment_id for one in gateway.client.search_experiments()]
     states = [one.info.status for one in gateway.client.search_runs(experiments)]
-    problems = [one.sentence for one in verify(MODEL, None, gateway, folder) if not one.holds]
+    problems = list[str]()
+    if ending == ENDING:
+        problems += (one.sentence for one in verify(MODEL, None, gateway, folder) if not one.holds)
     # One run for the evaluation, one for each candidate, one for the registration.
     if states != ["FINISHED"] * 4:
         problems.append(f"runs are {states}")

@@ -259,7 +259,7 @@ class Server:
         """Start it and wait until it answers."""
         self.process = FORK.Process(target=_serve, args=(self.database, self.port))
         self.process.start()
-        for _ in range(600):
+        for _ in range(3600):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             time.sleep(0.05)

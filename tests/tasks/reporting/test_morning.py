@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from support.made import decision_of, summary_of
-from support.receiver import PATIENCE_S, receiving
+from support.receiver import receiving
 
 from biasgate.tasks.records.trend import Night, Trend
 from biasgate.tasks.reporting.notifications import (
@@ -59,10 +59,9 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
 
 def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
     with receiving() as (address, arrived):
-        patience = f"?cto={PATIENCE_S}&rto={PATIENCE_S}"
-        monkeypatch.setenv("HOOK", address.replace("http://", "json://") + patience)
+        monkeypatch.setenv("HOOK", address.replace("http://", "json://"))
         with caplog.at_level(logging.DEBUG):
-            assert notify([kind("apprise", "pass")], told(NEWS), PATIENCE_S) == []
+            assert notify([kind("apprise", "pass")], told(NEWS)) == []
         [message] = arrived
         assert message["title"] == "biasgate production: passed"
         assert NEWS.replace(">", ")") in message["message"]
@@ -76,7 +75,7 @@ def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         for told_now in (told(), told(NEWS), message(SUMMARY)):
-            notify([kind("webhook", when)], told_now, PATIENCE_S)
+            notify([kind("webhook", when)], told_now)
     assert [one.get("changed") for one in arrived] == (
         [[NEWS]] if when == "change" else [[], [NEWS], None]
     )
@@ -85,9 +84,9 @@ def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
 def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        notify([kind("heartbeat")], told(), PATIENCE_S)
-        notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")), PATIENCE_S)
-        notify([kind("heartbeat")], message_of_crash("production", "OSError"), PATIENCE_S)
+        notify([kind("heartbeat")], told())
+        notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")))
+        notify([kind("heartbeat")], message_of_crash("production", "OSError"))
     assert arrived == [{}, {}]
 
 
@@ -99,7 +98,7 @@ def test_a_heartbeat_takes_no_outcomes():
 @pytest.mark.parametrize("address", ["", "what", "nosuchscheme://host json://127.0.0.1:1"])
 def test_an_address_that_is_none_of_apprises_is_reported_without_it(monkeypatch, address):
     monkeypatch.setenv("HOOK", address)
-    [lost] = notify([kind("apprise", "pass")], told(), PATIENCE_S)
+    [lost] = notify([kind("apprise", "pass")], told())
     assert lost == "notification 1 (apprise) was not delivered: ValueError."
 
 
