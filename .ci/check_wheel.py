@@ -70,6 +70,7 @@ def numpy_only(programs: Path, folder: Path) -> None:
             "-m",
             "not slow",
             "--noconftest",
+            "--hypothesis-profile=ci",
             "-p",
             "no:cacheprovider",
             REPOSITORY / "tests" / "bias_metrics",

@@ -142,10 +142,10 @@ def evaluate(
             everyone = [*scored.candidates, *scored.watched]
             measured = measure_candidates(
                 everyone,
+                scored.scores,
                 evaluation,
                 frozen,
                 scored.rivals,
-                workplace,
                 str(folder),
                 submission=submission,
             )

@@ -25,22 +25,20 @@ from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.publish import RESULTS, make_folder, write_submission_file
 from biasgate.tasks.reporting.report import write_report
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored import score_candidate
-from biasgate.tasks.store import Workplace
 
 
 @stage("measure", spread=True)
 def measure_candidates(
     candidates: Sequence[CandidateSettings],
+    scored: Sequence[list[str]],
     evaluation: Evaluation,
     frozen: list[str],
     rivals: list[RivalScores],
-    workplace: Workplace,
     work: str,
     *,
     submission: bool,
 ) -> list[list[Measured]]:
-    """Measure every candidate on every set, in folders within `work`."""
+    """Measure every candidate, `scored` on every set, in folders within `work`."""
     return [
         [
             measure_candidate(
@@ -48,14 +46,16 @@ def measure_candidates(
                 candidate,
                 rows,
                 scores,
-                workplace,
+                against,
                 work,
                 evaluation.analyses_of(source.name),
                 submission=submission,
             )
-            for source, rows, scores in zip(evaluation.evaluation_sets, frozen, rivals, strict=True)
+            for source, rows, scores, against in zip(
+                evaluation.evaluation_sets, frozen, of_candidate, rivals, strict=True
+            )
         ]
-        for candidate in candidates
+        for candidate, of_candidate in zip(candidates, scored, strict=True)
     ]
 
 
@@ -63,8 +63,8 @@ def measure_candidate(
     source: SourceSettings,
     candidate: CandidateSettings,
     rows: str,
+    scores: str,
     rivals: RivalScores,
-    workplace: Workplace,
     work: str,
     analyses: list[Analysis],
     *,
@@ -81,7 +81,6 @@ def measure_candidate(
     - do the analyses that the file asks for, each in its own task
     - write the report and its table, draw the figures
     """
-    scores = score_candidate(candidate, rows, workplace)
     folder = make_folder(work, RESULTS, source.name, candidate.name)
     evidence = gather_evidence(rows, scores, rivals, source, folder)
     shares = list_identities(evidence)

@@ -37,12 +37,12 @@ class Scored:
 
     candidates: list[CandidateSettings]
     """Those that have scores on every set, each registered one pinned to its version."""
-    scores: list[list[str]]
-    """For each of them the folders of its scores, one per set."""
-    failed: list[CandidateDecision]
-    """On each of the others: that it is not judged, and why."""
     watched: list[CandidateSettings]
     """The champion, if it is measured without being a candidate."""
+    scores: list[list[str]]
+    """For each of these and of `watched` the folders of its scores, one per set."""
+    failed: list[CandidateDecision]
+    """On each of the others: that it is not judged, and why."""
     rivals: list[RivalScores]
     """The scores of champion and reference, by set."""
 
@@ -71,15 +71,15 @@ def score_everyone(
     for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
         everyone = [*candidates, *watched]
         check_nights(everyone, source, rows, rivals, evaluation.policy, workplace)
-    scored, failed = score_candidates(
+    scored, failed, of_rivals = score_candidates(
         candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
     )
     return Scored(
         [one.candidate for one in scored],
-        [one.scores for one in scored],
-        [one.decision() for one in failed],
         watched,
-        [score_rivals(rivals, rows, workplace) for rows in frozen],
+        [*(one.scores for one in scored), *(of_rivals[CHAMPION] for _ in watched)],
+        [one.decision() for one in failed],
+        [{role: scores[at] for role, scores in of_rivals.items()} for at in range(len(frozen))],
     )
 
 
@@ -111,8 +111,10 @@ def score_candidates(
     found: Collection[str],
     watched: bool,
     yes: bool,
-) -> tuple[list[_Attempt], list[_Attempt]]:
-    """Score candidates and their rivals; return those with scores, and those that failed.
+) -> tuple[list[_Attempt], list[_Attempt], dict[str, list[str]]]:
+    """Score candidates and their rivals.
+
+    Return candidates with scores, those that failed, and the rivals' scores on each set, by role.
 
     A candidate that fails does not stop the others:
 
@@ -152,7 +154,7 @@ def score_candidates(
     failed = [one for one in of_candidates if one.error is not None]
     if failed and not scored and not watched:
         raise failed[0].error  # type: ignore[misc] # it has one
-    return scored, failed
+    return scored, failed, {one.role: one.scores for one in every if one.role is not None}
 
 
 @dataclass(eq=False)

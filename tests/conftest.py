@@ -9,10 +9,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support.templates import _mlflow_tables  # noqa: F401 - a fixture
 
 REPOSITORY = Path(__file__).parents[1]
 NO_DATA = "no real data"
+
+# Hypothesis draws the same each time, and an example takes as long as it takes.
+for name, examples in {"fast": 25, "thorough": 100}.items():
+    settings.register_profile(name, settings.get_profile("ci"), max_examples=examples)
+settings.load_profile("fast")
 
 
 def pytest_terminal_summary(terminalreporter):

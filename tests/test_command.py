@@ -170,6 +170,7 @@ def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evalu
     result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
     assert result.exit_code == 0, said(result)
     assert result.stdout == (tmp_path / "out" / "summary.json").read_text("utf-8")
+    assert result.stderr == "", "steps are not told"
 
 
 def test_the_first_line_says_what_is_done_without_control_characters(biasgate, tmp_path):
@@ -179,12 +180,7 @@ def test_the_first_line_says_what_is_done_without_control_characters(biasgate, t
     assert "\x1b" not in result.stderr
 
 
-def test_with_json_steps_are_not_told(biasgate, evaluation, tmp_path):
-    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
-    assert result.exit_code == 0, said(result)
-    assert result.stderr == ""
-
-
+@pytest.mark.evaluates
 def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     biasgate, evaluation, tmp_path
 ):
@@ -203,6 +199,7 @@ def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     assert (newest.state.type.value, newest.state.name) == ("FAILED", "Blocked")
 
 
+@pytest.mark.evaluates
 def test_a_night_ends_with_its_outcome_where_replies_of_prefects_server_are_lost(
     biasgate, evaluation, tmp_path, monkeypatch
 ):
@@ -301,6 +298,7 @@ def test_the_candidate_that_is_named_decides_the_exit_code(biasgate, two, tmp_pa
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome_of"] == ["file"]
 
 
+@pytest.mark.evaluates
 def test_the_file_says_whose_outcome_counts_and_the_command_overrides_it(biasgate, two, tmp_path):
     config = two("policy: own.yaml\n            outcome_of: [file]")
     assert biasgate("evaluate", config, "--output", tmp_path / "out").exit_code == 0

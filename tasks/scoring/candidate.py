@@ -48,6 +48,9 @@ class CandidateSettings(Settings):
     """The options of `opened_as` with which a verdict may open a version again, as the champion;
     None if no verdict may choose this kind. None of them may make code run."""
 
+    is_local: ClassVar[bool] = False
+    """Whether it surely sends no comment to a service, so that nobody need open it to ask."""
+
     learns_weights: ClassVar[bool] = False
     """Whether `fit` regards the column `weight` of a training set."""
 

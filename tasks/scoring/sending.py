@@ -63,6 +63,8 @@ def plan_sending(
     """Return what candidates will send to services that have a price or limits. Only reads."""
     found = []
     for candidate in candidates:
+        if candidate.is_local:
+            continue
         with candidate.open(workplace) as scorer:
             if not scorer.is_metered:
                 continue

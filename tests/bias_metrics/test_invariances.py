@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bias_metrics
 from bias_metrics import MetricValue, evaluate_bias, final_score, power_mean, roc_auc
 
 POWER_MEAN_PARTS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 
 
 @dataclass(frozen=True)
@@ -159,21 +158,18 @@ def test_the_registry_holds_every_public_function():
 
 
 @every_metric
-@reliable
 @given(rows=some_rows(weighted=True))
 def test_integer_weights_equal_repetition(measure, rows):
     assert measure(rows) == measure(rows.repeated())
 
 
 @every_metric
-@reliable
 @given(rows=some_rows(weighted=True))
 def test_rows_of_weight_zero_equal_absent_rows(measure, rows):
     assert measure(rows) == measure(rows.take(rows.sample_weight > 0))
 
 
 @every_metric
-@reliable
 @given(rows=some_rows(weighted=False))
 def test_weights_of_one_equal_no_weights(measure, rows):
     ones = np.ones(rows.y_true.size)
@@ -181,7 +177,6 @@ def test_weights_of_one_equal_no_weights(measure, rows):
 
 
 @every_metric
-@reliable
 @given(rows=some_rows(weighted=True), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
 def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
     scaled = replace(rows, sample_weight=rows.sample_weight * factor)
@@ -189,7 +184,6 @@ def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
 
 
 @every_metric
-@reliable
 @given(rows=some_rows())
 def test_replacing_scores_by_their_ranks_changes_nothing(measure, rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
@@ -197,7 +191,6 @@ def test_replacing_scores_by_their_ranks_changes_nothing(measure, rows):
 
 
 @every_metric
-@reliable
 @given(rows=some_rows(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
     order = np.random.default_rng(seed).permutation(rows.y_true.size)
@@ -205,7 +198,6 @@ def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
 
 
 @every_metric
-@reliable
 @given(rows=some_rows())
 def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
     before = rows.take(np.arange(rows.y_true.size))
@@ -215,7 +207,6 @@ def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
 
 
 @pytest.mark.parametrize("name", ["roc_auc", *POWER_MEAN_PARTS])
-@reliable
 @given(rows=some_rows())
 def test_negating_the_scores_maps_an_auc_to_its_complement(name, rows):
     [value] = REGISTRY[name](rows)
@@ -224,7 +215,6 @@ def test_negating_the_scores_maps_an_auc_to_its_complement(name, rows):
 
 
 @pytest.mark.parametrize("name", ["positive_aeg", "negative_aeg"])
-@reliable
 @given(rows=some_rows())
 def test_negating_the_scores_negates_a_gap(name, rows):
     [value] = REGISTRY[name](rows)
@@ -232,7 +222,6 @@ def test_negating_the_scores_negates_a_gap(name, rows):
     assert negated == (None if value is None else pytest.approx(-value, abs=1e-12))
 
 
-@reliable
 @given(rows=some_rows())
 def test_flipping_the_mask_swaps_bpsn_with_bnsp(rows):
     flipped = replace(rows, in_subgroup=~rows.in_subgroup)
@@ -241,7 +230,6 @@ def test_flipping_the_mask_swaps_bpsn_with_bnsp(rows):
 
 
 @pytest.mark.parametrize("name", ["positive_aeg", "negative_aeg"])
-@reliable
 @given(rows=some_rows())
 def test_flipping_the_mask_negates_a_gap(name, rows):
     [value] = REGISTRY[name](rows)
@@ -256,7 +244,6 @@ def test_flipping_the_mask_negates_a_gap(name, rows):
         ("positive_aeg", -1, "negative_aeg"),
     ],
 )
-@reliable
 @given(rows=some_rows())
 def test_turning_labels_and_scores_around_exchanges_the_classes(name, sign, other, rows):
     [value] = REGISTRY[name](rows)
@@ -264,7 +251,6 @@ def test_turning_labels_and_scores_around_exchanges_the_classes(name, sign, othe
     assert turned == (None if value is None else pytest.approx(sign * value, abs=1e-12))
 
 
-@reliable
 @given(rows=some_rows(both_groups=True))
 def test_overall_auc_is_the_mean_of_four_aucs_weighted_by_their_pairs(rows):
     weight = np.ones(rows.y_true.size) if rows.sample_weight is None else rows.sample_weight
@@ -281,7 +267,6 @@ def test_overall_auc_is_the_mean_of_four_aucs_weighted_by_their_pairs(rows):
     assert overall(rows)[0] == pytest.approx(wins / pairs, abs=1e-12)
 
 
-@reliable
 @given(rows=some_rows(both_groups=True))
 def test_every_value_lies_in_its_range(rows):
     report = report_of(rows).to_dict()

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bias_metrics
 
-reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 MODULES = ("agreement", "counterfactual", "dataset", "intersecting", "labels", "subgroups", "worst")
 TERMS = ("gay", "muslim", "tall")
 
@@ -117,7 +116,6 @@ def test_the_registry_holds_every_public_function_of_these_modules():
 
 
 @every_function
-@reliable
 @given(rows=some_rows(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rows_does_not_count(describe, rows, seed):
     order = np.random.default_rng(seed).permutation(rows.y_score.size)
@@ -125,7 +123,6 @@ def test_the_order_of_the_rows_does_not_count(describe, rows, seed):
 
 
 @every_function
-@reliable
 @given(rows=some_rows())
 def test_describing_leaves_its_arguments_as_they_were(describe, rows):
     before = rows.take(np.arange(rows.y_score.size))
@@ -135,14 +132,12 @@ def test_describing_leaves_its_arguments_as_they_were(describe, rows):
 
 
 @every_function
-@reliable
 @given(rows=some_rows())
 def test_zeros_and_ones_mean_what_false_and_true_mean(describe, rows):
     assert_the_same(describe(replace(rows, masks=rows.masks.astype(np.int8))), describe(rows))
 
 
 @every_function
-@reliable
 @given(rows=some_rows())
 def test_results_are_plain_python_values(describe, rows):
     assert {type(leaf) for leaf in leaves(describe(rows))} <= {int, float, str, type(None)}
@@ -151,7 +146,6 @@ def test_results_are_plain_python_values(describe, rows):
 @pytest.mark.parametrize(
     "name", ["label_sensitivity", "worst_subgroup"], ids=["label_sensitivity", "worst_subgroup"]
 )
-@reliable
 @given(rows=some_rows())
 def test_what_is_made_of_aucs_does_not_change_with_the_ranks(name, rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
@@ -174,7 +168,6 @@ def shares(node):
         *("toxicity_by_length", "worst_subgroup"),
     ],
 )
-@reliable
 @given(rows=some_rows(), times=st.integers(2, 4))
 def test_shares_of_rows_that_are_all_repeated_are_the_same(name, rows, times):
     repeated = rows.take(np.tile(np.arange(rows.y_score.size), times))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bias_metrics
@@ -26,7 +26,6 @@ from bias_metrics import (
     worst_group_accuracy,
 )
 
-reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 MODULES = (
     *("accuracy", "advice", "curves", "decisions", "dixon", "permutation", "pinned"),
     "thresholds",
@@ -162,7 +161,6 @@ def test_those_that_take_weights_are_known_as_such():
 
 
 @every_weighted
-@reliable
 @given(rows=some_rows())
 def test_integer_weights_equal_repetition(measure, rows):
     repeated = rows.take(np.repeat(np.arange(rows.y_true.size), rows.sample_weight))
@@ -170,7 +168,6 @@ def test_integer_weights_equal_repetition(measure, rows):
 
 
 @every_weighted
-@reliable
 @given(rows=some_rows())
 def test_rows_of_weight_zero_equal_absent_rows(measure, rows):
     present = rows.take(rows.sample_weight > 0)
@@ -185,7 +182,6 @@ def shares(node):
 
 
 @every_weighted
-@reliable
 @given(rows=some_rows(), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
 def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
     scaled = leaves(shares(measure(rows, rows.sample_weight * factor)))
@@ -195,7 +191,6 @@ def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
 
 
 @every_function
-@reliable
 @given(rows=some_rows(), seed=st.integers(0, 1000))
 def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
     order = np.random.default_rng(seed).permutation(rows.y_true.size)
@@ -204,7 +199,6 @@ def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
 
 
 @every_function
-@reliable
 @given(rows=some_rows())
 def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
     before = rows.take(np.arange(rows.y_true.size))
@@ -214,7 +208,6 @@ def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
 
 
 @every_function
-@reliable
 @given(rows=some_rows())
 def test_results_are_plain_python_values(measure, rows):
     plain = {int, float, bool, str, type(None)}
@@ -233,7 +226,6 @@ AT_A_FIXED_THRESHOLD = {"error_rates", "threshold_report", "worst_group_accuracy
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY.keys() - AT_A_FIXED_THRESHOLD))
-@reliable
 @given(rows=some_rows())
 def test_replacing_scores_by_their_ranks_changes_thresholds_alone(name, rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)

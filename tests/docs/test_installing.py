@@ -38,7 +38,7 @@ NOT_OURS |= {"__pycache__", "demo-output", "node_modules"}
 def written_files():
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in NOT_OURS]
-        for path in (Path(folder, name) for name in names):
+        for path in (Path(folder, name) for name in names if name != ".coverage"):
             if path.suffix in SUFFIXES and not path.is_symlink() and path.is_file():
                 yield path
 

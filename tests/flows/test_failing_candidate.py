@@ -11,6 +11,7 @@ from support.evaluations import COMMENT, FILE, run, write_inputs
 
 from biasgate.tasks.mlflow_server.runs import Gateway
 
+pytestmark = pytest.mark.evaluates
 FAILS = """
 def score(texts):
     raise RuntimeError("cannot read " + texts[0])

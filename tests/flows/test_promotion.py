@@ -12,6 +12,8 @@ from biasgate.tasks.promoting.by_hand import reset
 from biasgate.tasks.promoting.verify import require_champion
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
+pytestmark = pytest.mark.evaluates
+
 
 # Each evaluation finds the store as the one above it left it.
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+PATIENCE_S = 300  # machines of tests are slow
+
 
 @contextmanager
 def receiving(status=200, hang=None):

@@ -6,16 +6,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import settings
 from support import civil_comments
 from support.civil_comments import SUBTYPES
 
 from biasgate.tasks.data import download
 from biasgate.tasks.data.civil_comments_release import IDENTITIES
-
-# On a busy machine an example takes as long as it takes.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
 
 
 class FileServer(ThreadingHTTPServer):

@@ -45,6 +45,7 @@ _CURE = (
 class ScoreFile(CandidateSettings):
     """Scores that were computed elsewhere."""
 
+    is_local: ClassVar[bool] = True
     opened_with: ClassVar[frozenset[str] | None] = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"]
@@ -158,6 +159,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 class RegisteredScores(CandidateSettings):
     """A version that is a file of scores, as a rival; `opened_as` of its candidate made it."""
 
+    is_local = True
     opened_with = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"] = "scores"

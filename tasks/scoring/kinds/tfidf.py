@@ -38,6 +38,7 @@ EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
 class Tfidf(CandidateSettings):
     """Word and character n-grams into a logistic regression."""
 
+    is_local = True
     learns_weights = True
 
     kind: Literal["tfidf"]

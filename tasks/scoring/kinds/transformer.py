@@ -89,6 +89,7 @@ _TEXTS_A_PART = 10_000
 class Transformer(CandidateSettings):
     """A sequence classifier in safetensors."""
 
+    is_local = True
     opened_with = frozenset({"activation", "precision", "max_tokens", "toxic_label"})
     learns_weights = True
 

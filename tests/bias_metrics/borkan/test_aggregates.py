@@ -3,12 +3,11 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import MetricValue, final_score, power_mean
 
-reliable = settings(derandomize=True, deadline=None, max_examples=100, database=None)
 powers = st.floats(-20, 20).filter(lambda power: abs(power) > 0.01)
 aucs = st.lists(st.floats(0.01, 1), min_size=1, max_size=24)
 
@@ -23,39 +22,33 @@ def parts(**values):
     return made.pop("overall"), made
 
 
-@reliable
 @given(values=aucs, power=powers)
 def test_power_mean_lies_between_the_smallest_and_the_largest_value(values, power):
     assert min(values) <= power_mean(values, power) <= max(values)
 
 
-@reliable
 @given(values=aucs, power=powers)
 def test_power_mean_of_a_list_twice_over_is_the_same(values, power):
     assert power_mean(values * 2, power) == pytest.approx(power_mean(values, power), rel=1e-12)
 
 
-@reliable
 @given(values=aucs, power=powers)
 def test_power_mean_ignores_the_order_of_the_groups(values, power):
     assert power_mean(values[::-1], power) == power_mean(values, power)
 
 
-@reliable
 @given(values=aucs, power=powers)
 def test_power_mean_scales_with_its_values(values, power):
     halves = [value / 2 for value in values]
     assert power_mean(halves, power) == pytest.approx(power_mean(values, power) / 2, rel=1e-12)
 
 
-@reliable
 @given(values=aucs, low=powers, high=powers)
 def test_power_mean_grows_with_its_power(values, low, high):
     low, high = sorted((low, high))
     assert power_mean(values, low) <= power_mean(values, high) + 1e-12
 
 
-@reliable
 @given(value=st.floats(0.01, 1), power=powers)
 def test_power_mean_of_one_value_is_that_value(value, power):
     assert power_mean([value], power) == value
@@ -110,7 +103,6 @@ def test_a_power_mean_of_a_value_that_is_no_auc_is_an_error(wrong):
         power_mean([0.5, wrong])
 
 
-@reliable
 @given(a=st.floats(0, 1), b=st.floats(0, 1), c=st.floats(0, 1), d=st.floats(0, 1))
 def test_final_score_is_the_same_whichever_part_has_which_value(a, b, c, d):
     one = final_score(*parts(overall=a, subgroup_auc=b, bpsn_auc=c, bnsp_auc=d)).value

@@ -415,6 +415,8 @@ def test_several_candidates_on_one_set_share_the_error_rate():
     assert rule.confidence == pytest.approx(1 - 0.05 / 5)
     with pytest.raises(ValueError, match="`n_candidates` must be at least 1; got 0"):
         correct_for_candidates([rule], 0)
+    with pytest.raises(ValueError, match="`share` must be above 0 and at most 1; got 0"):
+        correct_for_candidates([rule], 5, share=0)
 
 
 def test_an_unknown_subgroup_is_refused():

@@ -49,6 +49,10 @@ def test_without_limits_nothing_is_said_if_all_have_scores():
     assert judge_missing(found(0, 0), None) == ()
 
 
+def test_where_nothing_can_lack_scores_nothing_is_said():
+    assert judge_missing(None, MissingLimits(each=0.01)) == ()
+
+
 @pytest.mark.parametrize(
     ("n_gay", "n_others", "outcome"), [(2, 2, "pass"), (12, 14, "insufficient"), (60, 60, "fail")]
 )

@@ -73,6 +73,11 @@ def test_the_comparison_is_told_in_words(objective, words):
     assert words in objective.comparison
 
 
+def test_it_is_ready_for_json():
+    found = Objective("auc", 0.95, 0.9).to_dict()
+    assert (found["metric"], found["confidence"], found["value"]) == ("auc", 0.95, 0.9)
+
+
 def test_another_metric_is_refused():
     with pytest.raises(ValueError, match=r"`metric` must be one of auc, subgroup_auc, .*'fped'"):
         measure_objective("fped", Evidence({}), 0.95)

@@ -5,12 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import MetricValue, label_agreement
 
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 SHARES = ("precision", "recall", "f1", "kappa")
 
 
@@ -46,7 +45,6 @@ def test_textbook_tables_have_their_printed_kappa(counts, kappa):
     assert round(agreement_of(*counts).kappa.value, 4) == kappa
 
 
-@reliable
 @given(counts=st.tuples(*[st.integers(0, 40)] * 4))
 def test_shares_equal_their_definitions_from_probabilities(counts):
     both, labelled_only, matched_only, neither = counts

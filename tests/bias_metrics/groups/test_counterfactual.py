@@ -6,12 +6,10 @@ import statistics
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import MetricValue, counterfactual_gaps, paired_gaps
-
-reliable = settings(derandomize=True, deadline=None, max_examples=80, database=None)
 
 # Two whole sentences, one without `tall`, one with `gay` alone.
 SENTENCE = ["am", "am", "am", "hate", "hate", "hate", "be", "be", "alone"]
@@ -88,7 +86,6 @@ def test_a_term_that_scores_higher_than_the_others_has_a_positive_gap():
     assert found["gay"].share_highest == MetricValue(1.0)
 
 
-@reliable
 @given(rows=some_sentences())
 def test_gaps_equal_a_double_loop_over_the_rows(rows):
     found = counterfactual_gaps(*rows)
@@ -106,7 +103,6 @@ def test_gaps_equal_a_double_loop_over_the_rows(rows):
             assert gap.std_error.value == pytest.approx(error, abs=1e-12)
 
 
-@reliable
 @given(rows=some_sentences())
 def test_every_sentence_has_one_winner_and_gaps_that_cancel(rows):
     sentence, _, _ = rows
@@ -119,7 +115,6 @@ def test_every_sentence_has_one_winner_and_gaps_that_cancel(rows):
     assert found.n_sentences + found.n_alone == len(set(sentence))
 
 
-@reliable
 @given(rows=some_sentences(), shift=st.integers(-4, 4), scale=st.sampled_from([0.5, 2.0, 10.0]))
 def test_gaps_do_not_move_with_the_scores_and_grow_with_them(rows, shift, scale):
     sentence, term, score = rows
@@ -219,7 +214,6 @@ def test_gaps_of_four_pairs_are_those_counted_by_hand():
 scores = st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8)), min_size=2, max_size=30)
 
 
-@reliable
 @given(pairs=scores)
 def test_exchanging_the_versions_negates_the_mean_gap_and_nothing_else(pairs):
     one, other = np.array(pairs).T / 8
@@ -232,7 +226,6 @@ def test_exchanging_the_versions_negates_the_mean_gap_and_nothing_else(pairs):
     )
 
 
-@reliable
 @given(pairs=scores)
 def test_pairs_are_sentences_of_two_terms(pairs):
     one, other = np.array(pairs).T / 8

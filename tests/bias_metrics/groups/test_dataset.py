@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import MetricValue, identity_counts, term_frequencies, toxicity_by_length
 
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 Y_TRUE = [1, 1, 1, 0, 0, 0, 0, 0]
 MENTIONS = {"gay": [1, 1, 0, 1, 0, 0, 0, 0], "daughter": [0, 0, 0, 0, 0, 1, 1, 0]}
 LENGTHS = [19, 20, 59, 60, 10, 59, 200, 500]
@@ -179,7 +178,6 @@ def test_percentages_of_figure_1_are_shares_of_the_rows_of_a_bucket(term):
     assert measured == FIGURE_1[term]
 
 
-@reliable
 @given(
     rows=st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.booleans()), max_size=30),
     edges=st.lists(st.integers(1, 12), unique=True).map(sorted),
@@ -203,7 +201,6 @@ def test_descriptions_equal_a_plain_loop_over_the_rows(rows, edges):
     assert counts.identities["t"].n == sum(bucket.terms["t"].n for bucket in buckets)
 
 
-@reliable
 @given(rows=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
 def test_the_ratio_is_the_toxicity_of_the_term_over_that_of_all(rows):
     labels, mask = (np.array(column) for column in zip(*rows, strict=True))

@@ -7,12 +7,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import evaluate_bias, intersections
-
-reliable = settings(derandomize=True, deadline=None, max_examples=80, database=None)
 
 # Rows 0 to 5; the counts of every pair and of the triple can be read off.
 GROUPS = {
@@ -82,7 +80,6 @@ def test_both_classes_may_lack_support():
     assert list(found.left_out) == ["black", "female", "gay"]
 
 
-@reliable
 @given(drawn=some_groups(), max_order=st.integers(2, 4), needed=st.integers(1, 12))
 @pytest.mark.parametrize("labelled", [False, True])
 def test_intersections_equal_a_plain_loop_over_all_combinations(labelled, drawn, max_order, needed):
@@ -104,7 +101,6 @@ def test_intersections_equal_a_plain_loop_over_all_combinations(labelled, drawn,
     assert list(found.kept) == list(expected)
 
 
-@reliable
 @given(drawn=some_groups(), max_order=st.integers(2, 4), needed=st.integers(1, 12))
 def test_every_combination_is_kept_left_out_or_not_counted(drawn, max_order, needed):
     groups, _ = drawn
@@ -115,7 +111,6 @@ def test_every_combination_is_kept_left_out_or_not_counted(drawn, max_order, nee
         assert n + found.n_not_counted[order] == math.comb(len(groups), order)
 
 
-@reliable
 @given(drawn=some_groups(), needed=st.integers(1, 12))
 def test_a_combination_that_was_not_counted_contains_one_that_was_left_out(drawn, needed):
     groups, _ = drawn

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import (
@@ -18,7 +18,6 @@ from bias_metrics import (
     worst_subgroup,
 )
 
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 Y_TRUE = np.array([0, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
 Y_SCORE = np.array([0.1, 0.2, 0.6, 0.7, 0.8, 0.3, 0.4, 0.5])
@@ -79,7 +78,6 @@ def test_a_category_is_measured_like_a_subgroup():
     assert bias.bpsn_auc.value == 1 / 2
 
 
-@reliable
 @given(data=st.data(), n=st.integers(0, 20))
 def test_rolling_up_equals_a_plain_loop_over_rows_and_identities(data, n):
     names = [name for names in IDENTITY_HIERARCHY.values() for name in names]

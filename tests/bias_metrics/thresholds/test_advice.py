@@ -5,12 +5,10 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import advise_threshold, fned, fped, threshold_table
-
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 
 # Eight rows; rates at each threshold, of the four of all negatives and positives:
 #   t    FPR  FPR of g  FNR  FNR of g  recall  precision  gap
@@ -185,7 +183,6 @@ def test_weights_equal_repetition(seed):
     assert weighted.to_dict() == advice(*repeated, min_recall=0.6).to_dict()
 
 
-@reliable
 @given(seed=st.integers(0, 10_000), recall=st.floats(0, 1), precision=st.floats(0, 1))
 def test_what_is_advised_meets_the_demands_and_nothing_else_on_offer_has_a_smaller_gap(
     seed, recall, precision

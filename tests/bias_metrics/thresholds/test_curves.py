@@ -4,14 +4,13 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import equality_curve, negative_aeg, positive_aeg
 from bias_metrics._core.ranks import place, runs_of
 from bias_metrics.thresholds.curves import corners
 
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 CLASSES = {"positive": positive_aeg, "negative": negative_aeg}
 every_class = pytest.mark.parametrize("of", CLASSES)
 
@@ -136,7 +135,6 @@ def some_rows(draw):
 
 
 @every_class
-@reliable
 @given(rows=some_rows())
 def test_the_area_under_the_curve_minus_a_half_is_the_aeg(of, rows):
     y_true, y_score, members, weight = rows
@@ -155,7 +153,6 @@ def test_the_area_is_the_aeg_of_many_rows_too(of):
 
 
 @every_class
-@reliable
 @given(rows=some_rows())
 def test_the_unsigned_gap_equals_a_fine_sum_over_the_curve(of, rows):
     y_true, y_score, members, weight = rows
@@ -176,7 +173,6 @@ def test_the_unsigned_gap_equals_a_fine_sum_over_the_curve(of, rows):
 
 
 @every_class
-@reliable
 @given(rows=some_rows())
 def test_flipping_the_mask_turns_the_curve_over_and_keeps_the_unsigned_gap(of, rows):
     y_true, y_score, members, weight = rows
@@ -236,7 +232,6 @@ def test_an_unknown_class_is_refused():
 
 
 @every_class
-@reliable
 @given(rows=some_rows())
 def test_the_corners_alone_have_the_area_of_the_whole_curve(of, rows):
     y_true, y_score, members, _ = rows

@@ -4,12 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import sample_to_label
-
-reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 
 
 def flags(n_after, n_before, n_both, n_neither):
@@ -30,7 +28,6 @@ def test_the_number_of_rows_is_the_one_worked_out_by_hand():
     assert [one.weight for one in found.strata] == [750 / 289, 250 / 97, 20, 160]
 
 
-@reliable
 @given(counts=st.tuples(*[st.integers(0, 200)] * 4).filter(any), seed=st.integers(0, 2**32))
 def test_the_weights_add_up_to_the_rows_of_each_stratum(counts, seed):
     found = sample(counts, seed, margin=0.05)

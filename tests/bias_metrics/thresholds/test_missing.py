@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, missing_scores, rate_gaps
 
-reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 MISSING = [1, 1, 0, 0, 0, 1, 0, 0]
 GAY = [1, 1, 1, 0, 0, 0, 0, 0]
 DEAF = [0, 0, 1, 1, 0, 0, 0, 0]
@@ -39,7 +38,6 @@ def test_the_interval_of_a_share_is_wilsons():
         assert abs(end - 3 / 8) == pytest.approx(reach)
 
 
-@reliable
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 60))
 def test_a_naive_loop_counts_the_same(seed, n):
     rng = np.random.default_rng(seed)
@@ -56,7 +54,6 @@ def test_a_naive_loop_counts_the_same(seed, n):
         assert found.missing_gap.value == pytest.approx(own / n_own - others / (n - n_own))
 
 
-@reliable
 @given(seed=st.integers(0, 2**32))
 def test_the_order_of_rows_does_not_matter(seed):
     rng = np.random.default_rng(seed)

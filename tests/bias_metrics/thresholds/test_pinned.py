@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import (
@@ -17,7 +17,6 @@ from bias_metrics import (
     subgroup_auc,
 )
 
-reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 SOURCES = ("all", "background")
 every_source = pytest.mark.parametrize("sample_from", SOURCES)
 
@@ -186,7 +185,6 @@ def hypothesis_rows(draw):
     return columns[0].astype(bool), columns[1] / 10, columns[2].astype(bool)
 
 
-@reliable
 @given(rows=hypothesis_rows())
 def test_pinned_to_all_rows_it_is_the_overall_auc(rows):
     y_true, y_score, _ = rows
@@ -196,7 +194,6 @@ def test_pinned_to_all_rows_it_is_the_overall_auc(rows):
 
 
 @every_source
-@reliable
 @given(rows=hypothesis_rows())
 def test_negating_the_scores_maps_it_to_its_complement(rows, sample_from):
     y_true, y_score, members = rows
@@ -206,7 +203,6 @@ def test_negating_the_scores_maps_it_to_its_complement(rows, sample_from):
     assert found is None or 0 <= found <= 1
 
 
-@reliable
 @given(rows=hypothesis_rows())
 def test_pinned_to_the_background_both_halves_are_the_same(rows):
     y_true, y_score, members = rows

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import transfer_threshold
 
-reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 BEFORE = [0.9, 0.8, 0.7, 0.3, 0.2, 0.1]
 AFTER = [0.5, 0.1, 0.4, 0.6, 0.2, 0.3]
 GAY = [1, 1, 0, 1, 0, 0]
@@ -52,7 +51,6 @@ def test_a_threshold_that_flags_nothing_stays_one():
     assert (found.overall.n_before, found.overall.n_after) == (0, 0)
 
 
-@reliable
 @given(seed=st.integers(0, 2**32))
 def test_a_naive_search_over_all_thresholds_finds_none_nearer(seed):
     rng = np.random.default_rng(seed)
@@ -63,7 +61,6 @@ def test_a_naive_search_over_all_thresholds_finds_none_nearer(seed):
     assert abs((after >= found.after).sum() - wanted) == min(distances)
 
 
-@reliable
 @given(seed=st.integers(0, 2**32))
 def test_only_the_order_of_the_scores_matters_for_who_is_flagged(seed):
     rng = np.random.default_rng(seed)

@@ -83,7 +83,7 @@ def test_a_dictionary_column_is_read_as_its_values(tmp_path):
     assert [row[1] for row in fully_read(path)] == ["x", "y"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(0, 1), min_size=1))
 def test_every_double_survives_a_csv_file(file, values):
     lines = [f"{i},x,{value!r}" for i, value in enumerate(values)]

@@ -1,6 +1,7 @@
 """Each attack in the table of the promotion page is run by a test; what nothing finds has none."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,7 @@ def test_every_row_of_the_table_is_run_and_no_other():
     assert left == []
 
 
+@functools.cache
 def functions():
     """Every test function of the rooms: whether it runs on MLflow, wholly or in part."""
     known = {}

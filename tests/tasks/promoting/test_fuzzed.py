@@ -150,26 +150,19 @@ def check(world, data):
         assert code == 3
 
 
-OPTIONS = {
-    "deadline": None,
-    "suppress_health_check": list(HealthCheck),
-    "database": None,
-}
-
-
 def test_the_untouched_documents_hold(world):
     assert run(world) == 0
     assert len(world.all) > 300
 
 
-@settings(max_examples=25, derandomize=True, **OPTIONS)
+@settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_any_field_ends_in_a_finding_or_holds(world, data):
     check(world, data)
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, **OPTIONS)
+@settings(max_examples=2000, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_of_thousands_of_values_ends_in_a_finding_or_holds(world, data):
     check(world, data)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from support.made import decision_of, summary_of
-from support.receiver import receiving
+from support.receiver import PATIENCE_S, receiving
 
 from biasgate.tasks.records.trend import Night, Trend
 from biasgate.tasks.reporting.notifications import (
@@ -59,9 +59,10 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
 
 def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
     with receiving() as (address, arrived):
-        monkeypatch.setenv("HOOK", address.replace("http://", "json://"))
+        patience = f"?cto={PATIENCE_S}&rto={PATIENCE_S}"
+        monkeypatch.setenv("HOOK", address.replace("http://", "json://") + patience)
         with caplog.at_level(logging.DEBUG):
-            assert notify([kind("apprise", "pass")], told(NEWS)) == []
+            assert notify([kind("apprise", "pass")], told(NEWS), PATIENCE_S) == []
         [message] = arrived
         assert message["title"] == "biasgate production: passed"
         assert NEWS.replace(">", ")") in message["message"]
@@ -75,7 +76,7 @@ def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         for told_now in (told(), told(NEWS), message(SUMMARY)):
-            notify([kind("webhook", when)], told_now)
+            notify([kind("webhook", when)], told_now, PATIENCE_S)
     assert [one.get("changed") for one in arrived] == (
         [[NEWS]] if when == "change" else [[], [NEWS], None]
     )
@@ -84,9 +85,9 @@ def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
 def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        notify([kind("heartbeat")], told())
-        notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")))
-        notify([kind("heartbeat")], message_of_crash("production", "OSError"))
+        notify([kind("heartbeat")], told(), PATIENCE_S)
+        notify([kind("heartbeat")], message(replace(SUMMARY, outcome="fail")), PATIENCE_S)
+        notify([kind("heartbeat")], message_of_crash("production", "OSError"), PATIENCE_S)
     assert arrived == [{}, {}]
 
 
@@ -98,7 +99,7 @@ def test_a_heartbeat_takes_no_outcomes():
 @pytest.mark.parametrize("address", ["", "what", "nosuchscheme://host json://127.0.0.1:1"])
 def test_an_address_that_is_none_of_apprises_is_reported_without_it(monkeypatch, address):
     monkeypatch.setenv("HOOK", address)
-    [lost] = notify([kind("apprise", "pass")], told())
+    [lost] = notify([kind("apprise", "pass")], told(), PATIENCE_S)
     assert lost == "notification 1 (apprise) was not delivered: ValueError."
 
 

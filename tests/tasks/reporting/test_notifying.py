@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from support.made import decision_of, result, summary_of, verdict_of
-from support.receiver import TOKEN, receiving
+from support.receiver import PATIENCE_S, TOKEN, receiving
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.yaml_files import read_settings
@@ -35,7 +35,7 @@ SLACK = Notification(kind="slack", url="${HOOK}")
 def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        assert notify([WEBHOOK], MESSAGE) == []
+        assert notify([WEBHOOK], MESSAGE, PATIENCE_S) == []
     assert arrived == [
         {
             "evaluation": "small",
@@ -60,7 +60,7 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
 def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        assert notify([SLACK], MESSAGE) == []
+        assert notify([SLACK], MESSAGE, PATIENCE_S) == []
     [payload] = arrived
     assert payload == {
         "text": "biasgate small: blocked\nwords: Blocked.\n- champion &lt;stays&gt; &amp; waits."
@@ -90,7 +90,7 @@ def test_only_who_wants_to_know_is_told(monkeypatch, outcome, when):
 def lost(caplog):
     """Send one message; return the one sentence about it, which must not tell the address."""
     caplog.set_level(logging.DEBUG)
-    [sentence] = notify([WEBHOOK], MESSAGE, seconds=5)
+    [sentence] = notify([WEBHOOK], MESSAGE, PATIENCE_S)
     assert sentence in caplog.text
     assert TOKEN not in caplog.text + sentence
     assert "127.0.0.1" not in caplog.text + sentence
@@ -135,7 +135,7 @@ def test_one_lost_message_does_not_keep_the_next(monkeypatch):
     gone = Notification(kind="slack", url="${GONE}")
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
-        assert len(notify([gone, WEBHOOK], MESSAGE)) == 1
+        assert len(notify([gone, WEBHOOK], MESSAGE, PATIENCE_S)) == 1
     assert len(arrived) == 1
 
 
@@ -143,7 +143,7 @@ def test_a_prefect_block_is_used_by_name(monkeypatch):
     used = []
     monkeypatch.setattr(notifying, "notify_by_block", lambda *given: used.append(given))
     block = Notification(kind="prefect_block", block="slack-webhook/alerts")
-    assert notify([block], message_of_crash("small", "OSError")) == []
+    assert notify([block], message_of_crash("small", "OSError"), PATIENCE_S) == []
     subject = "biasgate small: error"
     assert used == [("slack-webhook/alerts", f"{subject}\nIt ended with OSError.", subject)]
 

@@ -63,15 +63,19 @@ def test_a_level_is_the_word_of_the_answer(family):
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
-def test_500_comments_with_refusals_run_to_the_end(pair):
+def test_many_comments_with_refusals_run_to_the_end(pair):
     words = {0: "REFUSE", 1: "EVADE"}
-    texts = [f"comment {number} {words.get(number % 10, '')}" for number in range(500)]
+    size = 500 if pair == PAIRS[0] else 50
+    texts = [f"comment {number} {words.get(number % 10, '')}" for number in range(size)]
     with serving(pair, GuardServer) as server:
         found = scored(server, texts, concurrency=8)
     # Ollama has no field for a refusal: an empty answer is one that cannot be used.
-    reasons = {"refused": 50, NO_ANSWER: 50} if pair[0] != "ollama-chat" else {NO_ANSWER: 100}
+    each = size // 10
+    reasons = {"refused": each, NO_ANSWER: each}
+    if pair[0] == "ollama-chat":
+        reasons = {NO_ANSWER: 2 * each}
     assert Counter(one for one in found.reasons if one) == reasons
-    assert [one is not None for one in found.reasons] == [n % 10 < 2 for n in range(500)]
+    assert [one is not None for one in found.reasons] == [n % 10 < 2 for n in range(size)]
     known = [text for text, one in zip(texts, found.reasons, strict=True) if one is None]
     scores = [one for one in found.scores if not math.isnan(one)]
     assert scores == pytest.approx([wanted(pair[1], text) for text in known], abs=1e-12)
