@@ -101,13 +101,19 @@ class Registry:
     ) -> ModelVersion:
         """Register a version, unless another process has just registered one with the same tag.
 
-        Of concurrent ones the first stays, and the others are deleted by those who made them.
+        The first stays. Later ones, of other processes and of calls whose answers were lost, are
+        deleted.
         """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         made = self.register(name, run_id, artifact_path, tags)
-        first = self.find_version(name, tag, tags[tag])
-        if first is None or first.version == made.version:
-            return made
-        self.client.delete_model_version(name, made.version)
+        first, *later = self._tagged(name, tag, tags[tag]) or [made]
+        for one in later:
+            try:
+                self.client.delete_model_version(name, one.version)
+            except MlflowException as error:  # deleted by another process, or the answer was lost
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
         return first
 
     def create_model(self, name: str) -> None:
@@ -149,8 +155,11 @@ class Registry:
 
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
         """Return the first version with a tag, or None."""
+        return next(iter(self._tagged(name, tag, value)), None)
+
+    def _tagged(self, name: str, tag: str, value: str) -> list[ModelVersion]:
         found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")
-        return _version(min(found, key=lambda one: int(one.version))) if found else None
+        return sorted(map(_version, found), key=lambda version: int(version.version))
 
     def resolve(self, uri: str) -> ModelVersion:
         """Return the version that `models:/name/version` or `models:/name@alias` names."""

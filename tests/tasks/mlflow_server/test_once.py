@@ -1,6 +1,9 @@
 """What is created on a server is there once, though answers are lost and others do the same."""
 
+from contextlib import suppress
+
 import pytest
+from mlflow.exceptions import MlflowException
 
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile, register_scores
@@ -45,3 +48,28 @@ def test_scores_that_two_processes_register_at_once_are_one_version(tmp_path, ga
     assert [one.version for one in gateway.versions("m")] == [found.version]
     assert find("m", *next(iter(found.tags.items()))).version == found.version
     assert register_scores(settings, "m", gateway).version == found.version
+
+
+def test_scores_whose_registration_and_deletion_lose_answers_are_one_version(
+    tmp_path, gateway, monkeypatch
+):
+    (tmp_path / "scores.csv").write_text("id,prediction\na,0.5\n", "utf-8")
+    settings = ScoreFile(name="file", kind="scores", path=tmp_path / "scores.csv", register="m")
+
+    def losing(name):
+        call = getattr(gateway.client, name)
+
+        def lose_two_answers(*args, **options):
+            """The call is made three times; the last answer counts."""
+            with suppress(MlflowException):
+                call(*args, **options)
+                call(*args, **options)
+            return call(*args, **options)
+
+        return lose_two_answers
+
+    for name in ("create_model_version", "delete_model_version"):
+        monkeypatch.setattr(gateway.client, name, losing(name))
+    found = register_scores(settings, "m", gateway)
+    assert [one.version for one in gateway.versions("m")] == [found.version] == ["1"]
+    assert statuses(gateway, gateway.experiment("m scores")) == ["FINISHED"]
