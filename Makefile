@@ -9,7 +9,7 @@ STACK ?= .stack
 RELEASE_TOOLS := "twine==7.0.0" "cyclonedx-bom==7.5.0"
 comma := ,
 EVERYTHING := -e ".[app$(comma)dev]"
-COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=99
+COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
 PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest

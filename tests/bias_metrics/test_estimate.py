@@ -1,10 +1,13 @@
 """Estimates: their errors by row and by cluster, and what is left of a difference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bias_metrics import Estimate
 from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics._core.ranks import squares_of
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -27,6 +30,16 @@ def test_a_difference_of_two_means_of_the_same_rows_has_the_error_of_the_paired_
     apart = mean_of(X).minus(mean_of(X + 0.1 * OTHER))
     assert apart.value == pytest.approx(-0.1 * OTHER.mean())
     assert apart.std_error == pytest.approx(0.1 * OTHER.std(ddof=1) / np.sqrt(N))
+
+
+def test_a_difference_has_the_degrees_of_freedom_of_the_rows_that_count_and_else_of_all():
+    places = np.arange(80)
+    first, second = mean_of(X, places), mean_of(X + 0.1 * OTHER, places)
+    unknown = replace(first, counted=None).minus(second)
+    assert unknown.counted is None
+    assert unknown.freedom == squares_of([unknown.influence])[1]
+    assert first.minus(second).freedom == squares_of([unknown.influence[:80]])[1]
+    assert first.minus(second).freedom != unknown.freedom
 
 
 def test_means_of_different_rows_are_independent():
