@@ -120,15 +120,15 @@ def _has_answered(server: str) -> None:
 
 
 def _limit(server: str) -> float:
-    if server in _given_up and time.monotonic() - _given_up[server] < _LATER_S:
-        return 0.0
     given = os.environ.get(WAIT)
-    if given is None:
-        return _LATER_S if server in _have_answered else _FIRST_S
-    if not given.isascii() or not given.isdigit():
+    if given is not None and not (given.isascii() and given.isdigit()):
         msg = f"{WAIT} must be a whole number of seconds; got {given!r}."
         raise InputError(msg)
-    return float(given)
+    if server in _given_up and time.monotonic() - _given_up[server] < _LATER_S:
+        return 0.0
+    if given is not None:
+        return float(given)
+    return _LATER_S if server in _have_answered else _FIRST_S
 
 
 def _unanswered(error: BaseException) -> str | None:

@@ -4,6 +4,7 @@ import http.server
 import pickle
 import socket
 import threading
+import time
 
 import pytest
 
@@ -138,8 +139,11 @@ def test_an_answer_that_is_an_error_is_not_asked_for_again(failing):
 
 
 @pytest.mark.parametrize("given", ["-1", "soon", "1.5", ""])
-def test_the_time_must_be_a_number_of_seconds(given, monkeypatch):
+def test_the_time_must_be_a_number_of_seconds_for_a_server_that_was_given_up_too(
+    given, monkeypatch
+):
     monkeypatch.setenv(module.WAIT, given)
+    monkeypatch.setattr(module, "_given_up", {"http://127.0.0.1:9": time.monotonic()})
     with pytest.raises(InputError, match=f"{module.WAIT} must be a whole number of seconds"):
         answered(lambda: None, "http://127.0.0.1:9")
 
