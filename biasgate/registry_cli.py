@@ -231,7 +231,8 @@ def verify(
 
     Exit codes: 0 everything holds, 3 something does not.
     """
-    pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
+    with errors_told(verbose=False):
+        pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
     if model is not None and model.endswith(_BUNDLE):
         findings = _verify_bundle(Path(model), pins, unused=(version, attestation, folder))
@@ -260,6 +261,13 @@ def _print_decision(decision: Decision, *, as_json: bool) -> None:
 def _sets(named: list[str] | None) -> dict[str, str] | None:
     if not named:
         return None
+    for one in named:
+        if one.endswith("="):
+            msg = (
+                f"`--evaluation-set` must be NAME, or NAME=DIGEST; got {one!r} without a digest. "
+                "Is a variable empty?"
+            )
+            raise InputError(msg)
     return {name: digest for name, _, digest in (one.partition("=") for one in named)}
 
 

@@ -118,7 +118,8 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
     Raises
     ------
     InputError
-        If there is no key, or the results are not as they were written.
+        If there is no key, or a verdict does not hold: its documents are not those that it names
+        and that were attested, or its rows give another one.
     """
     key = PrivateKey.here()
     if key is None:
@@ -132,9 +133,10 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
             path = one.folder / name
             if path.is_file():
                 contents[f"{folder}/{name}"] = path.read_bytes()
-            elif name != ATTESTATION:
+            else:
                 msg = f"{path} must be there: it is part of a bundle. It is not."
                 raise InputError(msg)
+        _refuse_unfounded(one)
         rows = _stripped(one) if with_rows else None
         if rows is not None:
             contents[f"{folder}/{EVIDENCE}"] = rows
@@ -172,6 +174,27 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
     return manifest
 
 
+def _refuse_unfounded(one: Published) -> None:
+    """Refuse to sign a verdict that no verification would find to hold."""
+    evidence, name = one.evidence, "/".join(one.names)
+    if evidence is None:
+        msg = f"{one.folder / EVIDENCE} must be the evidence of its verdict; it is not there."
+        raise InputError(msg)
+    try:
+        documents = Documents.of(one.folder, name)
+        bundled = BundledVerdict(folder=name, evidence=evidence.digest, rows=None)
+        findings = [*_as_named(documents, bundled), *_attested(one.folder, documents, bundled)]
+        if all(finding.holds for finding in findings):
+            findings.append(_recomputed(one.folder, documents, name))
+    except (InputError, ValueError, RuntimeError) as error:
+        msg = f"the verdict in {one.folder} must hold to be signed; it does not: {described(error)}"
+        raise InputError(msg) from error
+    wrong = next((finding.sentence for finding in findings if not finding.holds), None)
+    if wrong is not None:
+        msg = f"the verdict in {one.folder} must hold to be signed; this does not: {wrong}"
+        raise InputError(msg)
+
+
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     """Add a file with a fixed time, so that the same results give the same bytes."""
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -183,10 +206,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 def _stripped(one: Published) -> bytes:
     """Return the evidence of a verdict without ids; clusters are numbers."""
     evidence = one.evidence
-    if evidence is None or evidence.digest != one.verdict.evidence_digest:
-        state = "is not there" if evidence is None else "was changed since"
-        msg = f"{one.folder / EVIDENCE} must be the evidence of its verdict; it {state}."
-        raise InputError(msg)
+    assert evidence is not None  # noqa: S101 - it was verified
     table = pq.read_table(evidence.path)
     known = table.schema.metadata
     columns = {}
@@ -403,10 +423,8 @@ def _as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
 
 
 def _attested(place: Path, documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
-    """Check what was attested when the verdict was made, if it is there."""
+    """Check what was attested when the verdict was made."""
     path = place / ATTESTATION
-    if not path.is_file():
-        return
     where = f"the attestation in {one.folder}"
     envelope = Envelope.of_dict(parse_json(path.read_bytes(), where), where)
     statement = read_statement(envelope, where)

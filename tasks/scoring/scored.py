@@ -209,6 +209,9 @@ def _checked(
 def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
     values = np.unique(scored.table()["score"].to_numpy())
     values = values[~np.isnan(values)]
+    if not values.size:
+        msg = f"candidate {candidate.name!r} must have a score for some rows; all are missing."
+        raise InputError(msg)
     if values.size <= 2:
         shown = " and ".join(f"{value:g}" for value in values)
         msg = (

@@ -283,6 +283,8 @@ def test_a_pinned_policy_and_set_must_be_the_ones_of_the_bundle(audit, results):
     other = digest[::-1]
     assert run("verify", audit, "--policy-digest", other)[0] == 3
     assert run("verify", audit, "--evaluation-set", "another")[0] == 3
+    code, text = run("verify", audit, "--evaluation-set", "sample=")
+    assert (code, "without a digest. Is a variable empty?" in text) == (2, True)
     code, text = run("verify", audit, "--attestation", "file")
     assert (code, "must be given with nothing but" in text) == (2, True)
 
@@ -294,3 +296,30 @@ def test_without_rows_it_says_that_nothing_was_recomputed(key, results, tmp_path
     code, text = run("verify", tmp_path / "counts.zip")
     assert code == 0
     assert text.count("is not recomputed: no rows are here") == 2
+
+
+def edit(name, **values):
+    def change(folder):
+        content = json.loads((folder / name).read_text("utf-8"))
+        (folder / name).write_text(json.dumps(content | values), "utf-8")
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edit("verdict.json", decided_on="2031-01-01"), "the attestation in sample/first says"),
+        (edit("report.json", warnings=["forged"]), "the report in sample/first is the one that"),
+        (lambda folder: (folder / "attestation.json").unlink(), "attestation.json must be there"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--without-rows"]])
+def test_what_does_not_hold_is_not_signed(key, results, tmp_path, change, why, options):
+    del key
+    shutil.copytree(results, tmp_path / "results")
+    change(tmp_path / "results" / FIRST)
+    file = tmp_path / "forged.zip"
+    code, text = run("bundle", tmp_path / "results", "--output", file, *options)
+    assert (code, why in text) == (2, True), text
+    assert not file.exists()

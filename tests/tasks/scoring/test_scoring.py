@@ -99,6 +99,11 @@ def test_a_wrong_score_file_is_refused_with_its_place(frame, score, change, mess
         score(change(frame))
 
 
+def test_a_file_without_any_score_is_refused_where_scores_may_be_missing(frame, score):
+    with pytest.raises(InputError, match="must have a score for some rows; all are missing"):
+        score(frame.assign(prediction=np.nan), allow_missing=True)
+
+
 def test_a_registered_file_of_scores_says_that_it_is_of_one_set_only(frame, rows, tmp_path):
     frame.iloc[1:].to_csv(tmp_path / "scores.csv", index=False)
     workplace = Workplace(tmp_path / "store")
