@@ -49,9 +49,9 @@ def with_night_variance(found: Cell, by_night: Cell, *, n_nights: int) -> dict[s
     Notes
     -----
     It allows for shifts that are random and independent from night to night, not for a trend. The
-    quantile stays the normal one: with Student's for the nights less one, equal nights would need
-    half as many nights again. So bounds for much less than 5 in 100 err more often than they say
-    while nights are few.
+    quantile stays that of the interval, not Student's for the nights less one, so that equal nights
+    cost little. So while nights are few, and differ much more than their rows, bounds err more
+    often than they say.
 
     References
     ----------
