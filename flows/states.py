@@ -11,6 +11,7 @@ from prefect.states import Completed, Failed
 
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import Summary
+from biasgate.tasks.wording import in_short
 
 _concluded: dict[UUID, Summary] = {}
 
@@ -66,4 +67,5 @@ def summary_of(state: State[Any]) -> Any:
 
 
 def _message(summary: Summary) -> str:
-    return " ".join(summary.sentences)
+    decisions, verdicts = summary.decisions, summary.verdicts
+    return " ".join(f"{one.candidate}: {in_short(one, verdicts)}" for one in decisions)

@@ -19,8 +19,9 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.cli import app
 from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.results import Published
-from biasgate.tasks.reporting.story import CandidateStory, Story, VerdictStory
+from biasgate.tasks.reporting.story import Story, VerdictStory
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.tracking.notes import candidate_note
 

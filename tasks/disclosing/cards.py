@@ -20,7 +20,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name
 from biasgate.tasks.reporting.results import Published, Results
-from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 Format = Literal["huggingface", "eval-results", "coop"]
 _TO_FILL_IN = "To be filled in by the owner: biasgate does not know it."

@@ -34,7 +34,7 @@ from biasgate.tasks.disclosing.filing import (
 )
 from biasgate.tasks.reporting.report import as_cell
 from biasgate.tasks.reporting.results import Results
-from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 COLUMNS = (
     *("Applicability", "Service", "Reporting period", "Section", "Indicator", "Scope", "Value"),

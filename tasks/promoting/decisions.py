@@ -32,13 +32,13 @@ from biasgate.tasks.promoting.succession import (
     succession_of,
 )
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
-from biasgate.tasks.reporting.story import word_of_verdict
 from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.verifying.documents import write_verdicts
 from biasgate.tasks.verifying.files import VersionFiles, champion_files
+from biasgate.tasks.wording import word_of_verdict
 
 
 def promote(

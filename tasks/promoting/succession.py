@@ -19,8 +19,8 @@ from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
-from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,6 @@ class Summary(Record):
     run_id: str
     verdicts: list[LoggedVerdict]
     decisions: list[CandidateDecision]
-    sentences: list[str]
     sets: list[SetUse]
     store: dict[str, int]
     config: str

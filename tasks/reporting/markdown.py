@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.results import Results
-from biasgate.tasks.reporting.story import CandidateStory
 
 
 def candidates_markdown(

@@ -24,8 +24,9 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.records.numbers import final_score_name
-from biasgate.tasks.reporting.story import Story, exceptions_in_words
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import Table, numeric, shown_rows, with_interval
+from biasgate.tasks.wording import exceptions_in_words
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."

@@ -21,7 +21,6 @@ from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
-from biasgate.tasks.reporting.story import in_short
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
@@ -164,7 +163,6 @@ def summarise_evaluation(
         run_id=run_id,
         verdicts=decided.verdicts,
         decisions=decisions,
-        sentences=[f"{one.candidate}: {in_short(one, decided.verdicts)}" for one in decisions],
         sets=list(sets),
         store=sizes_of(Path(store)),
         config=str(Path(config).resolve()),

@@ -16,8 +16,9 @@ from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details, Differences, Report, Summary, Verdict
+from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.details import FILE as DETAILS
-from biasgate.tasks.reporting.story import CandidateStory, Story, by_outcome
+from biasgate.tasks.reporting.story import Story
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
 
@@ -80,7 +81,7 @@ class Results:
         stories = [one.story for one in self.each]
         if self.summary is None:
             [only] = stories
-            return [only.line]
+            return [CandidateStory.of(only)]
         return CandidateStory.each(self.summary.decisions, stories)
 
     @property

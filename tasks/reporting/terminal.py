@@ -34,6 +34,7 @@ from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.moved import moved
 from biasgate.tasks.remembering.rows import lines_of
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
@@ -45,8 +46,9 @@ from biasgate.tasks.reporting.page.grids import (
     metric_grid,
 )
 from biasgate.tasks.reporting.results import Published, Results
-from biasgate.tasks.reporting.story import CandidateStory, Story, first_names, shown_worse
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import numbers_by_night
+from biasgate.tasks.wording import first_names, shown_worse
 
 COLOURS = {
     "pass": "green",

@@ -12,10 +12,10 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.reporting.model_card import FILE as MODEL_CARD
 from biasgate.tasks.reporting.model_card import shortened
-from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 _LONGEST = 4_000  # characters of a tag of a version, of the 5,000 that MLflow takes
 FILES_DIGEST = "biasgate.files_digest"

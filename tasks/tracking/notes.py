@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Summary
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.story import Story
@@ -34,7 +35,7 @@ def candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
         "Tables of candidates": tables_page(experiment_id, LATEST),
     }
     explained = [f"- {as_text(text)}" for text in (story.look_first, *story.analyses)]
-    parts = [_row(links), "", *candidates_markdown([story.line]), *explained]
+    parts = [_row(links), "", *candidates_markdown([CandidateStory.of(story)]), *explained]
     return shortened("\n".join(parts))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import GAINED, NO_CHAMPION, WORSE, Story
 
 WORST_TAG = "biasgate.worst"
@@ -43,7 +44,7 @@ def headline_tags(story: Story, report: Report) -> dict[str, str]:
         for metric, one in report.bias.worst.items()
         if one.subgroup is not None
     }
-    facts = dict(story.line.facts)
+    facts = dict(CandidateStory.of(story).facts)
     known = {
         VERDICT: story.verdict.outcome,
         WORD: story.word.text,

@@ -29,7 +29,6 @@ from biasgate.tasks.records import (
     Verdict,
     champion_of,
 )
-from biasgate.tasks.reporting.story import word_of_verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
@@ -43,6 +42,7 @@ from biasgate.tasks.signing.statement import (
 )
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, VersionFiles, described, frozen_rows
+from biasgate.tasks.wording import word_of_verdict
 
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""

@@ -10,7 +10,7 @@ import yaml
 from support.evaluations import run
 
 from biasgate.tasks.records import Verdict
-from biasgate.tasks.reporting.story import word_of_verdict
+from biasgate.tasks.wording import word_of_verdict
 
 N = 2_000
 POLICY = {

@@ -104,7 +104,6 @@ def summary_of(judged, evaluation="models"):
         run_id="run",
         verdicts=[LoggedVerdict.logged(verdict, "run") for _, verdict, _ in judged],
         decisions=list(decisions.values()),
-        sentences=[],
         sets=[],
         store={"total": 0},
         config="evaluation.yaml",

@@ -15,11 +15,11 @@ from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Drifted, Trend
 from biasgate.tasks.remembering.moved import Moved, moved
 from biasgate.tasks.remembering.rows import Lines, lines_of
+from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.story import CandidateStory, by_outcome
 from biasgate.tasks.reporting.tables import (
     PANELS,
     Table,
@@ -162,7 +162,7 @@ def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
     page = _page(report.candidate.name, judged, {}, {})
     [part] = page.parts
-    line = replace(part.story.line, name=report.candidate.name)
+    line = replace(CandidateStory.of(part.story), name=report.candidate.name)
     return replace(page, of_evaluation=False, word=line.word, lines=(line,))
 
 

@@ -12,7 +12,7 @@ from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.reporting.story import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 N = 6_000
 NAMES = ("transgender", "christian", "female")

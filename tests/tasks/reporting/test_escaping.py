@@ -10,6 +10,7 @@ from support.made import report_with, result, verdict_of
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.report import as_cell, write_submission
 from biasgate.tasks.reporting.story import Story
@@ -49,6 +50,6 @@ def test_ids_in_a_submission_are_no_formulas(tmp_path):
 def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
     story = Story.of(report_with({}), verdict_of(result("fail", sentence=sentence)))
-    shown = "\n".join(candidates_markdown([story.line]))
+    shown = "\n".join(candidates_markdown([CandidateStory.of(story)]))
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"

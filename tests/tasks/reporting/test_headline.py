@@ -8,13 +8,9 @@ from support.made import decision_of, loss, result, rival_of, verdict_of
 from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
-from biasgate.tasks.reporting.story import (
-    CandidateStory,
-    VerdictStory,
-    _headline,
-    _lacking,
-    in_short,
-)
+from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
+from biasgate.tasks.reporting.story import VerdictStory, _headline
+from biasgate.tasks.wording import in_short
 
 
 def check(sentence, outcome, **parts):

@@ -2,7 +2,7 @@
 
 from support.made import loss as cell
 
-from biasgate.tasks.reporting.story import shared_with, shown_worse
+from biasgate.tasks.wording import shared_with, shown_worse
 
 
 def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():

@@ -1,0 +1,240 @@
+"""What people read first of a candidate, on all sets together: wherever they read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics import RuleResult
+from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
+from bias_metrics.metrics import METRICS
+from bias_metrics.parts import counted
+from biasgate.tasks.outcomes import WORDS, Word, word_of
+from biasgate.tasks.records import CandidateDecision
+from biasgate.tasks.reporting.story import DECISION, GAINED, WORSE, Check, Story
+from biasgate.tasks.wording import IN_TITLE, MOST_EXCEPTIONS, exceptions_in_words, first_names
+
+_EXCEPTIONS = 4  # most lines on them where few lines are to be read
+
+
+@dataclass(frozen=True)
+class CandidateStory:
+    """What is said of a candidate on all sets: what people read first, wherever they read it."""
+
+    name: str
+    word: Word
+    sentence: str
+    """What became of it."""
+    stories: tuple[Story, ...]
+    """What is said of it on each set."""
+
+    @classmethod
+    def of(cls, story: Story) -> CandidateStory:
+        """Tell of a candidate on one set."""
+        return cls(story.about, story.word, "", (story,))
+
+    @classmethod
+    def each(
+        cls, decisions: Sequence[CandidateDecision], stories: Sequence[Story]
+    ) -> list[CandidateStory]:
+        """Tell of every candidate of an evaluation."""
+        return [
+            cls(
+                one.candidate,
+                word_of(one),
+                one.sentence,
+                tuple(story for story in stories if story.candidate == one.candidate),
+            )
+            for one in decisions
+        ]
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in short; the headline says for whom it is a block."""
+        return WORDS["fail"].text if self.word.status == "fail" else self.word.text
+
+    @property
+    def badge(self) -> str:
+        """The status, for colours; `except` after a pass with a loss that is shown."""
+        lost = any(story.losses for story in self.stories)
+        return "except" if lost and self.word.status == "pass" else self.word.status
+
+    @property
+    def worst(self) -> Story | None:
+        """The story of the set on which it ended worst; None if it could not be judged."""
+        return min(self.stories, key=by_outcome, default=None)
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one sentence."""
+        return self.sentence if self.worst is None else self.worst.headline
+
+    @property
+    def exceptions(self) -> tuple[str, ...]:
+        """What a pass does not say: of the sets that decide, if there are any."""
+        return tuple(self._excepted(MOST_EXCEPTIONS))
+
+    def _excepted(self, most: int) -> list[str]:
+        if self.word.status != "pass":
+            return []
+        every = [story.verdict for story in self.stories]
+        decisive = [one for one in every if one.evaluation_set.required] or every
+        return exceptions_in_words(decisive, most, name_sets=len(every) > 1)
+
+    @property
+    def told(self) -> list[str]:
+        """What to say below the outcome, sentence by sentence; the first ones matter most."""
+        labelled = [_ended(f"{label}: {text}") for label, text in self.facts if label != DECISION]
+        excepted = self._excepted(_EXCEPTIONS)
+        basis = [text for story in self.stories for text in story.basis]
+        counts = [f"{one.counted}. {one.bounds}" for one in self.stories if len(self.stories) == 1]
+        lines = [self.headline, *labelled[:2], *excepted, *basis, *labelled[2:], self.sentence]
+        return [text for text in dict.fromkeys([*lines, *counts]) if text]
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What to know, each with a label; what there is nothing to say of is left out."""
+        worst, stories = self.worst, self.stories
+        if worst is None:
+            return []
+        on_set = f" (on {worst.evaluation_set})" if len(stories) > 1 else ""
+        compared = [story for story in stories if story.champion is not None]
+        found = {
+            "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
+            WORSE: self._changes("losses") or ("nobody is shown to be" if compared else ""),
+            GAINED: self._changes("gains"),
+            "Fails for": self._names("failing"),
+            "Not settled for": self._unsettled(),
+            "Holds for": self._holds(),
+            "To pass": self._to_pass(),
+            DECISION: self.sentence,
+        }
+        return [(label, text) for label, text in found.items() if text]
+
+    def _each(self, what: str) -> Iterator[tuple[str, Any]]:
+        for story in self.stories:
+            on_set = f" on {story.evaluation_set}" if len(self.stories) > 1 else ""
+            yield from ((on_set, entry) for entry in getattr(story, what))
+
+    def _names(self, what: str) -> str:
+        sets: dict[str, list[str]] = {}
+        for on_set, name in self._each(what):
+            sets.setdefault(name, []).append(on_set)
+        everywhere = len(self.stories)
+        names = [
+            f"{name}{'' if len(on_sets) == everywhere else on_sets[0]}"
+            for name, on_sets in sets.items()
+        ]
+        return first_names(names)
+
+    def _unsettled(self) -> str:
+        names = self._names("unsettled")
+        return names and f"{names}{_cure(check for story in self.stories for check in story.unmet)}"
+
+    def _changes(self, what: str) -> str:
+        by_group: dict[str, list[str]] = {}
+        for on_set, change in self._each(what):
+            by_group.setdefault(change.group, []).append(f"{change.text}{on_set}")
+        texts = [
+            f"{texts[0]} (and {counted(len(texts) - 1, 'more number')})" if texts[1:] else texts[0]
+            for texts in by_group.values()
+        ]
+        more = len(texts) - IN_TITLE
+        rest = [f"and {more:,} more {'identities' if more > 1 else 'identity'}"]
+        return "; ".join([*texts[:IN_TITLE], *(rest if more > 0 else [])])
+
+    def _holds(self) -> str:
+        fewest = min(self.stories, key=lambda one: one.n_holding)
+        if not fewest.n_identities or self.word.status == "pass":  # whose word says so
+            return ""
+        return f"{fewest.n_holding:,} of {fewest.n_identities:,} identities"
+
+    def _to_pass(self) -> str:
+        """Say what stands between it and a pass."""
+        if self.word.status == "pass":
+            return ""
+        unmet = [
+            check
+            for story in self.stories
+            for check in story.unmet
+            if check.status in {"fail", "insufficient", "error"}
+        ]
+        failed = [check.result for check in unmet if check.has_failed]
+        parts = [_needed(failed[0])] if failed else []
+        parts += [f"{counted(len(failed) - 1, 'more failed check')}"] if failed[1:] else []
+        lacking = [check.result for check in unmet if not check.has_failed]
+        return "; ".join([*parts, *_lacking(lacking)])
+
+
+def _needed(result: RuleResult) -> str:
+    """Say what a failed check asks for."""
+    of = f" of {result.group}" if result.group is not None else ""
+    on_slice = f" on {result.slice}" if result.slice else ""
+    limit = {
+        "floor": f"at least {result.limit:g}",
+        "ceiling": f"at most {result.limit:g} in size",
+    }.get(result.kind, f"not worse than the {result.kind}'s by more than {result.limit:g}")
+    return f"{METRICS[result.metric].title}{of}{on_slice} {limit}"
+
+
+def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
+    """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
+    few = [one for one in results if any(n > 0 for n in one.rows_needed.values())]
+    close = [one for one in results if one not in few and _is_close(one)]
+    if few:
+        verb = "has" if len(few) == 1 else "have"
+        yield f"{counted(len(few), 'check')} {verb} too few comments{_more_rows(few)}"
+    for kind, found in {
+        "limit": [one for one in close if one.kind not in RIVALS],
+        "margin": [one for one in close if one.kind in RIVALS],
+    }.items():
+        if found:
+            verb = "is" if len(found) == 1 else "are"
+            yield f"{counted(len(found), 'check')} {verb} too close to the {kind} to tell"
+    n_others = len(results) - len(few) - len(close)
+    if n_others:
+        verb = "lacks" if n_others == 1 else "lack"
+        yield f"{counted(n_others, 'check')} {verb} evidence"
+
+
+def _is_close(result: RuleResult) -> bool:
+    """Say whether there are enough rows for an interval, but the limit is in it."""
+    has_ends = result.low is not None and result.high is not None
+    return has_ends and result.not_excluded is None and result.blind is None
+
+
+def _more_rows(results: Iterable[RuleResult]) -> str:
+    """Say how many more comments would do, of the identity that lacks most."""
+    needed = {
+        str(result.group): {kind: n for kind, n in result.rows_needed.items() if n > 0}
+        for result in results
+        if result.group is not None and result.outcome == "insufficient"
+    }
+    name = max(needed, key=lambda group: sum(needed[group].values()), default=None)
+    if name is None or not needed[name]:
+        return ""
+    classes = {"positive": "toxic", "negative": "harmless"}
+    rows = " and ".join(f"{n:,} {classes[kind]}" for kind, n in needed[name].items())
+    return f", {rows} more that mention {name}"
+
+
+def _cure(unmet: Iterable[Check]) -> str:
+    """Return what to do about identities that a set says nothing about."""
+    results = [check.result for check in unmet]
+    lacking = [one for one in results if one.outcome == "insufficient" and one.group is not None]
+    hints = [one.hint for one in lacking if one.hint is not None]
+    if hints:
+        return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
+    if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
+        return ""
+    return "; if the set cannot measure them, say so in the policy (`not_measured`)"
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+def by_outcome(story: Story) -> int:
+    """Return the place of a story in an order by outcome."""
+    return ("error", "fail", "insufficient", "reported", "pass").index(story.word.status)

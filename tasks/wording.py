@@ -1,0 +1,179 @@
+"""What is said of verdicts, wherever a word, a line or a sentence is all there is room for.
+
+Names of identities, sets and candidates are in it: escape it where it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate import Loss
+from bias_metrics.parts import counted
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
+from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict
+
+MOST_EXCEPTIONS = 12
+_NAMED = 3  # most names in a list
+IN_TITLE = 2  # most names in the words for an outcome
+
+
+def word_of_verdict(*verdicts: Verdict) -> Word:
+    """Return the words for the verdicts on a candidate on one set, or on several.
+
+    A pass says for how many identities it is proven, and whether it has exceptions; a block by
+    harm that is shown, for whom. Names of identities are in it: escape it where it is shown.
+    """
+    outcomes = {verdict.outcome for verdict in verdicts}
+    outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
+    if any(verdict.policy.report_only for verdict in verdicts):
+        return REPORTED
+    if outcome == "fail":
+        return replace(WORDS[outcome], text=_blocked(verdicts))
+    if outcome != "pass":
+        return WORDS[outcome]
+    fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
+    n, of = len(fewest.identities), fewest.of
+    text = WORDS[outcome].text
+    if n < of:
+        text = f"Passed for {n:,} of {of:,} identities"
+    elif any(verdict.exceptions for verdict in verdicts):
+        text = EXCEPT
+    return replace(WORDS[outcome], text=text)
+
+
+def _blocked(verdicts: Sequence[Verdict]) -> str:
+    """Return the words for a block, with those who are shown to be worse off, the worst first."""
+    shown = (
+        str(result.group)
+        for verdict in verdicts
+        for result in verdict.results
+        if result.rule == HARM and result.outcome == "fail" and result.action == "block"
+    )
+    # An identity is left out if its loss is not shown without the comments of a worse one.
+    own = {cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without}
+    every = list(dict.fromkeys(shown))
+    names = [name for name in every if name in own] or every
+    text = WORDS["fail"].text
+    return f"{text}, worse for {first_names(names, IN_TITLE)}" if names else text
+
+
+def _share(holds_for: HoldsFor) -> float:
+    return len(holds_for.identities) / holds_for.of if holds_for.of else 1.0
+
+
+def exceptions_in_words(
+    verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS, *, name_sets: bool = False
+) -> list[str]:
+    """Return for whom a pass of a candidate is proven, and what it does not say, line by line.
+
+    Nothing if it did not pass, or if nothing is to be said. Identities that are not measured for
+    one reason share a line. With several verdicts, or with `name_sets`, each line names the set.
+    After `most` lines a last one says how many more there are.
+    """
+    if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
+        return []
+    lines = [
+        printable(line)
+        for verdict in verdicts
+        for line in _exceptions(verdict, alone=len(verdicts) == 1 and not name_sets)
+    ]
+    more = len(lines) - most
+    return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines
+
+
+def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
+    on_set = "" if alone else f" on {verdict.evaluation_set.name}"
+    names, of = verdict.holds_for.identities, verdict.holds_for.of
+    if len(names) < of:
+        yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
+    start = f"Except{on_set}{'' if alone else ','}"
+    unmeasured: dict[str, list[str]] = {}
+    for entry in verdict.exceptions:
+        if entry.reason is None:
+            colon = "" if entry.group else ":"
+            yield f"{start}{colon} {entry.sentence}"
+        else:
+            unmeasured.setdefault(entry.reason, []).append(str(entry.group))
+    for reason, unnamed in unmeasured.items():
+        yield f"{start} not measured ({reason}): {', '.join(unnamed)}."
+
+
+def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
+    """Return a candidate's outcome in a few words: the first check against it, what was decided."""
+    against = [
+        result.sentence
+        for verdict in verdicts
+        if verdict.candidate.name == decision.candidate and verdict.evaluation_set.required
+        for result in verdict.results
+        if result.outcome == decision.outcome != "pass"
+        and result.action == "block"
+        and not result.waived_by
+    ]
+    more = f" It is one of {len(against):,} such checks." if len(against) > 1 else ""
+    why = [f"{sentence}{more}" for sentence in against[:1]]
+    excepted = decision.exceptions or []
+    return " ".join([f"{word_of(decision).text}.", *why, decision.sentence, *excepted])
+
+
+def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
+    """Say who is shown to be worse, and whose numbers only share their comments.
+
+    `worsened` has the largest loss first.
+
+    Examples
+    --------
+    >>> known = {"first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.12, "high": -0.08}
+    >>> known |= {"metric": "bpsn_auc", "worse_by_at_least": 0.08}
+    >>> own, shared = {"group": "muslim"}, {"group": "jewish", "without": ("muslim",)}
+    >>> print(shown_worse([Loss(**known, **own), Loss(**known, **shared)]))
+    Shown to be worse than the champion: muslim (bpsn_auc by at least 0.080). Also jewish, but not \
+without comments that mention muslim.
+    """
+    own = [cell for cell in worsened if not cell.without]
+    if not own:
+        return f"Nobody is shown to be worse than with {printable(rival)}."
+    causes = list(dict.fromkeys(cell.group for cell in own))
+    each = [_largest([cell for cell in own if cell.group == name]) for name in causes]
+    more = f"; and {len(each) - _NAMED:,} more" if len(each) > _NAMED else ""
+    others: dict[str, tuple[str, ...]] = {}
+    for cell in worsened:
+        if cell.group not in causes:
+            others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
+    sentences = [f"Shown to be worse than {printable(rival)}: {'; '.join(each[:_NAMED])}{more}."]
+    for without in dict.fromkeys(others.values()):
+        names = [name for name, left_out in others.items() if left_out == without]
+        sentences.append(f"Also {joined(names, 'and')}, but {_not_without(without)}.")
+    return " ".join(sentences)
+
+
+def shared_with(cell: Loss) -> str:
+    """Return without whose comments a number is no longer shown to be worse; "" if it is so."""
+    return _not_without(cell.without) if cell.without else ""
+
+
+def _not_without(names: Sequence[str]) -> str:
+    return f"not without comments that mention {joined(names, 'or')}"
+
+
+def _largest(cells: Sequence[Loss]) -> str:
+    first, n = cells[0], len(cells) - 1
+    more = f", {counted(n, 'more number')}" if n else ""
+    return f"{printable(first.group)} ({first.bound}{more})"
+
+
+def first_names(names: Sequence[str], most: int = _NAMED) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def joined(names: Iterable[str], word: str) -> str:
+    """Return the first names as an enumeration, with a word before the last one."""
+    every = list(map(printable, names))
+    shown = every[:_NAMED]
+    shown += [f"{len(every) - _NAMED:,} more"] if len(every) > _NAMED else []
+    *first, last = shown
+    return f"{', '.join(first)} {word} {last}" if first else last
