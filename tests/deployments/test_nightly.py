@@ -17,7 +17,7 @@ from prefect.client.schemas.filters import (
     DeploymentFilterName,
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from support.partial import partial
+from support.made import decision_of, summary_of
 from support.served import PATIENCE_S, ask, wait_for_deployment
 from support.workers import SHIPPED, WORKER, deploy
 
@@ -198,10 +198,10 @@ def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, 
 def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
     outcome, fail_when_blocked, state
 ):
-    summary = partial({"outcome": outcome, "sentences": ["So it was."]})
+    summary = summary_of(decisions=[decision_of("c", outcome, "So it was.")], outcome=outcome)
     found = conclude(summary, fail_when_blocked=fail_when_blocked)
     assert (found.type.value, found.name) == state
-    assert found.message == "So it was."
+    assert found.message.endswith(". So it was.")
 
 
 def test_a_cron_that_is_none_is_refused(config, tmp_path):
@@ -231,7 +231,7 @@ def assert_runs_on_schedule(deployment, process, log, environment):
     assert (run.state.type.value, run.state.name) == ("COMPLETED", "Passed")
     [artifact] = artifacts
     assert artifact.key == "biasgate-nightly-nightly"
-    assert "| scores | rows | Passed with exceptions | 0 |" in artifact.data
+    assert artifact.data.startswith("**Passed with exceptions**: scores\n")
 
 
 async def finished_run(client, deployment, process):

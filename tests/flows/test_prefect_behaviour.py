@@ -18,7 +18,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
-from support.partial import partial
+from support.made import decision_of, summary_of
 
 from biasgate.flows.states import conclude
 from biasgate.tasks.common.errors import CandidateError, InputError, SourceError
@@ -73,10 +73,12 @@ def test_a_named_completed_state_keeps_its_name():
 def test_every_outcome_completes_its_flow_under_a_name_of_its_own(outcome, name):
     @flow
     def end() -> object:
-        return conclude(partial({"outcome": outcome, "sentences": ["one.", "two."]}))
+        return conclude(summary_of(decisions=[decision_of("c", outcome, "So.")], outcome=outcome))
 
     state = _stored_state(end(return_state=True))
-    assert (state.name, state.type.value, state.message) == (name, "COMPLETED", "one. two.")
+    assert (state.name, state.type.value) == (name, "COMPLETED")
+    assert state.message.startswith("c: ")
+    assert state.message.endswith(". So.")
 
 
 @pytest.mark.parametrize("error", [InputError, ValueError, TypeError, KeyError])

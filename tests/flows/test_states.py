@@ -3,33 +3,34 @@
 import pickle
 
 import pytest
-from support.partial import partial
+from support.made import decision_of, summary_of
 
 from biasgate.flows.states import NotPassedError, conclude
 
 
 @pytest.mark.parametrize(
-    ("outcome", "report_only", "name"),
+    ("outcome", "report_only", "name", "word"),
     [
-        ("pass", False, "Passed"),
-        ("fail", False, "Blocked"),
-        ("insufficient", False, "Insufficient"),
-        ("error", False, "Error"),
-        ("pass", True, "Reported"),
+        ("pass", False, "Passed", "Passed"),
+        ("fail", False, "Blocked", "Blocked"),
+        ("insufficient", False, "Insufficient", "Not enough evidence"),
+        ("error", False, "Error", "Error"),
+        ("pass", True, "Reported", "Reported only"),
     ],
 )
-def test_every_outcome_completes_the_flow_under_its_name(outcome, report_only, name):
+def test_every_outcome_completes_the_flow_under_its_name(outcome, report_only, name, word):
     known = {"outcome": outcome, "report_only": report_only}
-    summary = partial(known | {"sentences": ["a: One.", "b: Two."]})
+    told = {"a": "One.", "b": "Two."}
+    decisions = [decision_of(candidate, sentence=text, **known) for candidate, text in told.items()]
+    summary = summary_of(decisions=decisions, **known)
     state = conclude(summary)
     assert (state.name, state.type.value) == (name, "COMPLETED")
-    assert (state.message, state.data) == ("a: One. b: Two.", summary)
+    assert (state.message, state.data) == (f"a: {word}. One. b: {word}. Two.", summary)
 
 
 def test_a_failed_state_raises_the_outcome_in_words_and_carries_the_summary():
-    known = {"outcome": "fail", "report_only": False}
-    summary = partial(known | {"sentences": ["a: Not promoted."]})
+    summary = summary_of(decisions=[decision_of("a", sentence="Not promoted.")])
     state = conclude(summary, fail_when_blocked=True)
-    with pytest.raises(NotPassedError, match=r"^Blocked\. a: Not promoted\.$") as told:
+    with pytest.raises(NotPassedError, match=r"^Blocked\. a: Blocked\. Not promoted\.$") as told:
         state.result()
     assert pickle.loads(pickle.dumps(told.value)).summary == summary  # noqa: S301 - as Prefect does

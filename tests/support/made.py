@@ -147,7 +147,6 @@ def summary_of(verdicts=(), decisions=(), **parts):
         "run_id": "run",
         "verdicts": list(verdicts),
         "decisions": list(decisions),
-        "sentences": [],
         "sets": [],
         "store": {"total": 0},
         "config": "evaluation.yaml",
