@@ -1,7 +1,8 @@
 """The process of Prefect's temporary server. It ends when its standard input is closed.
 
 It watches its input from the first moment: Prefect's import takes seconds, more on a busy machine,
-and the command that started it may be killed meanwhile.
+and the command that started it may be killed meanwhile. Whatever keeps it from starting, it ends
+with the code 3, upon which Prefect tries another port at once instead of waiting for this one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 
 
 def serve(port: int) -> None:
@@ -17,7 +19,8 @@ def serve(port: int) -> None:
     import uvicorn  # noqa: PLC0415 - after the watch has begun
 
     create = "prefect.server.api.server:create_app"
-    uvicorn.run(create, factory=True, host="127.0.0.1", port=port, log_level="error", lifespan="on")
+    level = os.environ.get("PREFECT_SERVER_LOGGING_LEVEL", "ERROR").lower()
+    uvicorn.run(create, factory=True, host="127.0.0.1", port=port, log_level=level, lifespan="on")
 
 
 def _end_with_parent() -> None:
@@ -26,4 +29,9 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    try:
+        serve(int(sys.argv[1]))
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever it is
+        if os.environ.get("PREFECT_SERVER_LOGGING_LEVEL") != "CRITICAL":
+            traceback.print_exc()
+        os._exit(3)  # an exit in order is aborted, as the thread holds standard input

@@ -12,10 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 from prefect.server.api.server import SubprocessASGIServer
+from prefect.settings import PREFECT_HOME, temporary_settings
 from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
 from biasgate.deployments.temporary_server import TemporaryServer
+from biasgate.tasks.common.errors import InputError, ServerError
 from biasgate.tasks.ending import until_stopped
 
 COMMAND = """\
@@ -86,6 +88,49 @@ def test_the_temporary_server_ends_with_the_command_while_it_is_still_importing(
         program, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=60
     )
     assert ended.returncode == 1
+
+
+@pytest.fixture
+def starting(monkeypatch):
+    """A temporary server that Prefect did not start yet."""
+    monkeypatch.setattr(SubprocessASGIServer, "_instances", {})
+    server = TemporaryServer()
+    yield server
+    server.stop()
+
+
+def test_a_home_of_prefect_that_cannot_be_written_to_is_refused_before_its_server_starts(
+    starting, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(starting, "_run_uvicorn_command", pytest.fail)
+    (tmp_path / "file").touch()
+    home = tmp_path / "file" / "home"
+    with temporary_settings({PREFECT_HOME: home}):
+        found = "PREFECT_HOME .* must be a folder that can be written to; got: Not a directory"
+        with pytest.raises(InputError, match=found):
+            starting.start()
+
+
+def test_a_temporary_server_that_ends_at_once_is_tried_three_times_and_told(
+    starting, tmp_path, monkeypatch
+):
+    began = tmp_path / "began"
+    (tmp_path / "uvicorn.py").write_text(
+        f"open({str(began)!r}, 'a').write('.')\nraise OSError('address in use')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
+    found = "temporary server must start on this machine; it did not. It ended 3 times"
+    with pytest.raises(ServerError, match=found):
+        starting.start()
+    assert began.read_text() == "..."
+
+
+def test_a_machine_without_a_free_port_is_told_with_what_to_do(starting, monkeypatch):
+    monkeypatch.setattr(starting, "is_port_available", lambda _: False)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with pytest.raises(ServerError, match=r"find an available port .* or set PREFECT_API_URL"):
+        starting.start()
 
 
 @pytest.mark.slow
