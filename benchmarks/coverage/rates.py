@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.coverage.held import Case, Sample, both
-from bias_metrics.thresholds.shares import ByCluster, Counts, ShareGap
+from bias_metrics.thresholds.share_counts import ByCluster, Counts
+from bias_metrics.thresholds.shares import ShareGap
 
 BACKGROUND = 4  # times as many rows
 

@@ -6,7 +6,8 @@ import pytest
 from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.shares import ByCluster, Counts, Events, Share, ShareGap
+from bias_metrics.thresholds.share_counts import ByCluster, Counts
+from bias_metrics.thresholds.shares import Events, Share, ShareGap
 
 FPR = threshold_metrics()["fpr_gap"]
 
