@@ -36,8 +36,8 @@ class Lines:
     model: str
     evaluation_set: str
     """What it is."""
-    n_nights: int
-    """How many nights before tonight are known."""
+    before: str
+    """The models of the nights before, in words; empty if they are the same one, or none."""
     rows: tuple[Row, ...]
     """Its numbers."""
 
@@ -49,18 +49,22 @@ def lines_of(nights: Sequence[Night]) -> list[Lines]:
 
 
 def _lines(one: Remembered, before: Sequence[Night]) -> Lines:
-    place = one.model, one.evaluation_set
-    same = [
+    on_set = [
         other
         for night in before
         for other in night.models
-        if (other.model, other.evaluation_set) == place
+        if other.evaluation_set == one.evaluation_set
     ]
+    same = [other for other in on_set if other.model == one.model]
+    # A candidate that is trained again is followed by its name.
+    same = same or [other for other in on_set if other.candidate == one.candidate]
+    others = list(dict.fromkeys(other.model for other in same if other.model != one.model))
+    told = f"before: {', '.join(others[-SHOWN:])}" if others else ""
     rows = [
         _row(key, values, [other.numbers.get(key, [None])[0] for other in same])
         for key, values in one.numbers.items()
     ]
-    return Lines(one.candidate, *place, len(same), tuple(rows))
+    return Lines(one.candidate, one.model, one.evaluation_set, told, tuple(rows))
 
 
 def _row(key: str, values: Sequence[float | None], earlier: Sequence[float | None]) -> Row:

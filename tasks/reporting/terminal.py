@@ -462,7 +462,8 @@ def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool
     _print_lines(out, last.news or ["Nothing changed."])
     for one in moved(nights):
         values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
-        out.print(Text(printable(f"  {one.group:<24} {values}")), soft_wrap=True)
+        of = f"{one.candidate} on {one.evaluation_set}"
+        out.print(Text(printable(f"  {one.group:<24} {values}  {of}")), soft_wrap=True)
     for night in reversed(before):
         first, *others = night.news or ["nothing changed."]
         more = f" (and {len(others):,} more)" if others else ""
@@ -472,6 +473,7 @@ def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool
         out.print(f"[bold]Every number[/]: {shown(again)}", soft_wrap=True)
         return
     for lines in lines_of(nights):
-        title = f"{lines.candidate} ({lines.model}) on {lines.evaluation_set}"
+        models = "; ".join(filter(None, (lines.model, lines.before)))
+        title = f"{lines.candidate} ({models}) on {lines.evaluation_set}"
         text = numbers_by_night(lines, metric).text(title)
         out.print(f"\n{escape(text)}", soft_wrap=True)

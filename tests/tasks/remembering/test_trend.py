@@ -167,13 +167,26 @@ def test_many_alarms_are_counted():
 
 def test_tonight_stands_beside_the_nights_before():
     [line] = lines_of([night(1, model(value=0.8)), night(2, model(value=0.85)), night(3)])
-    assert line.n_nights == 2
+    assert line.before == ""
     auc, bpsn, share = line.rows
     assert (auc.metric, auc.group, auc.earlier) == ("auc", "", ("0.800", "0.850"))
     assert (auc.lowest, auc.highest, auc.tonight) == ("0.800", "0.850", "0.900")
     assert auc.interval == "[0.890, 0.910]"
     assert (bpsn.tonight, bpsn.lowest, bpsn.interval) == ("-", "-", "")
     assert (share.tonight, share.interval) == ("0.100", "")
+
+
+def test_a_candidate_that_is_trained_again_stands_beside_its_earlier_models():
+    nights = [
+        night(1, model("words", "models:/toxicity/7", 0.8)),
+        night(2, model("words", "models:/toxicity/8", 0.7), model(uri="models:/toxicity/7")),
+        night(3, model("words", "models:/toxicity/9"), model(uri="models:/toxicity/8")),
+    ]
+    words, champion = lines_of(nights)
+    assert words.rows[0].earlier == ("0.800", "0.700")
+    assert words.before == "before: models:/toxicity/7, models:/toxicity/8"
+    # A version that is measured again has its own numbers alone.
+    assert (champion.rows[0].earlier, champion.before) == (("0.700",), "")
 
 
 def test_a_test_that_was_not_made_says_why():
@@ -244,7 +257,7 @@ def test_a_failed_night_hides_nothing_of_the_nights_before_it():
     measured = night(1, model(), model("other", "models:/toxicity/3"))
     failed = replace(night(2), models=[])
     [first, _] = lines_of([measured, failed])
-    assert (first.candidate, first.n_nights) == ("champion", 0)
+    assert (first.candidate, first.rows[0].earlier) == ("champion", ())
     [said] = sentences_of(night(3, model()), [measured, failed], [], [])
     assert said == "other: not measured tonight."
 
@@ -301,7 +314,7 @@ def test_the_terminal_says_first_who_moved_and_has_tables_on_demand(capsys):
     print_trend(nights, None)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("  gay got worse with words on news: BPSN AUC 0.950 -> 0.750")
-    assert any("0.950 0.750  █▁" in line for line in lines)
+    assert any("0.950 0.750  █▁  words on news" in line for line in lines)
     assert not any("Earlier nights" in line for line in lines)
     print_trend(nights, None, everything=True)
     assert "Earlier nights" in capsys.readouterr().out
