@@ -6,7 +6,7 @@ found by terms of unknown recall, thresholds chosen on the sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,9 +113,12 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     threshold = _threshold(published, None if known is None else known.threshold)
     chosen = evidence.rows()
     rows, scores = chosen.checked(evidence.background), chosen.scores[CANDIDATE]
+    _require_within(threshold, scores, published.names[1])
     slices = {}
     for name, mask in _slices(evidence, filing).items():
         part = rows.within(mask).grouped({})
+        if name in filing.languages:
+            _require_both_classes(name, part.y_true)
         found = decision_indicators(part, scores[mask], threshold=threshold, confidence=CONFIDENCE)
         slices[name] = found.overall
     return Classifier(
@@ -156,6 +159,39 @@ def _threshold(published: Published, filed: float | None) -> float:
     return at.threshold if at is not None else float(filed or 0)
 
 
+def _require_within(threshold: float, scores: np.ndarray, name: str) -> None:
+    """Refuse a threshold beside all scores, such as 50 for scores from 0 to 1."""
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    if not low <= threshold <= high:
+        msg = (
+            f"`threshold` of {name} must be within its scores, which are from {low:g} to "
+            f"{high:g} on this set; got {threshold:g}, by which it flags "
+            f"{'every comment' if threshold < low else 'no comment'}. Give it on the scale of the "
+            "scores, in the evaluation file or in `classifiers`."
+        )
+        raise InputError(msg)
+
+
+def _require_both_classes(name: str, y_true: np.ndarray) -> None:
+    """Refuse a slice of toxic comments alone, or of none, as a language."""
+    if bool(np.all(y_true)) or not bool(np.any(y_true)):
+        msg = (
+            f"`languages` must name slices with toxic comments and others; all {y_true.size:,} "
+            f"comments of slice {name!r} are {'' if np.all(y_true) else 'not '}toxic, as in a "
+            "slice of the label. Name a slice by language, or leave it out and say so under "
+            "`not_measured`."
+        )
+        raise InputError(msg)
+
+
+def left_out(results: Results, found: Iterable[Classifier]) -> list[str]:
+    """Return the candidates of an evaluation that a filing does not measure."""
+    decided = [] if results.summary is None else results.summary.decisions
+    known = [*(one.names[1] for one in results.each), *(one.candidate for one in decided)]
+    filed = {one.name for one in found}
+    return [name for name in dict.fromkeys(known) if name not in filed]
+
+
 def _evidence(published: Published) -> EvidenceFile:
     """Return the rows of a verdict, if they are the ones that it was decided on."""
     evidence, verdict = published.evidence, published.verdict
@@ -187,6 +223,13 @@ def _require_sample(published: Published, filing: Filing) -> None:
         msg = (
             f"`sampling.kind` must be `constructed` for evaluation set {published.names[0]!r}: its "
             "phrases were made from templates, and are no random sample of a service."
+        )
+        raise InputError(msg)
+    decided_on = published.verdict.decided_on
+    if filing.period.start.isoformat() > decided_on:
+        msg = (
+            f"`period` must begin before its sample was evaluated, {decided_on}; got "
+            f"{filing.period.text}. File the period that the comments are from."
         )
         raise InputError(msg)
 

@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
@@ -25,7 +25,256 @@ APPLIES_TO: dict[Applicability, str] = {
 }
 """The scopes of the form, and whom it asks for each."""
 Said = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
-Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$")]
+_LANGUAGES = frozenset(
+    [
+        "aa",
+        "ab",
+        "ae",
+        "af",
+        "ak",
+        "am",
+        "an",
+        "ar",
+        "as",
+        "av",
+        "ay",
+        "az",
+        "ba",
+        "be",
+        "bg",
+        "bh",
+        "bi",
+        "bm",
+        "bn",
+        "bo",
+        "br",
+        "bs",
+        "ca",
+        "ce",
+        "ch",
+        "co",
+        "cr",
+        "cs",
+        "cu",
+        "cv",
+        "cy",
+        "da",
+        "de",
+        "dv",
+        "dz",
+        "ee",
+        "el",
+        "en",
+        "eo",
+        "es",
+        "et",
+        "eu",
+        "fa",
+        "ff",
+        "fi",
+        "fj",
+        "fo",
+        "fr",
+        "fy",
+        "ga",
+        "gd",
+        "gl",
+        "gn",
+        "gu",
+        "gv",
+        "ha",
+        "he",
+        "hi",
+        "ho",
+        "hr",
+        "ht",
+        "hu",
+        "hy",
+        "hz",
+        "ia",
+        "id",
+        "ie",
+        "ig",
+        "ii",
+        "ik",
+        "io",
+        "is",
+        "it",
+        "iu",
+        "ja",
+        "jv",
+        "ka",
+        "kg",
+        "ki",
+        "kj",
+        "kk",
+        "kl",
+        "km",
+        "kn",
+        "ko",
+        "kr",
+        "ks",
+        "ku",
+        "kv",
+        "kw",
+        "ky",
+        "la",
+        "lb",
+        "lg",
+        "li",
+        "ln",
+        "lo",
+        "lt",
+        "lu",
+        "lv",
+        "mg",
+        "mh",
+        "mi",
+        "mk",
+        "ml",
+        "mn",
+        "mr",
+        "ms",
+        "mt",
+        "my",
+        "na",
+        "nb",
+        "nd",
+        "ne",
+        "ng",
+        "nl",
+        "nn",
+        "no",
+        "nr",
+        "nv",
+        "ny",
+        "oc",
+        "oj",
+        "om",
+        "or",
+        "os",
+        "pa",
+        "pi",
+        "pl",
+        "ps",
+        "pt",
+        "qu",
+        "rm",
+        "rn",
+        "ro",
+        "ru",
+        "rw",
+        "sa",
+        "sc",
+        "sd",
+        "se",
+        "sg",
+        "sh",
+        "si",
+        "sk",
+        "sl",
+        "sm",
+        "sn",
+        "so",
+        "sq",
+        "sr",
+        "ss",
+        "st",
+        "su",
+        "sv",
+        "sw",
+        "ta",
+        "te",
+        "tg",
+        "th",
+        "ti",
+        "tk",
+        "tl",
+        "tn",
+        "to",
+        "tr",
+        "ts",
+        "tt",
+        "tw",
+        "ty",
+        "ug",
+        "uk",
+        "ur",
+        "uz",
+        "ve",
+        "vi",
+        "vo",
+        "wa",
+        "wo",
+        "xh",
+        "yi",
+        "yo",
+        "za",
+        "zh",
+        "zu",
+    ]
+)
+# Three letters of a language that the form names by two.
+_LONG = frozenset(
+    [
+        "bul",
+        "spa",
+        "ces",
+        "cze",
+        "dan",
+        "deu",
+        "ger",
+        "est",
+        "ell",
+        "gre",
+        "eng",
+        "fra",
+        "fre",
+        "gle",
+        "hrv",
+        "ita",
+        "lav",
+        "lit",
+        "hun",
+        "mlt",
+        "nld",
+        "dut",
+        "pol",
+        "por",
+        "ron",
+        "rum",
+        "slk",
+        "slo",
+        "slv",
+        "fin",
+        "swe",
+    ]
+)
+_FEWEST_LETTERS = 4
+
+
+def _known_language(code: str) -> str:
+    main, _, region = code.partition("-")
+    known = len(main) > len("de") or main in _LANGUAGES
+    if not known or main in _LONG or (region and main in OFFICIAL_LANGUAGES):
+        msg = f"must be a code of ISO 639 such as de, without a region; got {code!r}"
+        raise ValueError(msg)
+    return code
+
+
+def _in_words(text: str) -> str:
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        msg = f"must be said in words, for whoever reads the filing; got {text!r}"
+        raise ValueError(msg)
+    return text
+
+
+Language = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$"),
+    AfterValidator(_known_language),
+]
+Words = Annotated[Said, AfterValidator(_in_words)]
 _NO_RULE = (
     "must be given: without the rule by which comments were drawn, nobody can say what the numbers "
     "are about. Write `sampling: {kind: random, rule: ..., population: ..., labels: ...}`"
@@ -58,11 +307,11 @@ class Sampling(Settings):
     kind: Literal["random", "constructed"]
     """`random`: drawn from the service with known probabilities; weights of the set are their
     inverse. `constructed`: a test suite, which says nothing of how often the service errs."""
-    rule: Said
+    rule: Words
     """How they were drawn, as in "every 400th comment of the period, whatever was decided"."""
-    population: Said
+    population: Words
     """What they were drawn from."""
-    labels: Said
+    labels: Words
     """Who labelled them, and whether they saw the classifier's decision."""
 
 
@@ -91,10 +340,16 @@ class Recall(Settings):
     """How many comments that people say mention an identity its terms find."""
 
     found: Annotated[int, Field(ge=0)]
-    of: Annotated[int, Field(gt=0)]
+    of: Annotated[int, Field(ge=0)]
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
+        if self.of == 0:
+            msg = (
+                "`of` must be at least 1, the comments of which people said that they mention the "
+                "identity; got 0. Let people read more, or label identities"
+            )
+            raise ValueError(msg)
         if self.found > self.of:
             msg = f"`found` must be at most `of`; got {self.found:,} of {self.of:,}"
             raise ValueError(msg)

@@ -22,6 +22,7 @@ from biasgate.tasks.disclosing.classifiers import (
     CONFIDENCE,
     Classifier,
     classifiers_of,
+    left_out,
     overstatement,
     percent,
 )
@@ -110,19 +111,20 @@ def write_transparency(results: Results, filing: Filing, output: Path) -> Transp
         If something is missing, or would mislead; with what to do.
     """
     found = classifiers_of(results, filing)
+    others = left_out(results, found)
     filed = PART_8 if filing.sampling.kind == "random" else REHEARSAL
     output.mkdir(parents=True, exist_ok=True)
     for old in (PART_8, REHEARSAL):
         (output / old).unlink(missing_ok=True)
     for name, text in (
         (filed, csv_of(part_8(found, filing))),
-        (PART_11, part_11(found, filing)),
+        (PART_11, part_11(found, filing, others)),
     ):
         with whole_file(output / name) as temporary:
             temporary.write_bytes(text.encode())
-    write_json(output / NUMBERS, numbers_of(found, filing))
+    write_json(output / NUMBERS, numbers_of(found, filing, others))
     files = [output / name for name in (filed, PART_11, NUMBERS)]
-    sentences = [*([_CONSTRUCTED] if filed == REHEARSAL else []), NO_ADVICE]
+    sentences = [*([_CONSTRUCTED] if filed == REHEARSAL else []), *_others(others), NO_ADVICE]
     return Transparency(files, sentences)
 
 
@@ -233,7 +235,7 @@ def _cell(text: str) -> str:
 # ---- Part 11
 
 
-def part_11(found: Sequence[Classifier], filing: Filing) -> str:
+def part_11(found: Sequence[Classifier], filing: Filing, others: Sequence[str] = ()) -> str:
     """Return the text about accuracy and error of automated means, and how they vary."""
     lines = [
         f"# Automated means of {as_text(filing.service)}: accuracy, error and control groups",
@@ -247,7 +249,7 @@ def part_11(found: Sequence[Classifier], filing: Filing) -> str:
     ]
     for one in found:
         lines += ["", *_of_classifier(one, filing)]
-    lines += ["", *_unmeasured(found, filing), "", *_evidence(found)]
+    lines += ["", *_unmeasured(found, filing, others), "", *_evidence(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -304,6 +306,8 @@ def _of_classifier(one: Classifier, filing: Filing) -> Iterator[str]:
         "The verdict of the gate that says whether this classifier may be deployed, by policy "
         f"{as_text(verdict.policy.name)} on {verdict.decided_on}: {as_text(word.text)}."
     )
+    for check in one.published.story.unmet:
+        yield f"- {as_text(check.word)}: {as_text(check.sentence)}"
     for line in exceptions_in_words([verdict]):
         yield f"- {as_text(line)}"
     told = overstatement(one)
@@ -383,9 +387,18 @@ def _shown(group: str, name: str, own: MetricValue, gap: MetricValue) -> str:
     )
 
 
-def _unmeasured(found: Sequence[Classifier], filing: Filing) -> Iterator[str]:
+def _others(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield (
+            f"Classifiers of the same evaluation that are left out of this filing: "
+            f"{', '.join(map(printable, names))}."
+        )
+
+
+def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]) -> Iterator[str]:
     yield "## What was not measured"
     yield ""
+    yield from (f"- {as_text(line)}" for line in _others(left))
     for said in filing.not_measured:
         yield f"- {as_text(said)}"
     languages = [*filing.languages.values(), *filter(None, [filing.language])]
@@ -443,11 +456,14 @@ def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
 # ---- All numbers
 
 
-def numbers_of(found: Sequence[Classifier], filing: Filing) -> dict[str, Any]:
+def numbers_of(
+    found: Sequence[Classifier], filing: Filing, others: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what was filed and every number behind it."""
     return {
         "schema_version": 1,
         "filing": filing.model_dump(mode="json", by_alias=True),
+        "left_out": list(others),
         "classifiers": {
             one.name: {
                 "version": one.version,

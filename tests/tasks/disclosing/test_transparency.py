@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 
 import pytest
@@ -149,6 +150,12 @@ def test_a_test_suite_is_written_under_a_name_that_nobody_files(filed):
         ({"classifiers": {"first": {"threshold": 0.7}}}, "was decided with, 0.5; got 0.7"),
         ({"evaluation_set": "other"}, "`evaluation_set` must be one of sample"),
         ({"period": {"from": "2026-12-31", "to": "2026-07-01"}}, "must not be later than"),
+        ({"period": {"from": "2031-01-01", "to": "2031-06-30"}}, "was evaluated, 2026-11-21; got"),
+        ({"sampling": FILING["sampling"] | {"rule": "-"}}, "must be said in words"),
+        ({"languages": {"german": "xq"}}, "a code of ISO 639 such as de"),
+        ({"languages": {"german": "deu"}}, "a code of ISO 639 such as de"),
+        ({"languages": {"german": "de-AT"}}, "without a region"),
+        ({"recall_of_terms": {"gay": {"found": 0, "of": 0}}}, "`of` must be at least 1"),
     ],
 )
 def test_what_would_mislead_is_refused(filed, changed, words):
@@ -250,8 +257,38 @@ def test_a_classifier_that_failed_is_not_left_out_in_silence(filed, results, tmp
     (failed / "summary.json").write_text(json.dumps(summary), "utf-8")
     code, text, _ = filed(failed)
     assert (code, "every classifier must have a verdict; second has none" in text) == (2, True)
-    code, _, folder = filed(failed, classifiers=["first"])
+    code, text, folder = filed(failed, classifiers=["first"])
     assert (code, len(rows_of(folder))) == (0, 9)
+    words = "the same evaluation that are left out of this filing: second."
+    assert words in text
+    assert words in text_of(folder)
+    numbers = json.loads((folder / "transparency.json").read_text("utf-8"))
+    assert numbers["left_out"] == ["second"]
+
+
+def test_a_threshold_beside_all_scores_is_refused(filed, site, tmp_path):
+    found = judge_site(tmp_path / "scale", site, dict.fromkeys(THRESHOLDS))
+    used = {"first": {"threshold": 50}, "second": {"threshold": 0.4}}
+    code, text, folder = filed(found, classifiers=used)
+    assert (code, folder.exists()) == (2, False), text
+    assert "`threshold` of first must be within its scores" in text
+    assert "got 50, by which it flags no comment" in text
+
+
+def test_a_class_of_the_label_is_no_language(filed, site, tmp_path):
+    found = judge_site(tmp_path / "class", site.assign(german=site["label"]))
+    code, text, folder = filed(found)
+    assert (code, folder.exists()) == (2, False), text
+    assert "as in a slice of the label" in text
+
+
+def test_the_text_says_for_what_the_gate_blocked(filed, site, tmp_path, monkeypatch):
+    rule = {"metric": "bpsn_auc", "scope": "each_subgroup", "floor": 0.99}
+    monkeypatch.setattr("support.filed.RULES", (rule,))
+    code, told, folder = filed(judge_site(tmp_path / "blocked", site))
+    assert code == 0, told
+    part = text_of(folder).split("## second")[1]
+    assert re.search("may be deployed, by policy p on [0-9-]+: [^.]*. - [a-z ]+: [^-]*gay", part)
 
 
 def test_phrases_made_from_templates_are_no_random_sample(filed, site, tmp_path):
