@@ -283,7 +283,7 @@ def test_a_class_of_the_label_is_no_language(filed, site, tmp_path):
 
 
 def test_the_text_says_for_what_the_gate_blocked(filed, site, tmp_path, monkeypatch):
-    rule = {"metric": "bpsn_auc", "scope": "each_subgroup", "floor": 0.99}
+    rule = {"metric": "bpsn_auc", "scope": "each", "floor": 0.99}
     monkeypatch.setattr("support.filed.RULES", (rule,))
     code, told, folder = filed(judge_site(tmp_path / "blocked", site))
     assert code == 0, told
