@@ -59,6 +59,7 @@ _MOST_MEMBERS = 5000
 _MOST_DOCUMENT, _MOST_EVIDENCE, _MOST_BYTES = 64 * 2**20, 2 * 2**30, 4 * 2**30
 _MOST_TIMES = 1000  # a page of one letter is packed to less than a thousandth
 _MIB = 2**20
+_END = 22  # bytes of the last record of a zip without comment
 _BLOCK = 1 << 20
 # What reading a damaged zip raises; a NotImplementedError is a RuntimeError.
 _DAMAGED = (
@@ -285,8 +286,10 @@ def _opened(file: Path) -> zipfile.ZipFile:
         raise InputError(msg) from error
     with file.open("rb") as stream:
         starts = stream.read(4) == b"PK\x03\x04"
+        stream.seek(-_END, 2)
+        ends = stream.read(4) == b"PK\x05\x06"
     infos = archive.infolist()
-    if not starts or archive.comment or not 0 < len(infos) <= _MOST_MEMBERS:
+    if not starts or not ends or archive.comment or not 0 < len(infos) <= _MOST_MEMBERS:
         archive.close()
         msg = (
             f"{file} must be a plain zip of at most {_MOST_MEMBERS:,} files, with nothing before "

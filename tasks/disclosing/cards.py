@@ -68,7 +68,6 @@ def huggingface_card(each: Sequence[Published], dataset: str | None = None) -> s
             "dataset": {
                 "type": dataset or one.names[0],
                 "name": one.names[0],
-                "revision": one.verdict.evaluation_set.digest,
                 "args": _choices(one),
             },
             "metrics": [
@@ -104,7 +103,8 @@ def _numbers(one: Published) -> Iterator[tuple[str, str, MetricValue]]:
 def _choices(one: Published) -> dict[str, Any]:
     known = one.report.evaluation_set.choices
     keys = ("label_threshold", "identity_threshold", "identity_rows", "background")
-    said = {"verdict": _outcome(one), "exceptions": exceptions_in_words([one.verdict])}
+    said = {"rows_digest": one.verdict.evaluation_set.digest}
+    said |= {"verdict": _outcome(one), "exceptions": exceptions_in_words([one.verdict])}
     return {key: getattr(known, key) for key in keys} | {"n_rows": known.n_rows_measured} | said
 
 

@@ -265,6 +265,12 @@ def test_a_program_before_the_zip_is_refused(audit):
     assert (code, "must be a plain zip" in text) == (2, True)
 
 
+def test_bytes_after_the_zip_are_refused(audit):
+    audit.write_bytes(audit.read_bytes() + b"more")
+    code, text = run("verify", audit)
+    assert (code, "must be a plain zip" in text) == (2, True)
+
+
 def test_no_key_trusted_is_no_proof_and_no_key_signs_nothing(audit, results, monkeypatch, tmp_path):
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
     monkeypatch.delenv("BIASGATE_TRUSTED_KEYS")

@@ -39,6 +39,7 @@ def test_the_hubs_library_reads_the_model_index(results):
     assert bpsn.metric_args["low"] == bias["subgroups"]["gay"]["bpsn_auc"]["low"]
     assert {one.dataset_type for one in found} == {"org/comments"}
     assert len(found) == 2 + 2 * 5
+    assert {one.dataset_revision for one in found} == {None}
     data = hub.ModelCardData(eval_results=found, model_name="first")
     again = yaml.safe_load(data.to_yaml())["model-index"]
     assert len(model_index_to_eval_results(again)[1]) == len(found)
