@@ -29,6 +29,7 @@ PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOC
 PLAIN_FILE |= getattr(os, "O_BINARY", 0)
 # What numbers and texts that others cannot read look like; other documents are not searched.
 _SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
+_TWICE = "a key is there twice"
 _SHOWN = 200
 
 Checked = TypeVar("Checked")
@@ -60,11 +61,19 @@ def read_json(path: Path, what: str) -> Any:
     return parse_json(read_bytes(path, what), what)
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; a key that is there twice says one thing to us and another to others."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(_TWICE)
+    return found
+
+
 def parse_json(content: bytes | str, what: str) -> Any:
-    """Read JSON that can be written again: no NaN, no half characters, no bottomless nesting."""
+    """Read JSON that can be written again: no key twice, NaN, half characters or deep nesting."""
     try:
         text = content.decode() if isinstance(content, bytes) else content
-        found = json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         msg = f"{what} must be JSON; got: {printable(told)[:_SHOWN]}."

@@ -422,6 +422,10 @@ def _as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
         ("evidence", one.evidence, verdict.evidence_digest),
     ):
         text = f"the {what} in {one.folder} is the one that the verdict names."
+        if what == "evidence" and one.rows is None:
+            text = (
+                f"the list and the verdict on {one.folder} name the same rows, not in the bundle."
+            )
         yield Finding(what, holds=found == named, sentence=text)
 
 
@@ -454,4 +458,6 @@ def _recomputed(place: Path, documents: Documents, name: str) -> Finding:
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} from its rows gives the same one ({again.outcome})."
     told = f" Different: {', '.join(differ[:5])}." if differ else ""
+    if verdict.code.bias_metrics != code_digest():
+        told += " It was made by another version of the code."
     return Finding("verdict", holds=not differ, sentence=text + told)

@@ -103,7 +103,7 @@ def _numbers(one: Published) -> Iterator[tuple[str, str, MetricValue]]:
 def _choices(one: Published) -> dict[str, Any]:
     known = one.report.evaluation_set.choices
     keys = ("label_threshold", "identity_threshold", "identity_rows", "background")
-    said = {"rows_digest": one.verdict.evaluation_set.digest}
+    said: dict[str, Any] = {"rows_digest": one.verdict.evaluation_set.digest}
     said |= {"verdict": _outcome(one), "exceptions": exceptions_in_words([one.verdict])}
     return {key: getattr(known, key) for key in keys} | {"n_rows": known.n_rows_measured} | said
 
@@ -182,7 +182,7 @@ def coop_card(each: Sequence[Published]) -> dict[str, Any]:
     return {
         "modelName": printable(first.name),
         "version": version,
-        "releaseDate": each[0].verdict.decided_on,
+        "releaseDate": _TO_FILL_IN,
         "sections": list(sections.values()),
     }
 

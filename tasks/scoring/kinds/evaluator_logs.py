@@ -7,17 +7,21 @@ table` reads a sample's metadata by dotted names, as in `metadata.gay` or `doc.g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import pandas as pd
 from pydantic import Field, JsonValue, model_validator
 
+from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.json_lines import JsonLinesError, json_rows, value_of
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile
+from biasgate.tasks.wording import first_names
 
+_MOST, _LONGEST = 8, 60  # names, and letters of each, in an error
 _NO_REGISTER = "`register` is for `kind: scores`: write the scores of the log to a file"
 
 
@@ -43,22 +47,29 @@ class _Log(ScoreFile):
     def scores(self) -> pd.Series[float]:
         """Return the mean score of each sample; of several epochs, if there are."""
         found: dict[str, list[float]] = {}
+        lacking, there = "", ""
         for number, row in self._rows():
+            there = there or self._there(row)
             given = value_of(row, self.id)
             where = place(file=self.path, row=number)
             if given is None or isinstance(given, bool | dict | list):
                 msg = f"every sample must have an id in {self.id!r}; one has none {where}."
                 raise InputError(msg)
             score = self._score(row)
-            if score is None and not self.allow_missing:
-                msg = (
-                    f"every sample must have {self._what}; the one with id {shown_id(given)} has "
-                    f"none {where}. Set `allow_missing: true` if the model refused it."
-                )
-                raise InputError(msg)
+            if score is None:
+                lacking = lacking or f"the one with id {shown_id(given)} has none {where}"
             found.setdefault(str(given), []).append(math.nan if score is None else score)
         if not found:
             msg = f"file {self.path} must have samples; it has none."
+            raise InputError(msg)
+        if all(math.isnan(value) for values in found.values() for value in values):
+            msg = f"samples of {self.path} must have {self._what}; none has one. {there}".strip()
+            raise InputError(msg)
+        if lacking and not self.allow_missing:
+            msg = (
+                f"every sample must have {self._what}; {lacking}. Set `allow_missing: true` if the "
+                "model refused it."
+            )
             raise InputError(msg)
         self._check_times(found)
         means = {key: sum(values) / len(values) for key, values in found.items()}
@@ -77,6 +88,10 @@ class _Log(ScoreFile):
         raise NotImplementedError
 
     def _score(self, row: Mapping[str, JsonValue]) -> float | None:
+        raise NotImplementedError
+
+    def _there(self, row: Mapping[str, JsonValue]) -> str:
+        """Say what a sample has instead; empty if nothing is known of it."""
         raise NotImplementedError
 
     def _check_times(self, found: Mapping[str, list[float]]) -> None:
@@ -119,6 +134,13 @@ class InspectLog(_Log):
             return self.answers[found]
         return _number(found)
 
+    def _there(self, row: Mapping[str, JsonValue]) -> str:
+        scores = row.get("scores")
+        names = list(scores) if isinstance(scores, dict) else []
+        if self.scorer in names:
+            return "What its values mean is said in `answers`."
+        return f"Its scorers are {_names(names)}." if names else ""
+
 
 class LmEvalSamples(_Log):
     """Samples of lm-evaluation-harness: `lm_eval ... --log_samples`."""
@@ -150,9 +172,21 @@ class LmEvalSamples(_Log):
         return f"a number in `{self.score}`" if self.score else "a likelihood of each choice"
 
     def _rows(self) -> Iterator[tuple[int, dict[str, JsonValue]]]:
+        others: set[str] = set()
+        n = 0
         for number, row in super()._rows():
-            if row.get("filter", self.filter) == self.filter:
+            given = row.get("filter", self.filter)
+            if given == self.filter:
+                n += 1
                 yield number, row
+            else:
+                others.add(str(given))
+        if others and not n:
+            msg = (
+                f"`filter` must be one of those in {self.path}: {_names(sorted(others))}; got "
+                f"{self.filter!r}."
+            )
+            raise InputError(msg)
 
     def _score(self, row: Mapping[str, JsonValue]) -> float | None:
         if self.choice is None:
@@ -167,6 +201,17 @@ class LmEvalSamples(_Log):
         top = max(known)
         shares = [math.exp(one - top) for one in known]
         return shares[self.choice] / sum(shares)
+
+    def _there(self, row: Mapping[str, JsonValue]) -> str:
+        if self.choice is None:
+            return f"A sample has {_names(list(row))}."
+        answers = row.get("filtered_resps")
+        n = len(answers) if isinstance(answers, list) else 0
+        return f"A sample has {counted(n, 'choice')}, of which 0 is the first."
+
+
+def _names(names: Sequence[str]) -> str:
+    return printable(first_names([str(name)[:_LONGEST] for name in names], _MOST))
 
 
 def _number(value: Any) -> float | None:

@@ -65,6 +65,11 @@ def test_what_cannot_be_written_again_as_plain_json_is_refused(content, words, k
         parse_json(content, "the tag")
 
 
+def test_a_key_that_is_there_twice_is_refused():
+    with pytest.raises(InputError, match=r"a file must be JSON; got: a key is there twice\."):
+        parse_json('{"a": {"outcome": "fail", "outcome": "pass"}}', "a file")
+
+
 def test_the_deepest_nesting_that_is_allowed_is_read():
     assert parse_json(nested(MOST_LEVELS), "it")
 

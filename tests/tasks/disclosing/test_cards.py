@@ -64,6 +64,7 @@ def test_coops_card_has_every_required_section_and_says_what_is_the_owners(resul
     sections = {one["id"]: one for one in content["sections"]}
     assert list(sections) == REQUIRED
     assert content["modelName"] == "first"
+    assert content["releaseDate"].startswith("To be filled in by the owner")
     [bias] = sections["biasAndLimitations"]["subsections"]
     fields = {one["label"]: one["value"] for one in bias["fields"]}
     assert "BPSN AUC" in fields["gay"]

@@ -82,7 +82,9 @@ def test_answers_may_be_words_and_correct_is_not_toxic(tmp_path):
     words = {"toxic": 1, "unsure": 0.5, "harmless": 0}
     options = {"scorer": "flagged", "score": "answer", "answers": words}
     assert candidate("inspect_log", path, **options).scores().tolist() == [1, 0, 0.5]
-    with pytest.raises(InputError, match=r"`scores.flagged.value`, or one of `answers`; .* c0"):
+    with pytest.raises(
+        InputError, match=r"none has one\. What its values mean is said in `answers`"
+    ):
         candidate("inspect_log", path, scorer="flagged").scores()
 
 
@@ -95,6 +97,29 @@ def test_a_failed_sample_has_no_score_which_must_be_allowed(tmp_path):
     assert COMMENT not in str(caught.value)
     found = candidate("inspect_log", path, scorer="toxicity", allow_missing=True).scores()
     assert math.isnan(found["c1"])
+
+
+def test_a_scorer_that_no_sample_has_is_told_with_those_that_there_are(tmp_path):
+    path = inspect_log(tmp_path, [sample(0, 0.9, "toxic"), sample(1, 0.2, "harmless")])
+    for options in ({}, {"allow_missing": True}):
+        with pytest.raises(
+            InputError, match=r"none has one\. Its scorers are toxicity, flagged\.$"
+        ):
+            candidate("inspect_log", path, scorer="toxcity", **options).scores()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"choice": 2}, r"none has one\. A sample has 2 choices, of which 0 is the first\.$"),
+        ({"score": "accuracy"}, r"none has one\. A sample has doc_id, doc, target, .*acc"),
+        ({"choice": 1, "filter": "strict"}, r"`filter` must be one of those in .*: none; got 'str"),
+    ],
+)
+def test_a_choice_or_filter_that_no_sample_has_is_told_with_what_there_is(tmp_path, options, said):
+    path = lm_samples(tmp_path, [lm_sample(0, [-1, -2]), lm_sample(1, [-2, -1])])
+    with pytest.raises(InputError, match=said):
+        candidate("lm_eval_samples", path, **options).scores()
 
 
 def test_labels_identities_and_clusters_come_from_the_metadata_of_samples(tmp_path):
