@@ -93,6 +93,11 @@ def by_name(named: Any, argument: str) -> Mapping[str, npt.ArrayLike]:
     """Return the arrays of a mapping, or the columns of a data frame, by name."""
     if isinstance(named, Mapping):
         return named
+    # Of a lazy frame even the names of columns would be computed.
+    is_lazy = hasattr(type(named), "collect") and not hasattr(type(named), "__len__")
+    if is_lazy:
+        msg = f"`{argument}` must have rows; a {type(named).__name__} has none: call `.collect()`."
+        raise TypeError(msg)
     if isinstance(named, Columns):
         # The columns of a table of PyArrow are no names.
         names = list(getattr(named, "column_names", named.columns))

@@ -35,6 +35,21 @@ def test_any_frame_that_narwhals_or_pyarrow_has_is_subgroups(library):
     assert evaluate_bias(Y_TRUE, Y_SCORE, narwhals.from_native(frame)) == expected
 
 
+def test_a_lazy_frame_is_refused_with_what_to_call():
+    class LazyFrame:
+        columns = ("muslim",)
+
+        def __getitem__(self, name):
+            raise NotImplementedError
+
+        def collect(self):
+            raise NotImplementedError
+
+    for lazy in (LazyFrame(), frame_of("polars", **MASKS).lazy()):
+        with pytest.raises(TypeError, match=r"a LazyFrame has none: call `\.collect\(\)`"):
+            evaluate_bias(Y_TRUE, Y_SCORE, lazy)
+
+
 COLUMNS = {
     "pandas": lambda pandas, values: pandas.Series(values),
     "pandas, nullable": lambda pandas, values: pandas.Series(values).convert_dtypes(),
