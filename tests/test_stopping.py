@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from prefect.server.api.server import SubprocessASGIServer
-from prefect.settings import PREFECT_HOME, temporary_settings
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_HOME, temporary_settings
 from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
@@ -105,7 +105,9 @@ def test_a_home_of_prefect_that_cannot_be_written_to_is_refused_before_its_serve
     monkeypatch.setattr(starting, "_run_uvicorn_command", pytest.fail)
     (tmp_path / "file").touch()
     home = tmp_path / "file" / "home"
-    with temporary_settings({PREFECT_HOME: home}):
+    # Without the database of other tests, if one is set for all of them.
+    its_own = {PREFECT_API_DATABASE_CONNECTION_URL}
+    with temporary_settings({PREFECT_HOME: home}, restore_defaults=its_own):
         found = "PREFECT_HOME .* must be a folder that can be written to; got: Not a directory"
         with pytest.raises(InputError, match=found):
             starting.start()
