@@ -175,7 +175,8 @@ def _needed(result: RuleResult) -> str:
         "floor": f"at least {result.limit:g}",
         "ceiling": f"at most {result.limit:g} in size",
     }.get(result.kind, f"not worse than the {result.kind}'s by more than {result.limit:g}")
-    return f"{METRICS[result.metric].title}{of}{on_slice} {limit}"
+    shown = "shown to be " if result.mode == "proven" else ""
+    return f"{METRICS[result.metric].title}{of}{on_slice} {shown}{limit}"
 
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
