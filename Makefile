@@ -104,10 +104,11 @@ wheel-roads: wheel
 	rm -rf build
 
 # What reads and feeds other evaluators, beside their newest versions: constraints.txt has none of them.
+# By uv: pip looks for versions that fit for more than ten minutes.
 wheel-others: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(EMPTY)/bin/python -m pip install --quiet pytest hypothesis polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
+	$(BIN)/uv pip install --quiet --python $(EMPTY)/bin/python pytest hypothesis polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py others $(EMPTY)
 	rm -rf build
 
