@@ -183,7 +183,8 @@ def _refuse_unfounded(one: Published) -> None:
         raise InputError(msg)
     try:
         documents = Documents.of(one.folder, name)
-        bundled = BundledVerdict(folder=name, evidence=evidence.digest, rows=None)
+        rows = evidence.digest
+        bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
         findings = [*_as_named(documents, bundled), *_attested(one.folder, documents, bundled)]
         if all(finding.holds for finding in findings):
             findings.append(_recomputed(one.folder, documents, name))
@@ -454,10 +455,11 @@ def _recomputed(place: Path, documents: Documents, name: str) -> Finding:
     again = decide_again(documents, evidence, verdict.decided_on)
     again = replace(again, evidence_digest=verdict.evidence_digest)
     differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
-    if verdict.code.bias_metrics != code_digest():
+    is_other = verdict.code.bias_metrics != code_digest()
+    if is_other:
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} from its rows gives the same one ({again.outcome})."
     told = f" Different: {', '.join(differ[:5])}." if differ else ""
-    if verdict.code.bias_metrics != code_digest():
+    if is_other:
         told += " It was made by another version of the code."
     return Finding("verdict", holds=not differ, sentence=text + told)

@@ -51,7 +51,7 @@ class CandidateStory:
 
     @property
     def outcome(self) -> str:
-        """The outcome in short; the headline says for whom it is a block."""
+        """The outcome in short, without names: the headline has them."""
         return WORDS["fail"].text if self.word.status == "fail" else self.word.text
 
     @property
@@ -102,7 +102,7 @@ class CandidateStory:
         compared = [story for story in stories if story.champion is not None]
         found = {
             "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
-            WORSE: self._changes("losses") or ("nobody is shown to be" if compared else ""),
+            WORSE: self._changes("losses") or _nobody(compared),
             GAINED: self._changes("gains"),
             "Fails for": self._names("failing"),
             "Not settled for": self._unsettled(),
@@ -165,6 +165,17 @@ class CandidateStory:
         parts += [f"{counted(len(failed) - 1, 'more failed check')}"] if failed[1:] else []
         lacking = [check.result for check in unmet if not check.has_failed]
         return "; ".join([*parts, *_lacking(lacking)])
+
+
+def _nobody(compared: Sequence[Story]) -> str:
+    """Say that no loss is shown, and for how many that says little; nothing without champion."""
+    if not compared:
+        return ""
+    if all(story.is_champion for story in compared):
+        return "it is the champion"
+    unknown = max(story.n_without_interval for story in compared)
+    unless = f"; of {counted(unknown, 'identity', 'identities')} a number has no interval"
+    return f"nobody is shown to be{unless if unknown else ''}"
 
 
 def _needed(result: RuleResult) -> str:

@@ -226,6 +226,8 @@ class Story(VerdictStory):
     n_identities: int
     n_holding: int
     """How many identities there are, and of how many each check passed."""
+    n_without_interval: int
+    """Of how many identities a metric has no interval."""
 
     @classmethod
     def of(cls, report: Report, verdict: Verdict, differences: Differences | None = None) -> Story:
@@ -258,12 +260,22 @@ class Story(VerdictStory):
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
             n_holding=len(verdict.holds_for.identities),
+            n_without_interval=sum(
+                any(cells[metric].low is None for metric in SUBGROUP_METRICS)
+                for cells in map(metric_cells, bias.subgroups.values())
+            ),
         )
 
     @property
     def has_failed(self) -> bool:
         """Whether a check that counts has failed."""
         return any(check.has_failed for check in self.unmet)
+
+    @property
+    def is_champion(self) -> bool:
+        """Whether it is compared with itself."""
+        champion = self.verdict.champion
+        return champion is not None and champion.digest == self.verdict.candidate.digest
 
 
 def _counted(checks: Sequence[Check]) -> str:
@@ -360,6 +372,7 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
         if lowest is None:
             return ""
         name, metric = lowest
+        limit = ", the lowest of those with enough comments"
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or metric not in SUBGROUP_METRICS:

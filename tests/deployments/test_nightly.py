@@ -25,6 +25,7 @@ from biasgate.deployments import nightly
 from biasgate.flows.states import conclude
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.outcomes import WORDS
 
 BIASGATE = [sys.executable, "-m", "biasgate"]
 CONFIG = """\
@@ -201,7 +202,7 @@ def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
     summary = summary_of(decisions=[decision_of("c", outcome, "So it was.")], outcome=outcome)
     found = conclude(summary, fail_when_blocked=fail_when_blocked)
     assert (found.type.value, found.name) == state
-    assert found.message.endswith(". So it was.")
+    assert found.message == f"c: {WORDS[outcome].text}. So it was."
 
 
 def test_a_cron_that_is_none_is_refused(config, tmp_path):

@@ -23,6 +23,7 @@ from support.made import decision_of, summary_of
 from biasgate.flows.states import conclude
 from biasgate.tasks.common.errors import CandidateError, InputError, SourceError
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.outcomes import WORDS
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -77,8 +78,7 @@ def test_every_outcome_completes_its_flow_under_a_name_of_its_own(outcome, name)
 
     state = _stored_state(end(return_state=True))
     assert (state.name, state.type.value) == (name, "COMPLETED")
-    assert state.message.startswith("c: ")
-    assert state.message.endswith(". So.")
+    assert state.message == f"c: {WORDS[outcome].text}. So."
 
 
 @pytest.mark.parametrize("error", [InputError, ValueError, TypeError, KeyError])

@@ -96,7 +96,8 @@ def candidate_of(name="c", **parts):
 
 def rival_of(name="old", **parts):
     """Return what a candidate is compared with."""
-    return Rival(name=name, kind="mlflow", digest="d3", bound=Bound(**NO_FILES), **parts)
+    known = {"kind": "mlflow", "digest": "d3", "bound": Bound(**NO_FILES)}
+    return Rival(**known | {"name": name} | parts)
 
 
 def verdict_of(*results, name="c", of_set="s", required=True, report_only=False, **parts):

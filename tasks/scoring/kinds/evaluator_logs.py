@@ -135,10 +135,12 @@ class InspectLog(_Log):
         return _number(found)
 
     def _there(self, row: Mapping[str, JsonValue]) -> str:
+        parts = value_of(row, f"scores.{self.scorer}")
+        if isinstance(parts, dict):
+            has = _names(list(parts))
+            return f"The scorer has {has}; what words mean is said in `answers`."
         scores = row.get("scores")
         names = list(scores) if isinstance(scores, dict) else []
-        if self.scorer in names:
-            return "What its values mean is said in `answers`."
         return f"Its scorers are {_names(names)}." if names else ""
 
 

@@ -82,9 +82,8 @@ def test_answers_may_be_words_and_correct_is_not_toxic(tmp_path):
     words = {"toxic": 1, "unsure": 0.5, "harmless": 0}
     options = {"scorer": "flagged", "score": "answer", "answers": words}
     assert candidate("inspect_log", path, **options).scores().tolist() == [1, 0, 0.5]
-    with pytest.raises(
-        InputError, match=r"none has one\. What its values mean is said in `answers`"
-    ):
+    there = r"The scorer has value, answer; what words mean is said in `answers`"
+    with pytest.raises(InputError, match=r"none has one\. " + there):
         candidate("inspect_log", path, scorer="flagged").scores()
 
 
