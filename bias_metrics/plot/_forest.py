@@ -31,7 +31,7 @@ def intervals(
     """Draw one metric with its interval for each identity, the worst on top.
 
     A blue dot: the whole interval keeps the limit. An orange diamond: the whole interval is beyond
-    it. A hollow grey dot: the limit is within the interval, or there is none. Identities without a
+    it. A grey square: the limit is within the interval, or there is none. Identities without a
     value come last and say so.
 
     Parameters
@@ -111,7 +111,7 @@ def _line(
     ceiling: float | None,
 ) -> None:
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    colour, marker, is_clear, known = GREY, "o", False, False
+    colour, marker, known = GREY, "s", False
     if value is not None and low is not None and high is not None:
         known = True
         least, most = low, high
@@ -119,15 +119,13 @@ def _line(
             nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
             least, most = ceiling - max(abs(low), abs(high)), ceiling - nearest
         limit = 0.0 if ceiling is not None else -math.inf if floor is None else floor
-        is_clear = least >= limit or most < limit
-        if is_clear:
+        if least >= limit or most < limit:
             colour, marker = (BLUE, "o") if least >= limit else (ORANGE, "D")
     text = "no evidence"
     if value is not None:
         interval = f"[{low:{form}}, {high:{form}}]" if known else "no interval"
         text = f"{value:{form}}  {interval}"
-        face = colour if is_clear else "white"
-        axes.plot(value, row, marker, color=colour, markerfacecolor=face, markersize=5)
+        axes.plot(value, row, marker, color=colour, markersize=5)
     if known:
         axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}

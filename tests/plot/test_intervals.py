@@ -64,23 +64,21 @@ def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, lim
 
 
 @pytest.mark.parametrize(
-    ("metric", "limit", "ends", "marker", "is_filled"),
+    ("metric", "limit", "ends", "marker"),
     [
-        ("bpsn_auc", {"floor": 0.8}, (0.85, 0.81, 0.9), "o", True),
-        ("bpsn_auc", {"floor": 0.8}, (0.79, 0.76, 0.82), "o", False),
-        ("bpsn_auc", {"floor": 0.8}, (0.7, 0.65, 0.75), "D", True),
-        ("negative_aeg", {"ceiling": 0.3}, (-0.1, -0.2, 0.1), "o", True),
-        ("negative_aeg", {"ceiling": 0.3}, (-0.29, -0.35, -0.2), "o", False),
-        ("negative_aeg", {"ceiling": 0.3}, (0.4, 0.35, 0.45), "D", True),
+        ("bpsn_auc", {"floor": 0.8}, (0.85, 0.81, 0.9), "o"),
+        ("bpsn_auc", {"floor": 0.8}, (0.79, 0.76, 0.82), "s"),
+        ("bpsn_auc", {"floor": 0.8}, (0.7, 0.65, 0.75), "D"),
+        ("negative_aeg", {"ceiling": 0.3}, (-0.1, -0.2, 0.1), "o"),
+        ("negative_aeg", {"ceiling": 0.3}, (-0.29, -0.35, -0.2), "s"),
+        ("negative_aeg", {"ceiling": 0.3}, (0.4, 0.35, 0.45), "D"),
     ],
 )
-def test_a_limit_is_met_or_missed_only_if_the_whole_interval_is(
-    metric, limit, ends, marker, is_filled
-):
+def test_a_limit_is_met_or_missed_only_if_the_whole_interval_is(metric, limit, ends, marker):
     axes = intervals(report_of({"gay": {metric: cell(*ends)}}), metric, **limit).axes[0]
-    [dot] = [line for line in axes.lines if line.get_marker() in {"o", "D"}]
-    assert dot.get_marker() == marker
-    assert (dot.get_markerfacecolor() == dot.get_color()) == is_filled
+    [mark] = [line for line in axes.lines if line.get_marker() in {"o", "D", "s"}]
+    assert mark.get_marker() == marker
+    assert mark.get_markerfacecolor() == mark.get_color()
 
 
 def test_several_forests_have_the_same_rows_if_they_are_asked_to():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
@@ -17,6 +18,13 @@ from biasgate.tasks.records import ClassScores, GroupScores
 from biasgate.tasks.reporting.tables import plus_minus
 
 WIDTH, HEIGHT = 200, 60
+# A diamond fails a check, a square lacks evidence.
+Shape = Literal["dot", "diamond", "square"]
+_SHAPES: dict[Shape, str] = {
+    "dot": '<circle class=d cx="{}"/>',
+    "diamond": '<path class=d d="M{} 1l4 4-4 4-4-4z"/>',
+    "square": '<path class="d q" d="M{} 3m-2 0h4v4h-4z"/>',
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +64,11 @@ def drawn(
     *,
     limits: Sequence[float] = (),
     rival: float | None = None,
-    diamond: bool = False,
+    shape: Shape = "dot",
 ) -> Markup:
     """Draw a value with its interval, limits and a rival's value, as SVG of 100 pixels.
 
-    A diamond marks one that fails a check, a hollow dot the rival; a value without an interval is
-    hollow, too.
+    Only the rival is hollow.
     """
     value, low, high = ends
     parts = [f'<path class=l d="M{axis.at(limit)} 0v10"/>' for limit in limits]
@@ -69,10 +76,7 @@ def drawn(
         parts.append(f'<path class=i d="M{axis.at(low)} 5H{axis.at(high)}"/>')
     if rival is not None:
         parts.append(f'<circle class=c cx="{axis.at(rival)}"/>')
-    hollow = "" if low is not None else " hollow"
-    place = axis.at(value)
-    shape = f'<path class="d{hollow}" d="M{place} 1l4 4-4 4-4-4z"/>'
-    parts.append(shape if diamond else f'<circle class="d{hollow}" cx="{place}"/>')
+    parts.append(_SHAPES[shape].format(axis.at(value)))
     inner = Markup("").join(map(Markup, parts))
     return Markup("<svg aria-hidden=true>{}</svg>").format(inner)
 

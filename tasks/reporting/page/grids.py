@@ -11,7 +11,7 @@ from markupsafe import Markup
 from bias_metrics import Difference, MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
-from biasgate.tasks.reporting.page.drawing import Axis, drawn
+from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
 from biasgate.tasks.reporting.story import Check, gains_of
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
 
@@ -21,7 +21,7 @@ MARKS = {
     "error": ("✕", "check ended in an error"),
     "fail": ("✕", "fails a check"),
     "insufficient": ("?", "not enough evidence for a check"),
-    "waived": ("○", "check waived"),
+    "waived": ("⊘", "check waived"),
     "warn": ("!", "fails a check that only warns"),
     "small": ("~", "too few comments, judged in its category"),
     "pass": ("", ""),
@@ -91,11 +91,16 @@ class GridCell:
         return "" if self.champion is None else number(self.champion, signed=self.signed)
 
     def drawn(self, axis: Axis) -> Markup:
-        """Draw it beside the champion's; a diamond marks a number that fails a check."""
-        cell, diamond = self.number, self.status in {"fail", "error", "warn"}
+        """Draw it beside the champion's."""
+        cell = self.number
+        shape: Shape = "dot"
         assert cell.value is not None  # noqa: S101 - nothing else is drawn
+        if self.status in {"fail", "error", "warn"}:
+            shape = "diamond"
+        elif self.status in {"insufficient", "small"} or cell.low is None:
+            shape = "square"
         ends = cell.value, cell.low, cell.high
-        return drawn(axis, ends, limits=self.limits, rival=self.champion, diamond=diamond)
+        return drawn(axis, ends, limits=self.limits, rival=self.champion, shape=shape)
 
 
 @dataclass(frozen=True)

@@ -121,16 +121,27 @@ def render(page: Page) -> bytes:
 
 
 def _told(sentence: str, names: frozenset[str]) -> Markup:
-    """Return a sentence in which each name of another script is isolated from what is around it."""
-    others = [name for name in names if not name.isascii()]
+    """Return a sentence in which words in backticks are code.
+
+    Each name of another script, or with backticks of its own, is isolated from what is around it.
+    """
+    others = [name for name in names if not name.isascii() or "`" in name]
     if not any(name in sentence for name in others):
-        return escape(printable(sentence))
+        return _coded(sentence)
     longest_first = sorted(others, key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", sentence)
-    texts = [escape(printable(one)) for one in parts]
     return Markup().join(
-        Markup("<bdi>{}</bdi>").format(one) if number % 2 else one
-        for number, one in enumerate(texts)
+        Markup("<bdi>{}</bdi>").format(printable(one)) if number % 2 else _coded(one)
+        for number, one in enumerate(parts)
+    )
+
+
+def _coded(text: str) -> Markup:
+    """Return a text in which words in backticks are code."""
+    parts = re.split("`([^`]+)`", printable(text))
+    return Markup().join(
+        Markup("<code>{}</code>").format(one) if number % 2 else escape(one)
+        for number, one in enumerate(parts)
     )
 
 

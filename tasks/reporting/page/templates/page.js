@@ -90,9 +90,10 @@
     if (low) add(svg, "path", "i", "d", `M${at(low)} 5H${at(high)}`);
     if (cell.dataset.r) add(svg, "circle", "c", "cx", at(cell.dataset.r));
     const place = at(value.textContent);
-    const kind = low ? "d" : "d hollow";
-    if (/\b(fail|error|warn)\b/.test(cell.className)) add(svg, "path", kind, "d", `M${place} 1l4 4-4 4-4-4z`);
-    else add(svg, "circle", kind, "cx", place);
+    const is = (kinds) => kinds.test(cell.className);
+    if (is(/\b(fail|error|warn)\b/)) add(svg, "path", "d", "d", `M${place} 1l4 4-4 4-4-4z`);
+    else if (is(/\b(insufficient|small)\b/) || !low) add(svg, "path", "d q", "d", `M${place} 3m-2 0h4v4h-4z`);
+    else add(svg, "circle", "d", "cx", place);
     cell.append(svg);
   }
 

@@ -187,7 +187,7 @@ def facts_of(section):
 
 
 def without_marks(cell):
-    return re.sub(" [▼▲] from \\S+", "", re.sub("^[✕?!○~] ", "", cell.text))
+    return re.sub(" [▼▲] from \\S+", "", re.sub("^[✕?!⊘~] ", "", cell.text))
 
 
 def axis_of(page):
@@ -267,16 +267,17 @@ def test_a_failed_check_is_marked_by_sign_words_and_shape(page):
 
 
 @pytest.mark.parametrize(
-    ("options", "status"),
+    ("options", "status", "shape"),
     [
-        ({"rules": (RULES[0], {**RULES[1], "action": "warn"})}, "warn"),
-        ({"rules": ({**RULES[1], "min_positives": 800},)}, "insufficient"),
+        ({"rules": (RULES[0], {**RULES[1], "action": "warn"})}, "warn", "l4 4-4 4-4-4z"),
+        ({"rules": ({**RULES[1], "min_positives": 800},)}, "insufficient", "m-2 0h4v4h-4z"),
     ],
 )
-def test_the_mark_of_a_number_is_what_its_check_came_to(tmp_path, options, status):
+def test_the_mark_of_a_number_is_what_its_check_came_to(tmp_path, options, status, shape):
     found = page_of(judge(tmp_path, rows(NAMES), **options))
     cell = grid_of(found.one("section", id="metrics").one("table"))["gay"]["BPSN AUC"]
     assert cell.classes == [status]
+    assert cell.one("path", class_="d").attributes["d"].endswith(shape)
 
 
 def test_a_policy_that_only_reports_says_so(tmp_path):
@@ -415,3 +416,11 @@ def test_what_terms_add_is_told_by_identity_and_metric(judged):
 
 def test_a_set_without_terms_has_no_table_of_gains(page):
     assert "What terms add" not in page.text
+
+
+def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_not(tmp_path):
+    report, verdict, details = judge(tmp_path, rows(["a `b` c", "gay"]))
+    report = replace(report, warnings=["Of a `b` c: say so in the policy (`not_measured`)."])
+    found = page_of((report, verdict, details)).one("section", id="diagnosis").one("p")
+    assert found.text == "Of a `b` c: say so in the policy ( not_measured )."
+    assert [one.text for one in found.find("code")] == ["not_measured"]
