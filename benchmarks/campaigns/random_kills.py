@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -222,7 +223,10 @@ def run_series(
         process.join(delay)
         if process.is_alive():
             n_killed += 1
-            (os.kill if sent_to == "process" else os.killpg)(process.pid or 0, signal.SIGKILL)
+            if sent_to == "group":
+                with suppress(ProcessLookupError):  # it has not made its group yet
+                    os.killpg(process.pid or 0, signal.SIGKILL)
+            process.kill()
         process.join()
         problems += orphans(folder)
     process = start(folder, command)
