@@ -347,15 +347,21 @@ class WeightedPair:
 
 
 def unshrunk(sums: Floats, rows: Floats, least: float = _ROUNDING) -> Floats:
-    """Return the influences of one class's rows or clusters, given their shares of its weight.
+    """Return the influences of one class's rows or clusters, given their shares of its weight."""
+    return sums / unshrinking(rows, least)
 
-    One with much of the weight pulls the mean towards itself, so its own deviation is too small.
-    It is divided by sqrt(1 - its share); one with all but `least` of the weight has no influence.
+
+def unshrinking(rows: Floats, least: float = _ROUNDING) -> Floats:
+    """Return what sums of deviations are divided by to be influences.
+
+    A row or cluster with much of the weight pulls the mean towards itself, so its own deviation is
+    too small. It is divided by sqrt(1 - its share), besides by the weight of all; one with all but
+    `least` of the weight has no influence.
     """
     n = rows.sum()
     left = 1 - rows / n
     known = left > least
-    return np.where(known, sums / (n * np.sqrt(np.where(known, left, 1.0))), 0.0)
+    return np.where(known, n * np.sqrt(np.where(known, left, 1.0)), np.inf)
 
 
 def _share_below(of: SortedScores, others: SortedScores) -> Floats:

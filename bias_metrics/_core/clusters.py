@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,7 @@ from bias_metrics._core.cells import (
     ClusteredError,
     Comparison,
     overall_comparison,
-    unshrunk,
+    unshrinking,
 )
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
@@ -167,48 +167,95 @@ class Clustering:
         n = int(codes.max(initial=-1)) + 1
         return cls(in_order, n, ranked.everyone, alone)
 
-    @cached_property
-    def _rows(self) -> dict[bool, Floats]:
-        return {label: self._count(codes) for label, codes in self.codes.items()}
-
     def sums(self, metric: str, comparison: Comparison, members: Members | None) -> ClusterSums:
         """Return the clusters' influences on one AUC; both classes must have two rows.
 
         `members` is None for the overall AUC.
         """
-        found, rows = self._moves(metric, comparison, members)
-        same = self._same_pairs(metric, comparison, members, rows, found.std_error)
+        return self.within(members).sums(metric, comparison)
+
+    def within(self, members: Members | None) -> Within:
+        """Return the clusters of a subgroup, and of those that it is compared with."""
+        return Within(self, members)
+
+    @cached_property
+    def rows(self) -> dict[bool, _InClusters]:
+        """The rows of each class."""
+        return {label: _InClusters(self.count(codes)) for label, codes in self.codes.items()}
+
+    @cached_property
+    def same_cluster(self) -> SameCluster:
+        """All rows, ordered by cluster and score."""
+        return SameCluster(self.codes, self.everyone)
+
+    def count(self, codes: Codes, weights: Floats | None = None) -> Floats:
+        """Count rows, or sum weights, by cluster."""
+        return np.bincount(codes, weights, self.n).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _InClusters:
+    """How many rows of one class each cluster has, or their weight."""
+
+    rows: Floats
+
+    @cached_property
+    def n_clusters(self) -> int:
+        return int(np.count_nonzero(self.rows))
+
+    @cached_property
+    def effective(self) -> float:
+        return effective_number(self.rows)
+
+    @cached_property
+    def divisor(self) -> Floats:
+        return unshrinking(self.rows)
+
+
+_Pair = tuple[_InClusters, _InClusters]
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """The clusters of one subgroup's rows, and of those that they are compared with.
+
+    Each class is counted once, for all metrics.
+    """
+
+    clustering: Clustering
+    members: Members | None
+    """The subgroup; None for all rows."""
+    _known: dict[tuple[bool, bool], _InClusters] = field(default_factory=dict, repr=False)
+
+    def sums(self, metric: str, comparison: Comparison) -> ClusterSums:
+        """Return the clusters' influences on one AUC; both classes must have two rows."""
+        found, rows = self._moves(metric, comparison)
+        same = self._same_pairs(metric, comparison, rows, found.std_error)
         return replace(found, same=same)
 
-    def moves(self, metric: str, comparison: Comparison, members: Members | None) -> ClusterSums:
+    def moves(self, metric: str, comparison: Comparison) -> ClusterSums:
         """Return the same, without looking at the pairs of one cluster."""
-        return self._moves(metric, comparison, members)[0]
+        return self._moves(metric, comparison)[0]
 
-    def _moves(
-        self, metric: str, comparison: Comparison, members: Members | None
-    ) -> tuple[ClusterSums, Both]:
+    def _moves(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
         """Return the influences, and the rows, or weight, of y and x in each cluster."""
         if comparison.base.weight is not None:
-            return self._weighted_moves(metric, comparison, members)
+            return self._weighted_moves(metric, comparison)
+        count = self.clustering.count
         x_positive, y_positive = CLASSES[metric]
         found = Deviations.of(comparison)
-        inside = members is not None and PAIRS[metric].inside
-        in_x = self._codes_of(members, positive=x_positive)
-        in_y = self._codes_of(members if inside else None, positive=y_positive)
-        x_rows, x_sums = self._count(in_x), self._count(in_x, found.of_x)
-        y_sums = self._count(in_y, np.repeat(found.of_y, np.diff(found.bounds)))
-        y_rows = self._count(in_y) if inside else self._rows[y_positive]
-        if members is not None and not inside:
-            excluded = self._codes_of(members.excluded, positive=y_positive)
-            y_sums -= self._count(excluded, found.of_excluded())
-            y_rows = y_rows - self._count(excluded)
-        rows = y_rows, x_rows
-        found_sums = _sums((y_sums, x_sums), rows, flip=comparison.flip)
-        return replace(found_sums, alone=self.alone), rows
+        inside = self.members is not None and PAIRS[metric].inside
+        x_sums = count(self._codes_of(self.members, positive=x_positive), found.of_x)
+        in_y = self._codes_of(self.members if inside else None, positive=y_positive)
+        y_sums = count(in_y, np.repeat(found.of_y, np.diff(found.bounds)))
+        if self.members is not None and not inside:
+            excluded = self._codes_of(self.members.excluded, positive=y_positive)
+            y_sums -= count(excluded, found.of_excluded())
+        rows = self._rows(y_positive, inside=inside), self._rows(x_positive, inside=True)
+        return self._of((y_sums, x_sums), rows, flip=comparison.flip), rows
 
-    def _weighted_moves(
-        self, metric: str, comparison: Comparison, members: Members | None
-    ) -> tuple[ClusterSums, Both]:
+    def _weighted_moves(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
+        count, members = self.clustering.count, self.members
         x_positive, y_positive = CLASSES[metric]
         pair = comparison.weighted
         inside = members is not None and PAIRS[metric].inside
@@ -217,62 +264,64 @@ class Clustering:
         if members is not None and not inside:
             in_y = np.delete(in_y, members.excluded.of_class(positive=y_positive).position)
         known = list(zip((in_y, in_x), pair.weights, pair.deviations, strict=True))
-        y_sums, x_sums = (self._count(codes, weight * of) for codes, weight, of in known)
-        y_rows, x_rows = (self._count(codes, weight) for codes, weight, _ in known)
-        rows = y_rows, x_rows
-        found = _sums((y_sums, x_sums), rows, flip=comparison.flip)
-        y_worth, x_worth = map(effective_number, rows)
-        return replace(found, least=(y_worth, x_worth), alone=self.alone), rows
+        y_sums, x_sums = (count(codes, weight * of) for codes, weight, of in known)
+        y_rows, x_rows = (_InClusters(count(codes, weight)) for codes, weight, _ in known)
+        found = self._of((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
+        return replace(found, least=(y_rows.effective, x_rows.effective)), (y_rows, x_rows)
+
+    def _of(self, sums: Both, rows: _Pair, *, flip: bool) -> ClusterSums:
+        """Return the influences, given those on y and x and the rows, or weight, of each."""
+        of_y, of_x = (one / held.divisor for one, held in zip(sums, rows, strict=True))
+        clusters = rows[0].n_clusters, rows[1].n_clusters
+        return ClusterSums(
+            of_y - of_x if flip else of_x - of_y,
+            clusters,
+            min(rows[0].effective, rows[1].effective),
+            clusters,
+            alone=self.clustering.alone,
+            counted=(rows[0].rows > 0) | (rows[1].rows > 0),
+        )
+
+    def _rows(self, positive: bool, *, inside: bool) -> _InClusters:  # noqa: FBT001 - a class
+        """Return the rows of a class: the subgroup's, or its background's."""
+        whole = self.clustering.rows[positive]
+        if self.members is None:
+            return whole
+        if (positive, inside) not in self._known:
+            members = self.members if inside else self.members.excluded
+            rows = self.clustering.count(self._codes_of(members, positive=positive))
+            self._known[positive, inside] = _InClusters(rows if inside else whole.rows - rows)
+        return self._known[positive, inside]
 
     def _same_pairs(
-        self,
-        metric: str,
-        comparison: Comparison,
-        members: Members | None,
-        rows: Both,
-        std_error: float,
+        self, metric: str, comparison: Comparison, rows: _Pair, std_error: float
     ) -> SamePairs | None:
         """Return the pairs of one cluster, given the rows, or weight, of y and x in each.
 
         None if they are too few to move the AUC by more than `NEGLIGIBLE` standard errors.
         """
-        pairs, n = inner(*rows), float(rows[0].sum()) * float(rows[1].sum())
-        if self.alone or not NEGLIGIBLE * std_error * n < pairs < n:
+        y_rows, x_rows = rows[0].rows, rows[1].rows
+        pairs, n = inner(y_rows, x_rows), float(y_rows.sum()) * float(x_rows.sum())
+        if self.clustering.alone or not NEGLIGIBLE * std_error * n < pairs < n:
             return None
+        same_cluster, members = self.clustering.same_cluster, self.members
         x_positive, y_positive = CLASSES[metric]
         if members is None:
-            wins = self._same_cluster.wins(Rows(x_positive), Rows(y_positive))
+            wins = same_cluster.wins(Rows(x_positive), Rows(y_positive))
         else:
             x = Rows(x_positive, members.of_class(positive=x_positive).position)
             removed = members if PAIRS[metric].inside else members.excluded
             alike = removed is members and x_positive == y_positive
             y = x if alike else Rows(y_positive, removed.of_class(positive=y_positive).position)
-            wins = self._same_cluster.wins(x, y)
+            wins = same_cluster.wins(x, y)
             if not PAIRS[metric].inside:
-                wins = self._same_cluster.wins(x, Rows(y_positive)) - wins
+                wins = same_cluster.wins(x, Rows(y_positive)) - wins
         auc = wins / pairs
         return SamePairs(pairs / n, 1 - auc if comparison.flip else auc)
 
-    @cached_property
-    def _same_cluster(self) -> SameCluster:
-        return SameCluster(self.codes, self.everyone)
-
     def _codes_of(self, members: Members | None, *, positive: bool) -> Codes:
-        codes = self.codes[positive]
+        codes = self.clustering.codes[positive]
         return codes if members is None else codes[members.of_class(positive=positive).position]
-
-    def _count(self, codes: Codes, weights: Floats | None = None) -> Floats:
-        return np.bincount(codes, weights, self.n).astype(np.float64, copy=False)
-
-
-def _sums(sums: Both, rows: Both, *, flip: bool) -> ClusterSums:
-    """Return the clusters' influences, given those on y and x and the rows, or weight, of each."""
-    of_y, of_x = (unshrunk(*both) for both in zip(sums, rows, strict=True))
-    base, searched = (int(np.count_nonzero(one)) for one in rows)
-    effective = min(map(effective_number, rows))
-    each = of_y - of_x if flip else of_x - of_y
-    counted = (rows[0] > 0) | (rows[1] > 0)
-    return ClusterSums(each, (base, searched), effective, (base, searched), counted=counted)
 
 
 # ---- Pairs of rows from the same cluster: how many an AUC compares, and how they are ranked.

@@ -113,10 +113,10 @@ class Measurement:
         members, sums = self.members[name], {}
         found = MeasuredSubgroup.of(members)
         if self.clustering is not None:
-            cells = dict(found.cells)
+            cells, within = dict(found.cells), self.clustering.within(members)
             for metric, auc in cells.items():
                 if auc.std_error is not None:
-                    sums[metric] = self.clustering.sums(metric, members.compared[metric], members)
+                    sums[metric] = within.sums(metric, members.compared[metric])
                     cells[metric] = sums[metric].clustered(auc)
             found = replace(found, cells=cells)
         self._found[name] = found
@@ -202,15 +202,16 @@ class Measurement:
         moves = Moves(report)
         for name in options.groups:
             members = self.members[name]
+            within = clustering.within(members)
             for metric in FINAL_SCORE_PARTS:
                 auc = self.subgroup(name).cells[metric]
                 if auc.std_error is not None:
                     cell = auc.of_rows(level) if alone else auc.at(level)
-                    sums = clustering.moves(metric, members.compared[metric], members)
-                    moves.add(name, metric, cell, sums)
+                    moves.add(name, metric, cell, within.moves(metric, members.compared[metric]))
         if self.overall.std_error is not None:
             cell = self.overall.of_rows(level) if alone else self.overall.at(level)
-            moves.add(None, "auc", cell, clustering.moves("auc", clustering.overall, None))
+            sums = clustering.within(None).moves("auc", clustering.overall)
+            moves.add(None, "auc", cell, sums)
         reaches = moves.complete()
         self._totals[covered, alone] = moves.totals
         if clustering is self.clustering:

@@ -112,7 +112,7 @@ def require_nights(memory: Memory, number: int) -> list[Night]:
     if not found:
         msg = (
             f"evaluation {memory.evaluation!r} must have been run by `biasgate nightly`; no night "
-            f"is known at {memory.gateway.uri}. Name the store with --store."
+            f"is known at {memory.gateway.uri}. Give its name as in its file, and --store."
         )
         raise InputError(msg)
     return found
