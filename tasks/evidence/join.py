@@ -225,16 +225,10 @@ def gather_evidence(
     `rivals` has the score folders of champion and reference.
     """
     written = EvidenceFile(Path(folder) / FILE)
-    digests = {
-        role: ScoredSet.record_of(one).candidate_digest
-        for role, one in {CANDIDATE: scores_folder, **rivals}.items()
-    }
+    scored = ScoredSet.open(scores_folder)
+    of_rivals = {role: ScoredSet.open(one) for role, one in rivals.items()}
+    digests = {role: one.candidate_digest for role, one in {CANDIDATE: scored, **of_rivals}.items()}
     if written.path.exists() and written.record.scores == digests:
         return written
-    return write_evidence(
-        EvaluationSet.load(Path(set_folder)),
-        ScoredSet.open(scores_folder),
-        {role: ScoredSet.open(one) for role, one in rivals.items()},
-        source,
-        written.path,
-    )
+    rows = EvaluationSet.load(Path(set_folder))
+    return write_evidence(rows, scored, of_rivals, source, written.path)

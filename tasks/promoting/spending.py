@@ -146,7 +146,7 @@ def asked_of(
     for one, scores in zip(measured, against, strict=True):
         if one.source.required:
             of_rivals = [
-                ScoredSet.record_of(scores[role]).candidate_digest if role in scores else None
+                ScoredSet.open(scores[role]).candidate_digest if role in scores else None
                 for role in RIVALS
             ]
             compared[one.source.name] = [_rows(one), one.report.candidate.digest, *of_rivals]

@@ -202,7 +202,7 @@ def write_report(
     missing: Missing | None = None,
 ) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
-    scores = ScoredSet.record_of(scores_folder)
+    scores = ScoredSet.open(scores_folder).record
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from biasgate.tasks.common.errors import InputError
@@ -48,31 +49,22 @@ class ScoredSet:
 
     @classmethod
     def load(cls, url: str) -> ScoredSet | None:
-        """Open kept scores; return None if they are incomplete or were changed."""
+        """Open and check kept scores; return None if they are incomplete or were changed."""
         try:
-            record = ScoresRecord.read(Folder(url).read(RECORD) or b"")
-            found = cls(url, record)
-            return found if len(found._read()) == record.n_rows else None
-        except (ValueError, KeyError, TypeError):
+            found = cls(url, ScoresRecord.read(Folder(url).read(RECORD) or b""))
+            found.table()
+        except (InputError, ValueError, TypeError):
             return None
-
-    @classmethod
-    def open(cls, url: str) -> ScoredSet:
-        """Open kept scores, which must exist."""
-        found = cls.load(url)
-        if found is None:
-            msg = f"{url} must hold scores; they are missing or were changed. Run again."
-            raise InputError(msg)
         return found
 
     @classmethod
-    def record_of(cls, url: str) -> ScoresRecord:
-        """Return the record of kept scores, without reading a score."""
+    def open(cls, url: str) -> ScoredSet:
+        """Open kept scores, which must exist; `table` reads and checks them."""
         content = Folder(url).read(RECORD)
         if content is None:
             msg = f"{url} must hold scores; they are missing. Run again."
             raise InputError(msg)
-        return ScoresRecord.read(content)
+        return cls(url, ScoresRecord.read(content))
 
     @property
     def candidate_digest(self) -> str:
@@ -107,17 +99,10 @@ class ScoredSet:
         return Counter(value for value in table[REASON].to_pylist() if value is not None)
 
     def table(self) -> pa.Table:
-        """Read `id` and `score`, in the row order of the set.
+        """Read `id` and `score`, in the row order of the set; refuse what was changed.
 
         Where a row has no score, it is NaN, and the column `missing` says why.
         """
-        try:
-            return self._read()
-        except KeyError as error:
-            msg = f"{self.url} must hold complete shards; number {error} is not. Run again."
-            raise InputError(msg) from error
-
-    def _read(self) -> pa.Table:
         one = self.record
         digests = one.candidate_digest, one.set_digest
         shards = Shards(Folder(self.url), *digests, one.precision)
@@ -125,9 +110,14 @@ class ScoredSet:
         for number in range(one.n_shards):
             table = shards.read(number)
             if table is None:
-                raise KeyError(number)
+                msg = f"{self.url} must hold complete shards; number {number} is not. Run again."
+                raise InputError(msg)
             tables.append(table.replace_schema_metadata())
-        return pa.concat_tables(tables, promote_options="default")
+        found = pa.concat_tables(tables, promote_options="default")
+        if len(found) != one.n_rows:
+            msg = f"{self.url} must hold {one.n_rows:,} scores; it has {len(found):,}. Run again."
+            raise InputError(msg)
+        return found
 
 
 ROWS_A_SHARD = 10_000
@@ -210,7 +200,10 @@ class Shards:
         }
         said = json.dumps(key, sort_keys=True).encode()
         digest = hashlib.sha256(said)
-        digest.update(json.dumps(table["id"].to_pylist()).encode())
+        ids = table["id"].combine_chunks()
+        digest.update(pc.binary_length(ids).to_numpy().astype("<i4").tobytes())
+        every = pc.binary_join(pa.ListArray.from_arrays([0, len(ids)], ids), "")
+        digest.update(every[0].as_buffer())
         digest.update(table["score"].to_numpy().astype("<f8").tobytes())
         if REASON in table.column_names:
             digest.update(json.dumps(table[REASON].to_pylist()).encode())

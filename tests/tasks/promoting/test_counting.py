@@ -15,8 +15,8 @@ POLICY = SimpleNamespace(digest="p")
 @pytest.fixture(autouse=True)
 def _records(monkeypatch):
     """Kept scores whose digest is the name of their folder."""
-    record_of = staticmethod(lambda url: partial({"candidate_digest": url}))
-    monkeypatch.setattr(counting.ScoredSet, "record_of", record_of)
+    found = staticmethod(lambda url: partial({"candidate_digest": url}))
+    monkeypatch.setattr(counting.ScoredSet, "open", found)
 
 
 def measured(name="comments", *, uri="models:/toxicity/7", rows="r", pooled=None, **options):

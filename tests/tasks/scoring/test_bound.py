@@ -75,7 +75,7 @@ def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
     kept = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
     manifest = Manifest.of(tmp_path / "weights")
-    assert plain(ScoredSet.record_of(kept.url).bound) == {
+    assert plain(ScoredSet.open(kept.url).record.bound) == {
         "what": "files",
         "digest": manifest.digest,
         "files": plain(manifest.files),
