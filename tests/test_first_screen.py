@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -54,9 +55,10 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     meaning = "Non-toxic comments that mention gay score higher than other non-toxic ones."
     assert lines[1] == f"  {meaning}"
     cell = read_report(output / "s/biased").bias.subgroups["gay"].negative_aeg
-    number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}], ceiling {worst['limit']:g}"
-    assert lines[2] == f"  Treated worst: gay: Negative AEG {number}."
-    assert "  Fails for: gay." in lines
+    number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
+    limit = f"shown beyond ceiling {worst['limit']:g}"
+    assert lines[2] == f"  Treated worst: gay: Negative AEG {number}, {limit}."
+    assert lines[3] == "  Holds for: 2 of 3 identities, 1 failed (gay)."
     assert "Blocked: fair" not in lines
     assert f"Look at: {output / 'report.html'}" in lines
 
@@ -70,6 +72,17 @@ def test_a_candidate_has_at_most_twelve_lines_and_tables_only_on_demand(output, 
     assert max(b - a for a, b in zip(starts, ends, strict=True)) <= 12
     assert "power mean" not in text
     assert "power mean" in show(output, "--all", width=width).stdout
+
+
+def test_what_to_do_next_is_a_command_that_runs(output):
+    told = [one for one in show(output).stdout.splitlines() if one.startswith("  Next: ")]
+    commands = [shlex.split(one.removeprefix("  Next: "))[1:] for one in told]
+    assert commands == [
+        ["show", str(output), "--identity", "gay"],
+        ["show", str(output), "--all"],
+    ]
+    for one in commands:
+        assert run(*one)[0] == 0
 
 
 def test_one_identity_is_shown_with_every_number_and_check(output):
@@ -94,7 +107,8 @@ def read_report(folder):
 def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
     text = show(output, width=width).stdout
     first = text[: text.index("Look at:")].splitlines()
-    assert max(map(len, first)) <= width
+    # A command that is wrapped cannot be copied.
+    assert max(len(line) for line in first if not line.startswith("  Next: ")) <= width
     text = show(output, "--all", width=width).stdout
     tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]
     assert tables
@@ -182,7 +196,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     assert found.exceptions[0] == "Proven for no identity."
     cell = report.bias.subgroups["gay"].subgroup_auc
     number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
-    number += ", the lowest of those with enough comments"
+    number += ", the lowest with enough comments"
     assert (found.headline, found.treated_worst) == ("No check failed.", number)
 
 
@@ -255,4 +269,5 @@ def test_several_identities_with_failed_checks_are_named(tmp_path):
     story = Story.of(report, verdict)
     assert set(story.failing) == set(names)
     [line] = CandidateStory.each(summary_of([(report, verdict, None)]).decisions, [story])
-    assert dict(line.facts)["Fails for"] == f"{', '.join(story.failing[:3])} and 3 more"
+    named = f"{', '.join(story.failing[:2])} and 4 more"
+    assert dict(line.facts)["Holds for"] == f"0 of 6 identities, 6 failed ({named})"

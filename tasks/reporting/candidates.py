@@ -12,7 +12,14 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
-from biasgate.tasks.reporting.story import DECISION, GAINED, WORSE, Check, Story
+from biasgate.tasks.reporting.story import (
+    DECISION,
+    GAINED,
+    HOLDS,
+    TO_PASS,
+    WORSE,
+    Story,
+)
 from biasgate.tasks.wording import IN_TITLE, MOST_EXCEPTIONS, exceptions_in_words, first_names
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read
@@ -82,6 +89,27 @@ class CandidateStory:
         decisive = [one for one in every if one.evaluation_set.required] or every
         return exceptions_in_words(decisive, most, name_sets=len(every) > 1)
 
+    def next_command(self, folder: str, place: str = "") -> list[str]:
+        """Return what to run next, without the command's own name.
+
+        `folder` has the results; `place` those on the worst set, if they are not in it by name.
+        """
+        worst = self.worst
+        if worst is None:
+            return ["doctor"]
+        place = place or f"{folder}/{worst.evaluation_set}/{worst.candidate}"
+        known = {name for _, names in worst.others for name in names}
+        groups = [name for name in worst.failing if name in known]  # others are categories
+        groups += [change.group for change in worst.losses]
+        if groups:
+            return ["show", folder, "--identity", groups[0]]
+        if worst.unsettled:
+            return ["policy", "plan", f"{place}/policy.json", place]
+        model = worst.verdict.candidate.model
+        if worst.unmet or model is None:
+            return ["show", folder, "--all"]
+        return ["verify", *model.removeprefix("models:/").split("/")]
+
     @property
     def told(self) -> list[str]:
         """What to say below the outcome, sentence by sentence; the first ones matter most."""
@@ -98,16 +126,16 @@ class CandidateStory:
         worst, stories = self.worst, self.stories
         if worst is None:
             return []
+        errors = worst.errors
         on_set = f" (on {worst.evaluation_set})" if len(stories) > 1 else ""
         compared = [story for story in stories if story.champion is not None]
         found = {
             "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
             WORSE: self._changes("losses") or _nobody(compared),
+            HOLDS: self._holds(),
+            **({f"At {errors.threshold}": f"{errors.text}{on_set}"} if errors else {}),
+            TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
-            "Fails for": self._names("failing"),
-            "Not settled for": self._unsettled(),
-            "Holds for": self._holds(),
-            "To pass": self._to_pass(),
             DECISION: self.sentence,
         }
         return [(label, text) for label, text in found.items() if text]
@@ -117,38 +145,44 @@ class CandidateStory:
             on_set = f" on {story.evaluation_set}" if len(self.stories) > 1 else ""
             yield from ((on_set, entry) for entry in getattr(story, what))
 
-    def _names(self, what: str) -> str:
-        sets: dict[str, list[str]] = {}
-        for on_set, name in self._each(what):
-            sets.setdefault(name, []).append(on_set)
-        everywhere = len(self.stories)
-        names = [
-            f"{name}{'' if len(on_sets) == everywhere else on_sets[0]}"
-            for name, on_sets in sets.items()
-        ]
-        return first_names(names)
-
-    def _unsettled(self) -> str:
-        names = self._names("unsettled")
-        return names and f"{names}{_cure(check for story in self.stories for check in story.unmet)}"
+    def _cure(self) -> str:
+        """Return what to do about identities that a set says nothing about."""
+        unmet = [check.result for story in self.stories for check in story.unmet]
+        lacking = [one for one in unmet if one.outcome == "insufficient" and one.group is not None]
+        hints = [one.hint for one in lacking if one.hint is not None]
+        if hints:
+            return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
+        if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
+            return ""
+        return "; if the set cannot measure them, say so in the policy (`not_measured`)"
 
     def _changes(self, what: str) -> str:
-        by_group: dict[str, list[str]] = {}
+        by_group: dict[str, str] = {}
         for on_set, change in self._each(what):
-            by_group.setdefault(change.group, []).append(f"{change.text}{on_set}")
-        texts = [
-            f"{texts[0]} (and {counted(len(texts) - 1, 'more number')})" if texts[1:] else texts[0]
-            for texts in by_group.values()
-        ]
-        more = len(texts) - IN_TITLE
-        rest = [f"and {more:,} more {'identities' if more > 1 else 'identity'}"]
-        return "; ".join([*texts[:IN_TITLE], *(rest if more > 0 else [])])
+            by_group.setdefault(change.group, f"{change.text}{on_set}")
+        texts = list(by_group.values())
+        more = [counted(len(texts) - 1, "more identity", "more identities")] if texts[1:] else []
+        return "; ".join([*texts[:1], *more])
 
     def _holds(self) -> str:
-        fewest = min(self.stories, key=lambda one: one.n_holding)
-        if not fewest.n_identities or self.word.status == "pass":  # whose word says so
-            return ""
-        return f"{fewest.n_holding:,} of {fewest.n_identities:,} identities"
+        """Say on each set for how many it holds and what is said of the others: they add up."""
+        texts = []
+        for story in self.stories:
+            if not story.n_identities:
+                continue
+            holding = story.verdict.holds_for.identities
+            every = len(holding) == story.n_identities
+            on_set = f" on {story.evaluation_set}" if len(self.stories) > 1 else ""
+            identities = counted(story.n_identities, "identity", "identities")
+            named = f" ({first_names(holding)})" if self.word.status == "pass" and holding else ""
+            held = f"all {identities}{on_set}" if every else ""
+            parts = [held or f"{len(holding):,} of {identities}{on_set}{named}"]
+            parts += [
+                f"{len(names):,} {words} ({first_names(names, IN_TITLE)})"
+                for words, names in story.others
+            ]
+            texts.append(", ".join(parts))
+        return f"{'; '.join(texts)}{self._cure()}"
 
     def _to_pass(self) -> str:
         """Say what stands between it and a pass."""
@@ -185,7 +219,7 @@ def _needed(result: RuleResult) -> str:
     limit = {
         "floor": f"at least {result.limit:g}",
         "ceiling": f"at most {result.limit:g} in size",
-    }.get(result.kind, f"not worse than the {result.kind}'s by more than {result.limit:g}")
+    }.get(result.kind, f"at most {result.limit:g} worse than the {result.kind}'s")
     shown = "shown to be " if result.mode == "proven" else ""
     return f"{METRICS[result.metric].title}{of}{on_slice} {shown}{limit}"
 
@@ -203,7 +237,7 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     }.items():
         if found:
             verb = "is" if len(found) == 1 else "are"
-            yield f"{counted(len(found), 'check')} {verb} too close to the {kind} to tell"
+            yield f"{counted(len(found), 'check')} {verb} too close to the {kind}"
     n_others = len(results) - len(few) - len(close)
     if n_others:
         verb = "lacks" if n_others == 1 else "lack"
@@ -229,18 +263,6 @@ def _more_rows(results: Iterable[RuleResult]) -> str:
     classes = {"positive": "toxic", "negative": "harmless"}
     rows = " and ".join(f"{n:,} {classes[kind]}" for kind, n in needed[name].items())
     return f", {rows} more that mention {name}"
-
-
-def _cure(unmet: Iterable[Check]) -> str:
-    """Return what to do about identities that a set says nothing about."""
-    results = [check.result for check in unmet]
-    lacking = [one for one in results if one.outcome == "insufficient" and one.group is not None]
-    hints = [one.hint for one in lacking if one.hint is not None]
-    if hints:
-        return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
-    if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
-        return ""
-    return "; if the set cannot measure them, say so in the policy (`not_measured`)"
 
 
 def _ended(text: str) -> str:

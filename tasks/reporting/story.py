@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import RIVALS, WORST_FIRST, Loss
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
 from biasgate.tasks.outcomes import EXCEPT, Word
 from biasgate.tasks.records import (
+    RATE_OF_GAP,
     Differences,
     Report,
     Verdict,
+    error_rates,
     metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
-from biasgate.tasks.reporting.tables import number, with_interval
+from biasgate.tasks.reporting.tables import number, percent, points, short, with_interval
 from biasgate.tasks.wording import (
     exceptions_in_words,
     first_names,
@@ -33,8 +35,16 @@ from biasgate.tasks.wording import (
 )
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
-DECISION = "Decision"
+HOLDS, TO_PASS, DECISION = "Holds for", "To pass", "Decision"
 NO_CHAMPION = "There was no champion to compare with."
+_FAILED, _UNSETTLED = "failed", "not settled"
+_EXCEPTED, _UNCHECKED = "excepted", "not checked alone"
+# What is said of an identity that a pass leaves out, by the reason.
+_WHY = {"not_measured": "not measured", "shown_worse": "tolerated though worse"}
+_ERRORS = {
+    "false_positive_rate": ("harmless", "flagged"),
+    "false_negative_rate": ("toxic", "missed"),
+}
 _CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
 _COUNTED = {
     "error": "with an error",
@@ -112,6 +122,15 @@ class Focus:
     def title(self) -> str:
         """The metric's name."""
         return METRICS[self.metric].title
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Whose comments are flagged or missed more often than those of others, and how often."""
+
+    threshold: str
+    text: str
+    """Both rates in words, and the interval of the difference from others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +243,11 @@ class Story(VerdictStory):
     gains: tuple[Change, ...]
     """What is shown to be better than the champion's, most first: see `gains_of`."""
     n_identities: int
-    n_holding: int
-    """How many identities there are, and of how many each check passed."""
+    """How many identities there are."""
+    others: tuple[tuple[str, tuple[str, ...]], ...]
+    """Those for which it does not hold, each once: what is said of them, and their names."""
+    errors: Errors | None
+    """The worst error rates, if a threshold is given."""
     n_without_interval: int
     """Of how many identities a metric has no interval."""
 
@@ -259,7 +281,8 @@ class Story(VerdictStory):
             treated_worst=_treated_worst(report, worst),
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
-            n_holding=len(verdict.holds_for.identities),
+            others=tuple(_others(report, said)),
+            errors=_errors(report),
             n_without_interval=sum(
                 any(cells[metric].low is None for metric in SUBGROUP_METRICS)
                 for cells in map(metric_cells, bias.subgroups.values())
@@ -320,6 +343,45 @@ def _groups(checks: Iterable[Check]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
+def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield why a verdict does not hold for an identity, with all it is so of."""
+    why: dict[str | None, str] = dict.fromkeys(said.failing, _FAILED)
+    why |= dict.fromkeys(said.unsettled, _UNSETTLED)
+    for entry in said.verdict.exceptions:
+        why.setdefault(entry.group, _WHY.get(entry.why, _EXCEPTED))
+    left = set(report.bias.subgroups).difference(said.verdict.holds_for.identities)
+    why |= {name: _UNCHECKED for name in report.bias.subgroups if name not in why}
+    for words in (_FAILED, _UNSETTLED, *_WHY.values(), _EXCEPTED, _UNCHECKED):
+        names = tuple(str(name) for name in why if why[name] == words and name in left)
+        if names:
+            yield words, names
+
+
+def _errors(report: Report) -> Errors | None:
+    """Return the error rate that is the most times that of all, as far as that is shown."""
+    at = report.thresholds.get(GIVEN)
+    if at is None:
+        return None
+    every = error_rates(at.overall)
+    found = [
+        (gap.low / overall, name, metric)
+        for name, of_group in at.gaps.items()
+        for metric, gap in of_group.items()
+        if gap.low is not None and (overall := every[RATE_OF_GAP[metric]].value)
+    ]
+    if not found:
+        return None
+    _, name, metric = max(found)
+    rate, gap = RATE_OF_GAP[metric], at.gaps[name][metric]
+    label, verb = _ERRORS[rate]
+    own = error_rates(at.subgroups[name])[rate].value
+    return Errors(
+        short(at.threshold),
+        f"{percent(own)} of {label} comments about {name} are {verb}, {percent(every[rate].value)} "
+        f"of all {label} ones (gap to others [{points(gap.low)}, {points(gap.high)}] points)",
+    )
+
+
 def gains_of(differences: Differences | None) -> tuple[Change, ...]:
     """Return what is shown to be better than the champion's, the largest change first.
 
@@ -372,13 +434,14 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
         if lowest is None:
             return ""
         name, metric = lowest
-        limit = ", the lowest of those with enough comments"
+        limit = ", the lowest with enough comments"
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or metric not in SUBGROUP_METRICS:
             return worst.sentence
         if worst.kind not in RIVALS:
-            limit = f", {worst.kind} {worst.limit:g}"
+            shown = "shown beyond " if worst.mode == "proven" else ""
+            limit = f", {shown}{worst.kind} {worst.limit:g}"
     if name not in report.bias.subgroups:  # a category
         return "" if worst is None else worst.sentence
     cell, known = metric_cells(report.bias.subgroups[name])[metric], METRICS[metric]

@@ -86,8 +86,9 @@ def print_results(
     if identity is not None:
         _print_identity(out, results, identity)
         return
+    places = [str(results.folder)] * (1 if results.summary is not None else 2)
     for line in results.lines:
-        _print_candidate(out, line)
+        _print_candidate(out, line, line.next_command(*places), store)
     if results.summary is not None:
         _print_uses(out, results.summary.sets)
     _print_where_to_look(out, results, store)
@@ -96,18 +97,24 @@ def print_results(
         print_details(out, one)
 
 
-def _print_candidate(out: Console, line: CandidateStory) -> None:
-    """Print what is said of a candidate, in at most `_LINES` lines."""
+def _print_candidate(
+    out: Console, line: CandidateStory, following: list[str], store: Path | None
+) -> None:
+    """Print what is said of a candidate, in at most `_LINES` lines; the command is not wrapped."""
     colour = COLOURS[line.badge]
     word, name = shown(line.word.text), shown(line.name)
     out.print(f"[bold {colour}]{word}[/]: [bold]{name}[/]", soft_wrap=True)
     parts = [part for text in line.told for part in _wrapped(out, text)]
-    most = _LINES - 1
+    most = _LINES - 2
     cut = len(parts) > most
     for part in parts[: most - 1] if cut else parts:
         out.print(part, soft_wrap=True)
     if cut:
         out.print(f"{' ' * _INDENT}[dim]and more: show --all[/]")
+    if following[0] == "verify" and store is not None:
+        following += ["--store", str(store)]
+    text = f"{command()} {shlex.join(following)}"
+    out.print(f"{' ' * _INDENT}[bold]Next[/]: {shown(text)}", soft_wrap=True)
 
 
 def _wrapped(out: Console, text: str) -> list[Text]:
@@ -167,13 +174,9 @@ def _print_lines(
 
 def _print_where_to_look(out: Console, results: Results, store: Path | None) -> None:
     again = f"{command()} show {shlex.quote(str(results.folder))}"
-    first = next(
-        (name for line in results.lines for one in line.stories for name in one.failing), ""
-    )
     places = {
         "Look at": str(results.page),
         "All numbers": f"{again} --all",
-        "One identity": f"{again} --identity {shlex.quote(first) if first else 'NAME'}",
     }
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:

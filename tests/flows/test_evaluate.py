@@ -137,7 +137,7 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     look = as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
     assert explained == f"- {look}"
     assert "\n\n**Blocked**: shifted on comments\n\n" in notes["shifted on comments"]
-    assert "- Fails for: gay" in notes["shifted on comments"]
+    assert "of 3 identities, 1 failed (gay)" in notes["shifted on comments"]
     assert "\n\n**Blocked**: shifted\n\n" in notes["evaluate small"]
 
 

@@ -123,6 +123,12 @@ class GridRow:
         return "; ".join(dict.fromkeys(cell.lack for cell in self.cells))
 
     @property
+    def no_interval(self) -> str:
+        """Why no number of the row has an interval; empty if reasons differ or one has."""
+        reasons = {cell.number.reason if cell.number.low is None else None for cell in self.cells}
+        return (reasons.pop() or "") if len(reasons) == 1 else ""
+
+    @property
     def kinds(self) -> str:
         """What a filter finds it by: `fails`, `lacks`, `worse`, `better`."""
         of = {cell.status for cell in self.cells} | {cell.change for cell in self.cells}

@@ -20,6 +20,7 @@ from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.texts import Quoted
+from biasgate.tasks.reporting.story import DECISION, GAINED, TO_PASS
 from biasgate.tasks.reporting.tables import (
     PANELS,
     Table,
@@ -127,6 +128,34 @@ class Page:
         """What became of all candidates, if it is the same of several; else empty."""
         sentences = {line.sentence for line in self.lines}
         return sentences.pop() if len(sentences) == 1 < len(self.lines) else ""
+
+    @property
+    def outcomes(self) -> list[tuple[str, str]]:
+        """Each outcome of several candidates, passes first, with whose it is."""
+        if len(self.lines) < 2:
+            return []
+        found = {"Passed": "nobody"}
+        for line in self.lines:
+            word = "Passed" if line.word.status == "pass" else line.outcome
+            known = found.get(word)
+            found[word] = line.name if known in {None, "nobody"} else f"{known}, {line.name}"
+        return list(found.items())
+
+    def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
+        """Return what to know of a candidate, each with a label and whether it is a command.
+
+        The command is for where the folder of results is; that of a candidate's page, in its own.
+        """
+        found = [
+            (label, text, False)
+            for label, text in line.facts
+            if label != DECISION or not self.decision
+        ]
+        places = (Path(self.output).name,) if self.output else (".", ".")
+        command = shlex.join(["biasgate", *line.next_command(*places)])
+        last = {TO_PASS, GAINED, DECISION}
+        at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
+        return [*found[:at], ("Next", command, True), *found[at:]]
 
     @property
     def commands(self) -> list[str]:

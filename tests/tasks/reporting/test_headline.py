@@ -3,13 +3,23 @@
 from dataclasses import replace
 
 import pytest
-from support.made import decision_of, loss, result, rival_of, verdict_of
+import typer
+from support.made import (
+    candidate_of,
+    decision_of,
+    loss,
+    report_with,
+    result,
+    rival_of,
+    verdict_of,
+)
 
 from bias_metrics.gate.exceptions import PassException
+from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
-from biasgate.tasks.reporting.story import VerdictStory, _headline
+from biasgate.tasks.reporting.story import Story, VerdictStory, _headline
 from biasgate.tasks.wording import in_short
 
 
@@ -21,6 +31,7 @@ def verdict(candidate, *checks, required=True):
     return verdict_of(*checks, name=candidate, required=required)
 
 
+MANY = {"n_positive": 100, "n_negative": 100}
 FAILED = check("bpsn_auc of gay 0.5 is below 0.8.", "fail")
 VERDICTS = [
     verdict("a", check("On a set that decides nothing.", "fail"), required=False),
@@ -82,6 +93,63 @@ def test_exceptions_are_those_of_the_sets_that_decide():
     assert told_of(passed_on("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
 
 
+OPEN = [("e", "shown_worse"), ("d", "not_measured"), ("f", "blind"), ("b", "waived")]
+
+
+def story_of(names, *checks, **parts):
+    """Return what is said of identities, the first of which passes."""
+    known = {"holds_for": HoldsFor(identities=list(names[:1]), of=len(names))}
+    found = verdict_of(check("Fine.", "pass", group=names[0]), *checks, **known | parts)
+    return CandidateStory.of(Story.of(report_with({name: {} for name in names}), found))
+
+
+def test_every_identity_is_counted_once():
+    known = [("b", "fail"), ("c", "insufficient")]
+    checks = [check("X.", outcome, group=group, **MANY) for group, outcome in known]
+    exceptions = [PassException(group, why, 1, "X.") for group, why in OPEN]
+    facts = dict(story_of("abcdefg", *checks, exceptions=exceptions).facts)
+    assert facts["Holds for"] == (
+        "1 of 7 identities, 1 failed (b), 1 not settled (c), 1 not measured (d), "
+        "1 tolerated though worse (e), 1 excepted (f), 1 not checked alone (g)"
+    )
+
+
+def test_a_pass_names_for_whom_it_holds():
+    exceptions = [PassException(group, "not_measured", 1, "X.", "few") for group in "bcd"]
+    facts = dict(story_of("abcd", outcome="pass", exceptions=exceptions).facts)
+    assert facts["Holds for"] == "1 of 4 identities (a), 3 not measured (b, c and 1 more)"
+    assert dict(story_of("a", outcome="pass").facts)["Holds for"] == "all 1 identity"
+
+
+REGISTERED = candidate_of(model="models:/toxicity/3")
+
+
+@pytest.mark.parametrize(
+    ("story", "following"),
+    [
+        (CandidateStory("c", WORDS["error"], "X.", ()), "doctor"),
+        (story_of("ab", check("X.", "fail", group="b")), "show out --identity b"),
+        (story_of("ab", worsened=[loss("b")], outcome="pass"), "show out --identity b"),
+        # A check of a category: `show` knows identities.
+        (story_of("ab", check("X.", "fail", group="category")), "show out --all"),
+        (
+            story_of("ab", check("X.", "insufficient", group="b"), outcome="insufficient"),
+            "policy plan out/s/c/policy.json out/s/c",
+        ),
+        (story_of("a", outcome="pass"), "show out --all"),
+        (story_of("a", outcome="pass", candidate=REGISTERED), "verify toxicity 3"),
+    ],
+)
+def test_what_to_do_next_is_a_command_of_biasgate(story, following):
+    found = story.next_command("out")
+    assert " ".join(found) == following
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        name, *found = found
+        command = command.commands[name]
+    command.make_context(command.name, found)  # which refuses an option that is not known
+
+
 def lacking(**parts):
     """Return a check without enough evidence; `parts` are of its result."""
     return check("It is open.", "insufficient", **parts)
@@ -94,10 +162,10 @@ def lacking(**parts):
             [lacking(group="deaf", rows_needed={"positive": 134})],
             "1 check has too few comments, 134 toxic more that mention deaf",
         ),
-        ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit to tell"),
+        ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit"),
         (
             [lacking(kind="champion", low=-0.02, high=0.01)],
-            "1 check is too close to the margin to tell",
+            "1 check is too close to the margin",
         ),
         ([lacking()], "1 check lacks evidence"),
     ],

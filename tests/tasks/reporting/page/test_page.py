@@ -171,10 +171,30 @@ def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(
     cell = getattr(judged[0].bias.subgroups[focus.group], focus.metric)
     value = shown(cell, signed=METRICS[focus.metric].is_gap)
     assert facts["Treated worst"].startswith(f"{focus.group}: {focus.title} {value}")
-    assert facts["Fails for"].split(", ")[0] == "gay"
-    holds = judged[1].holds_for
-    assert facts["Holds for"] == f"{len(holds.identities)} of {holds.of} identities"
+    assert facts["Holds for"] == (
+        "0 of 3 identities, 2 failed (gay, muslim), 1 not settled (deaf); if the set cannot "
+        "measure them, say so in the policy ( not_measured )"
+    )
+    assert facts["Next"] == "biasgate show . --identity gay"
     assert page.one("p", class_="headline").text == story.headline
+
+
+def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, page):
+    at = judged[0].thresholds["given"]
+    rates = (at.subgroups["gay"], at.overall)
+    own, every = (100 * one.false_positive_rate.value for one in rates)
+    low, high = (100 * getattr(at.gaps["gay"]["fpr_gap"], end) for end in ("low", "high"))
+    assert facts_of(page.one("ul", class_="verdicts"))["At 0.9"] == (
+        f"{own:.1f}% of harmless comments about gay are flagged, {every:.1f}% of all harmless ones "
+        f"(gap to others [{low:+.1f}, {high:+.1f}] points)"
+    )
+    assert "no threshold" not in page.one("header").text
+
+
+def test_without_a_threshold_the_page_says_so(tmp_path):
+    found = page_of(judge(tmp_path, rows(NAMES), threshold=None))
+    assert "no threshold" in found.one("header").text
+    assert not [one for one in facts_of(found.one("ul", class_="verdicts")) if "At" in one]
 
 
 def row_of(page, name):
@@ -347,6 +367,8 @@ def test_every_candidate_has_a_line_with_its_verdict_and_what_became_of_it(five)
     for line, (_, verdict, _) in zip(lines, five, strict=True):
         assert line.one("span", class_="badge").text == words[verdict.outcome]
     text = page_of_all(five).one("section", id="verdict").text
+    passed = [one[0].candidate.name for one in five if one[1].outcome == "pass"]
+    assert text.startswith(f"Passed: {', '.join(passed) or 'nobody'} ")
     assert text.count("Not a registered version: nothing to promote.") == 1  # it is the same of all
 
 
