@@ -210,7 +210,7 @@ def test_rows_are_saved_as_csv_in_which_no_name_is_a_formula(opened):
     with page.expect_download() as waited:
         page.locator("#metrics .save").click()
     lines = Path(waited.value.path()).read_text("utf-8").splitlines()
-    assert lines[0].startswith('"identity","n","Subgroup AUC","Subgroup AUC low"')
+    assert lines[0].startswith('"identity","n","BPSN AUC","BPSN AUC low"')
     assert len(lines) == 1 + len(NAMES)
     assert any(one.startswith('"\'=cmd()"') for one in lines)
 
@@ -263,7 +263,7 @@ def test_paper_has_the_tables_and_no_controls(opened):
     head = page.locator("#metrics thead th").nth(1)
     assert head.get_by_role("button").is_hidden()
     name = head.evaluate("one => getComputedStyle(one, '::before').content")
-    assert name.strip('"') == "Subgroup AUC"
+    assert name.strip('"') == "BPSN AUC"
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 

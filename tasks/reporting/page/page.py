@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Drifted, Trend
@@ -110,6 +111,20 @@ class Page:
     def first(self) -> Part | None:
         """The part whose picture is open: that of the worst outcome."""
         return min(self.parts, key=lambda part: by_outcome(part.story), default=None)
+
+    @property
+    def order(self) -> list[int]:
+        """The places of the metrics in all pictures: of the deciding one, of its kind, of others.
+
+        In a narrow window only the first is seen.
+        """
+        focus = self.first.story.focus if self.first is not None else None
+        places = list(range(len(SUBGROUP_METRICS)))
+        if focus is not None:
+            metrics = [METRICS[metric] for metric in SUBGROUP_METRICS]
+            first = METRICS[focus.metric]
+            places.sort(key=lambda at: (metrics[at].is_gap != first.is_gap, metrics[at] != first))
+        return places
 
     @property
     def anchors(self) -> dict[str, str]:

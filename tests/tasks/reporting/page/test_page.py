@@ -89,17 +89,35 @@ def test_every_number_of_the_grid_is_the_reports(judged, page):
     subgroups = judged[0].bias.subgroups
     assert set(grid) == set(subgroups)
     for name in ("gay", "muslim"):
-        for metric, cell in zip(SUBGROUP_METRICS, grid[name].values(), strict=True):
-            known = getattr(subgroups[name], metric)
+        for metric in SUBGROUP_METRICS:
+            cell, known = grid[name][METRICS[metric].title], getattr(subgroups[name], metric)
             assert without_marks(cell) == shown(known, signed=METRICS[metric].is_gap)
+
+
+@pytest.mark.parametrize(
+    ("rule", "titles"),
+    [
+        (RULES[1], ["BPSN AUC", "Subgroup AUC", "BNSP AUC", "Positive AEG", "Negative AEG"]),
+        (RULES[2], ["Negative AEG", "Positive AEG", "Subgroup AUC", "BPSN AUC", "BNSP AUC"]),
+    ],
+)
+def test_the_metric_that_decides_is_the_first_column(tmp_path, rule, titles):
+    table = page_of(judge(tmp_path, rows(NAMES), rules=(RULES[0], rule))).one(
+        "table", class_="grid"
+    )
+    assert list(grid_of(table)["gay"]) == titles
+    assert ("gaps" in table.classes) == (titles[0] == "Negative AEG")  # where 0 is in the middle
 
 
 def test_each_number_stands_beside_the_champions(judged, page):
     grid = grid_of(page.one("section", id="metrics").one("table", class_="grid"))
     low = axis_of(page)["BPSN AUC"]
     for name in ("gay", "muslim"):
-        for metric, cell in zip(SUBGROUP_METRICS, grid[name].values(), strict=True):
-            known = judged[2].champion["subgroups"][name][metric]["second"]
+        for metric in SUBGROUP_METRICS:
+            cell, known = (
+                grid[name][METRICS[metric].title],
+                judged[2].champion["subgroups"][name][metric]["second"],
+            )
             form = "+.3f" if METRICS[metric].is_gap else ".3f"
             assert cell.attributes["data-r"] == f"{known:{form}}".replace("-", "\N{MINUS SIGN}")
         known = judged[2].champion["subgroups"][name]["bpsn_auc"]["second"]
@@ -271,7 +289,7 @@ def test_limits_of_the_policy_are_drawn_on_the_axis_of_the_column(page):
     table = page.one("section", id="metrics").one("table")
     muslim = grid_of(table)["muslim"]
     ends = [one.text for one in table.one("thead").find("small", class_="ends")]
-    low = float(ends[1].removesuffix(" to 1"))
+    low = float(ends[0].removesuffix(" to 1"))
     [limit] = muslim["BPSN AUC"].find("path", class_="l")
     assert limit.attributes["d"] == f"M{100 * (0.8 - low) / (1 - low):.3g} 0v10"
     assert len(list(muslim["Negative AEG"].find("path", class_="l"))) == 2
