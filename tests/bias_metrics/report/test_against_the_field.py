@@ -1,0 +1,137 @@
+"""Standard errors of others: R's pROC, and Obuchowski's for clusters, written plainly."""
+
+import io
+import math
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bias_metrics import compare_bias, evaluate_bias
+
+EXACT = 1e-12
+CELLS = {  # the classes of lower and upper scores, given labels and members
+    "subgroup_auc": (lambda y, g: ~y & g, lambda y, g: y & g),
+    "bpsn_auc": (lambda y, g: ~y & g, lambda y, g: y & ~g),
+    "bnsp_auc": (lambda y, g: ~y & ~g, lambda y, g: y & g),
+}
+PROC = """
+library(pROC)
+rows <- read.csv(file("stdin"), colClasses = "numeric")
+for (cell in unique(rows$cell)) {
+  own <- rows[rows$cell == cell, ]
+  a <- roc(own$upper, own$a, direction = "<", levels = c(0, 1), quiet = TRUE)
+  b <- roc(own$upper, own$b, direction = "<", levels = c(0, 1), quiet = TRUE)
+  found <- c(auc(a), sqrt(var(a)), auc(b), sqrt(var(b)), sqrt(var(a) + var(b) - 2 * cov(a, b)))
+  cat(sprintf("%.17g", found), "\\n")
+}
+"""
+
+
+def draw(seed, n=600):
+    rng = np.random.default_rng(seed)
+    y_true, mask = rng.random(n) < 0.4, rng.random(n) < 0.35
+    a = rng.normal(y_true, 1.0)
+    b = a + rng.normal(0.2 * y_true, 0.7, n)
+    return y_true, np.round(a, 1), np.round(b, 2), mask  # a has many ties, b few
+
+
+def by_proc(y_true, a, b, mask):
+    """Return AUC and standard error of both models, and that of their difference, of each cell."""
+    parts = []
+    for number, (lower, upper) in enumerate(CELLS.values()):
+        of_upper = upper(y_true, mask)
+        rows = of_upper | lower(y_true, mask)
+        columns = {"cell": number, "upper": of_upper[rows] + 0, "a": a[rows], "b": b[rows]}
+        parts.append(pd.DataFrame(columns))
+    said = subprocess.run(
+        ["Rscript", "-e", PROC],
+        input=pd.concat(parts).to_csv(index=False),
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    found = np.loadtxt(io.StringIO(said))
+    return dict(zip(CELLS, found, strict=True))
+
+
+@pytest.fixture(scope="module")
+def _proc():
+    asked = [shutil.which("Rscript") or "false", "-e", "library(pROC)"]
+    if subprocess.run(asked, check=False, capture_output=True).returncode:
+        pytest.skip("needs R with pROC (Debian: r-cran-proc)")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_proc")
+@pytest.mark.parametrize("seed", range(3))
+def test_independent_rows_have_the_standard_errors_of_proc(seed):
+    y_true, a, b, mask = draw(seed)
+    compared = compare_bias(y_true, a, b, {"gay": mask})
+    first, second = (evaluate_bias(y_true, one, {"gay": mask}).subgroups["gay"] for one in (a, b))
+    for metric, expected in by_proc(y_true, a, b, mask).items():
+        of_a, of_b = getattr(first, metric), getattr(second, metric)
+        difference = getattr(compared.subgroups["gay"], metric)
+        found = (of_a.value, of_a.std_error, of_b.value, of_b.std_error, difference.std_error)
+        assert found == pytest.approx(expected, rel=EXACT), metric
+
+
+def obuchowski(lower, upper, lower_clusters, upper_clusters):
+    """The standard error of an AUC by Obuchowski (1997), Biometrics 53, equations 4 to 8."""
+    wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
+    auc, m, n = wins.mean(), upper.size, lower.size
+    every = np.union1d(lower_clusters, upper_clusters)
+    x = np.array([(wins.mean(axis=1) - auc)[upper_clusters == one].sum() for one in every])
+    y = np.array([(wins.mean(axis=0) - auc)[lower_clusters == one].sum() for one in every])
+    of_x, of_y, of_all = np.unique(upper_clusters).size, np.unique(lower_clusters).size, every.size
+    s10 = of_x / ((of_x - 1) * m) * (x**2).sum()
+    s01 = of_y / ((of_y - 1) * n) * (y**2).sum()
+    s11 = of_all / (of_all - 1) * (x * y).sum()
+    return math.sqrt(s10 / m + s01 / n + 2 * s11 / (m * n))
+
+
+def clustered(seed, sizes):
+    """Rows of clusters that share a part of their scores and labels of both classes."""
+    rng = np.random.default_rng(seed)
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    shared = rng.normal(0, 1, len(sizes))[clusters]
+    y_true, mask = rng.random(clusters.size) < 0.4, rng.random(clusters.size) < 0.5
+    return y_true, np.round(y_true + shared + rng.normal(0, 1, clusters.size), 1), mask, clusters
+
+
+def errors(y_true, y_score, mask, clusters):
+    """Yield each cell's standard error, and Obuchowski's."""
+    report = evaluate_bias(y_true, y_score, {"gay": mask}, clusters=clusters)
+    for metric, (lower, upper) in CELLS.items():
+        at, of = lower(y_true, mask), upper(y_true, mask)
+        theirs = obuchowski(y_score[at], y_score[of], clusters[at], clusters[of])
+        yield getattr(report.subgroups["gay"], metric).std_error, theirs
+
+
+def test_clusters_of_equal_rows_have_obuchowskis_standard_error():
+    rng = np.random.default_rng(3)
+    n, each = 60, np.array([0, 0, 0, 1, 1, 0, 0, 1, 1, 1])  # the same rows of both classes in each
+    y_true = np.tile(each == 1, n)
+    mask = np.tile(np.array([1, 1, 0, 1, 0, 0, 1, 1, 0, 1]) == 1, n)
+    clusters = np.repeat(np.arange(n), each.size)
+    shared = rng.normal(0, 1, n)[clusters]
+    y_score = np.round(y_true + shared + rng.normal(0, 1, y_true.size), 1)
+    for ours, theirs in errors(y_true, y_score, mask, clusters):
+        assert ours == pytest.approx(theirs, rel=EXACT)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [100, 400])
+def test_unequal_clusters_have_obuchowskis_standard_error_times_what_the_largest_adds(n, seed):
+    # A large cluster pulls the mean towards itself: its deviation is divided by the root of what
+    # the others are of its class. Obuchowski's divides all alike, by the root of (n - 1) / n.
+    sizes = 1 + np.random.default_rng(seed).lognormal(1.0, 1.0, n).astype(int)
+    rows = clustered(seed, sizes)
+    y_true, _, mask, clusters = rows
+    for (lower, upper), (ours, theirs) in zip(CELLS.values(), errors(*rows), strict=True):
+        held = [np.bincount(clusters[of(y_true, mask)]) for of in (lower, upper)]
+        largest = max(one.max() / one.sum() for one in held)
+        fewest = min(np.count_nonzero(one) for one in held)
+        assert math.sqrt(1 - 1 / fewest) <= ours / theirs <= 1 / math.sqrt(1 - largest)
