@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from functools import cache
 
 import pytest
@@ -41,6 +42,10 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert re.search("Treated worst: (gay|muslim): BPSN AUC 0.4", result.output)
     assert "What to do next" in result.output
     assert "report.html  (in any browser)" in result.output
+    following = re.findall("^  Next: \\S+ (.*)$", result.output, re.MULTILINE)
+    assert [one.split()[0] for one in following] == ["show", "verify"]
+    for one in following:
+        assert CliRunner().invoke(app, shlex.split(one)).exit_code == 0
 
 
 @pytest.mark.slow

@@ -188,6 +188,13 @@ def test_identities_are_found_by_name_and_by_what_is_wrong(opened):
     assert len(shown_names(page)) == len(NAMES)
 
 
+def test_a_change_has_the_colour_of_its_cell_whatever_else_is_in_its_row(opened):
+    change = opened().locator("#metrics td.worse em").first
+    before = change.evaluate("one => getComputedStyle(one).color")
+    change.evaluate("one => one.closest('tr').classList.add('better')")
+    assert change.evaluate("one => getComputedStyle(one).color") == before
+
+
 def test_a_heading_sorts_up_down_and_back_to_the_worst_first(opened):
     page = opened()
     before = shown_names(page)
