@@ -54,6 +54,7 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         if (training := candidate.training()) is not None:
             check_source(training)
         candidate.check()
+        candidate.check_signed()
     for candidate in (*evaluation.candidates, *found, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):

@@ -88,6 +88,7 @@ def read_shadow(path: Path) -> ShadowFile:
     check_source(found.comments)
     for one in (found.before, found.after):
         one.check()
+        one.check_signed()
         one.require_text(found.comments)
     return found
 
@@ -154,7 +155,7 @@ def shadow(settings: ShadowFile, workplace: Workplace, output: Path, *, yes: boo
     rows = freeze(settings.comments, workplace.store)
     models = (settings.before, settings.after)
     for model in models:
-        with model.open(workplace) as scorer:
+        with model.opened(workplace) as scorer:
             check_set(scorer, rows, model)
     agree_to_send(plan_sending(models, [str(rows.folder)], workplace), yes=yes)
     before, after = (_scores(model, rows, workplace) for model in models)
@@ -182,7 +183,7 @@ def shadow(settings: ShadowFile, workplace: Workplace, output: Path, *, yes: boo
 def _scores(
     one: CandidateSettings, rows: EvaluationSet, workplace: Workplace
 ) -> npt.NDArray[np.floating]:
-    with one.open(workplace) as scorer:
+    with one.opened(workplace) as scorer:
         return joined_scores(rows, score_rows(scorer, rows, one, workplace.scores))
 
 

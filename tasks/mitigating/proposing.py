@@ -135,7 +135,7 @@ def _of_scores(
         said = f"left out, because kind {candidate.kind} has no option for it."
         return Proposal(method.called, None, (said,))
     rows = TrainingRows.of(tune_on.source, rows_of(tune_on, Mitigation()).table, (1,))
-    with trained.open(workplace) as scorer:
+    with trained.opened(workplace) as scorer:
         scorer.check(tune_on.load())
         scores = scores_of(scorer, rows.table)
     try:

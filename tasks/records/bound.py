@@ -23,9 +23,11 @@ class Bound(Record):
 
     `what` is `files` (a model's), `scores` (a file of scores) or `nothing`; `digest` is null for
     nothing. `not_bound` says what else decides the scores; null if nothing else does.
+    `signed_by` is the SHA-256 of the key whose signature of the files was demanded, and held.
     """
 
     what: Literal["files", "scores", "nothing"]
     digest: str | None
     files: list[FileRecord]
     not_bound: str | None
+    signed_by: str | None = None

@@ -8,6 +8,7 @@ group `biasgate.candidates` (see docs/extending.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 from uuid import uuid4
@@ -16,13 +17,14 @@ import numpy as np
 from pydantic import Field, FiniteFloat, JsonValue
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.settings import ConfigPath, Name, Settings
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Model
 from biasgate.tasks.scoring.scored_set import ROWS_A_SHARD
 from biasgate.tasks.scoring.scorer import Scorer
+from biasgate.tasks.signing.model_signature import read_model_key
 from biasgate.tasks.store import Workplace
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
@@ -64,6 +66,11 @@ class CandidateSettings(Settings):
     """Accept an evaluation set that shares rows with the training set."""
     threshold: FiniteFloat | None = None
     """The candidate flags a comment if score >= threshold; its errors there are reported."""
+    signed_by: ConfigPath | None = None
+    """A public key on an elliptic curve (PEM). Its owner must have signed exactly the model's
+    files, as OpenSSF model signing says; else they are not opened."""
+    signature: ConfigPath | None = None
+    """The file of that signature. Default: `model.sig` in the model's folder."""
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
     """Rows that are scored and saved together: the most held in memory, or lost by a kill."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
@@ -100,6 +107,21 @@ class CandidateSettings(Settings):
     def check(self) -> None:
         """Raise an error, before any work starts, if the settings cannot work."""
 
+    def check_signed(self) -> None:
+        """Refuse a demand for a signature that cannot be met, before any work starts."""
+        if self.signed_by is None:
+            if self.signature is not None:
+                msg = f"`signature` of candidate {self.name!r} needs `signed_by`, the key."
+                raise InputError(msg)
+            return
+        if self.training() is not None:
+            msg = (
+                f"`signed_by` of candidate {self.name!r} must be about a model that exists; this "
+                "one is trained here, and nobody has signed it."
+            )
+            raise InputError(msg)
+        read_model_key(self.signed_by)
+
     def check_training(self) -> None:
         """Raise an error, before any work starts, if this process cannot train the candidate."""
 
@@ -108,8 +130,20 @@ class CandidateSettings(Settings):
         return f"candidate {self.name!r}", "let the model return the score of the toxic class"
 
     def open(self, workplace: Workplace) -> Scorer:
-        """Load the candidate."""
+        """Load the candidate; only `opened` calls it."""
         raise NotImplementedError
+
+    def opened(self, workplace: Workplace) -> Scorer:
+        """Load the candidate, and refuse files without the signature that is demanded.
+
+        No code of a model has run by then: the first `score` or `try_out` loads it.
+        """
+        with ExitStack() as stack:
+            scorer = stack.enter_context(self.open(workplace))
+            if self.signed_by is not None:
+                scorer.require_signed(self.signed_by, self.signature, f"candidate {self.name!r}")
+            stack.pop_all()
+        return scorer
 
     def registered(self, workplace: Workplace) -> ModelVersion | None:
         """Return the registered version behind the candidate, if there is one."""

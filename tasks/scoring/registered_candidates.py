@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.common.settings import Settings, relative_to_configuration
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -33,6 +40,12 @@ class RegisteredCandidates(Settings):
     open_as: dict[str, Any] = Field(default_factory=lambda: dict(_AS_MLFLOW))
     """Kind and options of all of them, as in a section of `candidates`, without `name` and `model`.
     Default: `{kind: mlflow}`."""
+
+    @field_validator("open_as")
+    @classmethod
+    def _finds_its_key(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        paths = {key: value[key] for key in ("signed_by", "signature") if key in value}
+        return value | {key: relative_to_configuration(one, info) for key, one in paths.items()}
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:

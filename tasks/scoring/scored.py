@@ -156,7 +156,7 @@ def try_candidate(
     candidate: CandidateSettings, set_folders: list[str], workplace: Workplace
 ) -> None:
     """Do what `check_candidate` does, outside of a flow."""
-    with candidate.open(workplace) as scorer:
+    with candidate.opened(workplace) as scorer:
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
         for one in sets:
             check_set(scorer, one, candidate)
@@ -170,7 +170,7 @@ def try_candidate(
 @task(name="score candidate", task_run_name="score {candidate.name} on {set_folder!e}")
 def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Workplace) -> str:
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""
-    with candidate.open(workplace) as scorer:
+    with candidate.opened(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
         return score_rows(scorer, evaluation_set, candidate, workplace.scores).url
 
@@ -260,7 +260,7 @@ def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplac
     if not is_spread():
         return []
     evaluation_set = EvaluationSet.load(Path(set_folder))
-    with candidate.open(workplace) as scorer:
+    with candidate.opened(workplace) as scorer:
         check_set(scorer, evaluation_set, candidate)
         kept = ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url)
         if kept is not None and kept.is_of(scorer, evaluation_set):
@@ -281,7 +281,7 @@ def score_part(
     """Compute the missing shards of a range. Safe to retry."""
     evaluation_set = EvaluationSet.load(Path(set_folder))
     numbers = range(part.first, part.last + 1)
-    with candidate.open(workplace) as scorer:
+    with candidate.opened(workplace) as scorer:
         shards = shards_of(scorer, evaluation_set, part.scores)
         which = f", shards {part.first} to {part.last}"
         score_shards(scorer, evaluation_set, candidate, shards, numbers, which)

@@ -12,12 +12,13 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from biasgate.tasks.common.errors import CandidateError
+from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.outcomes import Load, PartlyScored
 from biasgate.tasks.signing.manifest import Manifest, told
+from biasgate.tasks.signing.model_signature import require_model_signature
 from biasgate.tasks.store import Workplace
 
 Opened = TypeVar("Opened", bound="Scorer")
@@ -48,6 +49,8 @@ class Scorer(ABC):
     written while a device computes others."""
     not_bound: str | None = "This kind of candidate does not say which files decide its scores."
     """What else decides the scores, in one sentence; None if nothing else does."""
+    signed_by: str | None = None
+    """SHA-256 of the key whose signature of the files was demanded, and held."""
     _resources: AbstractContextManager[Any] = nullcontext()
 
     @cached_property
@@ -78,7 +81,21 @@ class Scorer(ABC):
             digest=self.manifest.digest,
             files=list(self.manifest.files),
             not_bound=self.not_bound,
+            signed_by=self.signed_by,
         )
+
+    def require_signed(self, key: Path, signature: Path | None, of: str) -> None:
+        """Refuse files that are not exactly those which the owner of a key signed.
+
+        Raises
+        ------
+        InputError
+            If they are not, or if the scores are decided by no files.
+        """
+        if self.files is None or self.manifest is None:
+            msg = f"{of} must have files that are signed (`signed_by`); its kind has none."
+            raise InputError(msg)
+        self.signed_by = require_model_signature(self.files, self.manifest, key, signature, of)
 
     def refuse_changed(self) -> None:
         """Raise an error if the files are not those that the manifest names.

@@ -65,7 +65,7 @@ def plan_sending(
     for candidate in candidates:
         if candidate.is_local:
             continue
-        with candidate.open(workplace) as scorer:
+        with candidate.opened(workplace) as scorer:
             if not scorer.is_metered:
                 continue
             sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]

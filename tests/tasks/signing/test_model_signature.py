@@ -1,0 +1,351 @@
+"""A vendor's OpenSSF signature of a candidate is demanded: model_signing signs, the gate reads."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from model_signing import hashing, signing
+from support.evaluations import change, evaluate, write_inputs
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.model_folders import save_classifier
+from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
+from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates
+from biasgate.tasks.signing.manifest import Manifest
+from biasgate.tasks.signing.model_signature import require_model_signature
+from biasgate.tasks.store import Workplace
+
+ROOT = Path(__file__).parents[3]
+
+PUBLIC = serialization.PublicFormat.SubjectPublicKeyInfo
+PEM = serialization.Encoding.PEM
+
+
+def new_key(folder, name, curve=None):
+    """Write a private and a public key; return the path of the public one."""
+    key = ec.generate_private_key(curve or ec.SECP256R1())
+    kept = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / f"{name}.pem").write_bytes(kept)
+    (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(PEM, PUBLIC))
+    return folder / f"{name}.pub"
+
+
+def sign(model, key, signature, hashed=None):
+    config = signing.Config().use_elliptic_key_signer(private_key=key.with_suffix(".pem"))
+    config.set_hashing_config(hashed or hashing.Config()).sign(model, signature)
+
+
+@pytest.fixture
+def vendor(tmp_path):
+    """A model with two files, signed by its vendor."""
+    model = tmp_path / "model"
+    (model / "parts").mkdir(parents=True)
+    (model / "weights").write_bytes(b"\0" * 100)
+    (model / "parts" / "words").write_text("you are vile", "utf-8")
+    sign(model, new_key(tmp_path, "vendor"), model / "model.sig")
+    return tmp_path
+
+
+def require(vendor, key="vendor.pub", signature=None, model="model"):
+    files = vendor / model
+    return require_model_signature(files, Manifest.of(files), vendor / key, signature, "it")
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
+def test_files_that_the_vendor_signed_hold_and_the_key_is_named_as_signatures_name_it(
+    tmp_path, curve
+):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(b"1")
+    signature = tmp_path / "model" / "model.sig"
+    sign(tmp_path / "model", new_key(tmp_path, "vendor", curve), signature)
+    bundle = json.loads(signature.read_text("utf-8"))
+    assert require(tmp_path) == bundle["verificationMaterial"]["publicKey"]["hint"]
+
+
+def test_a_signature_may_lie_elsewhere(vendor):
+    (vendor / "model" / "model.sig").rename(vendor / "elsewhere.sig")
+    assert require(vendor, signature=vendor / "elsewhere.sig")
+
+
+def test_a_single_file_may_be_signed(vendor):
+    (vendor / "scores.csv").write_text("id,prediction\n", "utf-8")
+    sign(vendor / "scores.csv", vendor / "vendor.pub", vendor / "scores.sig")
+    named = {"signature": vendor / "scores.sig", "model": "scores.csv"}
+    assert require(vendor, **named)
+    (vendor / "scores.csv").write_text("id,prediction\nc1,1\n", "utf-8")
+    with pytest.raises(InputError, match=r"not those that were: scores.csv: changed"):
+        require(vendor, **named)
+
+
+def test_files_of_git_need_no_signature_as_the_standards_tool_leaves_them_out(vendor):
+    (vendor / "model" / ".gitattributes").write_text("x", "utf-8")
+    assert require(vendor)
+
+
+def flip(vendor):
+    content = bytearray((vendor / "model" / "weights").read_bytes())
+    content[50] ^= 1
+    (vendor / "model" / "weights").write_bytes(content)
+
+
+def rename(vendor):
+    (vendor / "model" / "weights").rename(vendor / "model" / "heights")
+
+
+def exchange_keys(vendor):
+    sign(vendor / "model", new_key(vendor, "other"), vendor / "model" / "model.sig")
+
+
+def edit(vendor, change):
+    """Edit the signed statement, and leave the signature as it is."""
+    file = vendor / "model" / "model.sig"
+    bundle = json.loads(file.read_text("utf-8"))
+    statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
+    change(statement["predicate"])
+    bundle["dsseEnvelope"]["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
+    file.write_text(json.dumps(bundle), "utf-8")
+
+
+def relist(vendor):
+    """Change a byte, and the digest in the statement."""
+    flip(vendor)
+    [weights] = [o for o in Manifest.of(vendor / "model").files if o.path == "weights"]
+    edit(vendor, lambda one: one["resources"][1].update(digest=weights.sha256))
+
+
+def no_signatures(vendor):
+    file = vendor / "model" / "model.sig"
+    bundle = json.loads(file.read_text("utf-8"))
+    bundle["dsseEnvelope"]["signatures"] = []
+    file.write_text(json.dumps(bundle), "utf-8")
+
+
+def by_certificate(vendor):
+    file = vendor / "model" / "model.sig"
+    bundle = json.loads(file.read_text("utf-8"))
+    bundle["verificationMaterial"] = {"certificate": {"rawBytes": "AAAA"}}
+    bundle["dsseEnvelope"]["signatures"][0]["sig"] = "AAAA"
+    file.write_text(json.dumps(bundle), "utf-8")
+
+
+def ignoring(vendor):
+    """Let the vendor's own signature say that a file does not count."""
+    hashed = hashing.Config().set_ignored_paths(paths=[vendor / "model" / "parts"])
+    sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
+
+
+ATTACKS = {
+    "a byte is changed": (flip, r"not those that were: weights: changed \(signature"),
+    "a file is added": (
+        lambda one: (one / "model" / "tokenizer").write_text("x", "utf-8"),
+        "tokenizer: added",
+    ),
+    "a file is added that git would leave out below the top": (
+        lambda one: (one / "model" / "parts" / ".gitignore").write_text("x", "utf-8"),
+        r"parts/\.gitignore: added",
+    ),
+    "a file is removed": (lambda one: (one / "model" / "weights").unlink(), "weights: missing"),
+    "a file is renamed": (rename, "heights: added; weights: missing"),
+    "the signature is missing": (
+        lambda one: (one / "model" / "model.sig").unlink(),
+        r"there is no signature at .*model\.sig\. Name its file by `signature`",
+    ),
+    "the signature is of another key": (exchange_keys, "made by another key or was changed"),
+    "the signature is of a certificate": (by_certificate, "a certificate, not a key, or was"),
+    "the statement lists the changed byte": (relist, "made by another key or was changed"),
+    "the statement is unsigned": (no_signatures, "made by another key or was changed"),
+    "the vendor left a file out": (ignoring, "parts/words: added"),
+    "the signature is a link": (
+        lambda one: (
+            (one / "model" / "model.sig").rename(one / "a")
+            and (one / "model" / "model.sig").symlink_to(one / "a")
+        ),
+        "must be a regular file",
+    ),
+    "the signature is no JSON": (
+        lambda one: (one / "model" / "model.sig").write_text("x", "utf-8"),
+        "must be JSON",
+    ),
+    "the signature is other JSON": (
+        lambda one: (one / "model" / "model.sig").write_text("{}", "utf-8"),
+        "must be a Sigstore bundle; verificationMaterial: Field required",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_files_are_refused_where(vendor, attack):
+    change, message = ATTACKS[attack]
+    change(vendor)
+    with pytest.raises(InputError, match=message):
+        require(vendor)
+
+
+@pytest.mark.parametrize("ways", ["shards", "blake2"])
+def test_a_signature_that_lists_no_plain_digests_is_refused(vendor, ways):
+    hashed = hashing.Config()
+    if ways == "shards":
+        hashed.use_shard_serialization()
+    else:
+        hashed.use_file_serialization(hashing_algorithm="blake2")
+    sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
+    with pytest.raises(InputError, match="must list the SHA-256 of each whole file"):
+        require(vendor)
+
+
+# ------------------------------------------------------------------ as a candidate
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model that scikit-learn saved as skops, signed by its vendor."""
+    folder = tmp_path_factory.mktemp("saved")
+    settings = Tfidf(name="words", kind="tfidf", model="models:/words/1")
+    texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
+    save_classifier(settings.pipeline().fit(texts, [0, 1] * 20), folder / "model", EXAMPLE)
+    sign(folder / "model", new_key(folder, "vendor"), folder / "model" / "model.sig")
+    return folder
+
+
+@pytest.fixture
+def version(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "registry")
+    return tmp_path / "registry"
+
+
+def opened(folder, **options):
+    settings = {"name": "bought", "kind": "mlflow", "model": "models:/bought/1"}
+    settings |= {"signed_by": folder / "vendor.pub"} | options
+    gateway = SimpleNamespace(
+        resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder / "model")
+    )
+    return CANDIDATES.validate_python(settings).opened(SimpleNamespace(gateway=gateway))
+
+
+def test_a_registered_version_that_its_vendor_signed_is_opened_and_its_verdict_says_by_whom(
+    version,
+):
+    with opened(version) as scorer:
+        assert scorer.bound.signed_by == require(version)
+        assert "model.sig" in {one.path for one in scorer.bound.files}
+
+
+def test_where_no_signature_is_demanded_a_verdict_says_nothing_of_one(version):
+    with opened(version, signed_by=None) as scorer:
+        assert scorer.bound.signed_by is None
+        assert "signed_by" not in scorer.bound.to_dict()
+
+
+def test_a_registered_version_with_one_other_byte_is_not_opened_and_its_copy_is_released(version):
+    with (version / "model" / "requirements.txt").open("a") as file:
+        file.write("#")
+    released = []
+
+    @contextmanager
+    def downloaded(_):
+        yield version / "model"
+        released.append(True)
+
+    settings = {"name": "bought", "kind": "mlflow", "model": "models:/bought/1"}
+    settings |= {"signed_by": version / "vendor.pub"}
+    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=downloaded)
+    with pytest.raises(InputError, match=r"'bought' must be signed .* requirements\.txt: changed"):
+        CANDIDATES.validate_python(settings).opened(SimpleNamespace(gateway=gateway))
+    assert released == [True]
+
+
+@pytest.mark.parametrize(
+    "call", [{"call": "math:sqrt"}, {"kind": "http", "url": "http://127.0.0.1:9", "version": "1"}]
+)
+def test_a_candidate_without_files_cannot_be_signed(tmp_path, call):
+    settings = {"name": "own", "kind": "python", "version": "1", **call}
+    settings |= {"signed_by": new_key(tmp_path, "vendor")}
+    with pytest.raises(InputError, match="'own' must have files that are signed"):
+        CANDIDATES.validate_python(settings).opened(Workplace(tmp_path))
+
+
+# ------------------------------------------------------------------ in an evaluation
+
+
+@pytest.fixture
+def signed_scores(tmp_path, monkeypatch):
+    """An evaluation of scores that must be signed, and are."""
+    monkeypatch.chdir(write_inputs(tmp_path))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    sign(tmp_path / "scores.csv", new_key(tmp_path, "vendor"), tmp_path / "scores.sig")
+    demand = "path: scores.csv\n    signed_by: vendor.pub\n    signature: scores.sig\n"
+    change("file.yaml", "path: scores.csv\n", demand)
+    return tmp_path
+
+
+@pytest.mark.evaluates
+def test_a_candidate_is_judged_only_if_the_signature_that_is_demanded_holds(signed_scores):
+    assert evaluate("--store", "store")[0] in {0, 3, 4}
+    [verdict] = (signed_scores / "out").glob("*/*/verdict.json")
+    bound = json.loads(verdict.read_text("utf-8"))["candidate"]["bound"]
+    pem = (signed_scores / "vendor.pub").read_bytes()
+    assert bound["signed_by"] == hashlib.sha256(pem).hexdigest()
+
+    with (signed_scores / "scores.csv").open("a") as file:
+        file.write("\n")  # one byte, and the same numbers
+    code, said = evaluate("--store", "store", "--overwrite")
+    assert code == 2
+    assert "must be signed with the key in" in said
+    assert "scores.csv: changed" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("signed_by: vendor.pub", "signed_by: vendor.pem", "must be a public key in PEM format"),
+        ("signed_by: vendor.pub", "signed_by: none.pub", "none.pub is none"),
+        ("    signed_by: vendor.pub\n", "", "`signature` of candidate .* needs `signed_by`"),
+        ("signed_by: vendor.pub", "signed_by: own.pub", "on one of the curves secp256r1, secp"),
+    ],
+)
+def test_a_demand_that_cannot_be_met_is_refused_before_any_work(signed_scores, old, new, message):
+    key = ed25519.Ed25519PrivateKey.generate().public_key()
+    (signed_scores / "own.pub").write_bytes(key.public_bytes(PEM, PUBLIC))
+    change("file.yaml", old, new)
+    with pytest.raises(InputError, match=message):
+        read_evaluation(signed_scores / "file.yaml")
+
+
+def test_a_model_that_is_trained_here_cannot_be_signed(tmp_path):
+    training = {"name": "training", "source": "templates", "terms": ["gay", "straight"]}
+    settings = {"name": "words", "kind": "tfidf", "train_on": training}
+    settings |= {"signed_by": new_key(tmp_path, "vendor")}
+    with pytest.raises(InputError, match="trained here, and nobody has signed it"):
+        CANDIDATES.validate_python(settings).check_signed()
+
+
+def test_versions_that_are_found_are_asked_for_the_signature_of_a_key_beside_the_file(
+    tmp_path,
+):
+    found = RegisteredCandidates.model_validate(
+        {"tags": {"stage": "new"}, "open_as": {"kind": "mlflow", "signed_by": "vendor.pub"}},
+        context={"folder": tmp_path},
+    )
+    assert found.candidate("bought", "1").signed_by == tmp_path / "vendor.pub"
+
+
+def test_nothing_opens_a_candidate_past_the_demand():
+    """Only `opened` calls `open` of a kind."""
+    callers = {
+        f"{path.parent.name}/{path.name}"
+        for room in ("tasks", "flows", "biasgate", "deployments")
+        for path in (ROOT / room).rglob("*.py")
+        if re.search(r"\.open\((?:self\.)?(?:run\.)?workplace\)", path.read_text("utf-8"))
+    }
+    assert callers == {"scoring/candidate.py"}
