@@ -1,6 +1,5 @@
 """The command line of biasgate, and checks for deploy scripts; the library is `bias_metrics`."""
 
-from importlib.metadata import version
 from pathlib import Path
 
 # A checkout on a system without symbolic links: there git writes a file in place of each link.
@@ -11,4 +10,12 @@ from biasgate.deploy import open_champion, require_attestation, require_champion
 
 __all__ = ["__version__", "open_champion", "require_attestation", "require_champion"]
 
-__version__ = version("biasgate")
+
+def __getattr__(name: str) -> str:
+    """Read the version when it is asked for: that takes a fourth of the time of `--help`."""
+    if name != "__version__":
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib.metadata import version  # noqa: PLC0415
+
+    return version("biasgate")

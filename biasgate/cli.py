@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate import (
-    __version__,
     clean_cli,
     disclosing_cli,
     doctor_cli,
@@ -100,6 +99,8 @@ def start(
     evidence, then passed.
     """
     if version:
+        from biasgate import __version__  # noqa: PLC0415
+
         typer.echo(f"biasgate {__version__}")
         raise typer.Exit
 
