@@ -80,9 +80,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# From the source archive, as a release.
 wheel: $(READY)
 	rm -rf build dist
-	$(BIN)/python -m build --wheel --no-isolation --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
+	$(BIN)/python -m build --no-isolation --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 
 # The built wheel in an empty environment: first with numpy alone, then with the extra.
@@ -119,10 +120,7 @@ docs: $(READY)
 	$(BIN)/sphinx-build -W --keep-going -q -b html build/pages build/site
 
 # Wheel, source and SBOM of what a user gets. A tag must be the version, and the version be in the changelog.
-release: $(READY)
-	rm -rf build dist
-	$(BIN)/python -m build --no-isolation --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
-	@rm -f build.log
+release: wheel
 	$(BIN)/python .ci/check_release.py dist $(TAG)
 	$(PYTHON) -m venv build/tools && build/tools/bin/python -m pip install --quiet $(RELEASE_TOOLS)
 	build/tools/bin/twine check --strict dist/*.whl dist/*.tar.gz
