@@ -71,6 +71,9 @@ coverage should be at most {most:.0%} and the width at most {widest}.
   an AUC, and so does one in which all score low: few clusters, the extreme ones, decide. A
   sample often has too few of them to show how large the error is, and no interval can know. More
   clusters help, more rows of the same clusters do not.
+- **Standard errors are those of others where these exist**: of R's pROC for independent rows, one
+  model or two, to 1e-12; of Obuchowski (1997) for clusters of equal size. For unequal ones they
+  are up to 1 / sqrt(1 - the share of the largest) times as large. A test compares them.
 - **With few clusters intervals are rather too wide**, and near an AUC of 1 always; with fewer than
   20 in a compared class there is none. Gaps of rare errors are up to 3 times too wide while fewer
   than ten clusters have one, and pass a ceiling too often where clusters are very unequal.
