@@ -21,13 +21,13 @@ Colour = tuple[float, float, float, float]
 def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
     """Return the scale and the colours of a metric, given by the end of its name.
 
-    AUCs: 0.5 to 1, bright is good. AEGs: -1/2 to 1/2, white is good, red is higher. The difference
+    AUCs: 0.5 to 1, white is good. AEGs: -1/2 to 1/2, white is good, red is higher. The difference
     of two models' AUCs (purple: the first is better) or AEGs: -0.2 to 0.2. Every colour map can be
     read by lightness, too.
     """
     kind = metric.rpartition("_")[2]
     ends, colours = {
-        ("auc", False): ((0.5, 1.0), "viridis"),
+        ("auc", False): ((0.5, 1.0), "Oranges_r"),
         ("aeg", False): ((-0.5, 0.5), "RdBu_r"),
         ("auc", True): ((-0.2, 0.2), "PuOr"),
         ("aeg", True): ((-0.2, 0.2), "RdBu_r"),

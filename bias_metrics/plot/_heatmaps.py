@@ -20,7 +20,7 @@ def heatmap(
 ) -> Figure:
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
-    AUCs run from 0.5 to 1 (bright is good), AEGs from -1/2 to 1/2 (white is good, red: the
+    AUCs run from 0.5 to 1 (white is good), AEGs from -1/2 to 1/2 (white is good, red: the
     subgroup scores higher, blue: lower). Below each value is its interval. A cell without
     evidence, or with too little for an interval, is grey and says so.
 

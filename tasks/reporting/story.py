@@ -440,7 +440,8 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
         if worst.slice is not None or metric not in SUBGROUP_METRICS:
             return worst.sentence
         if worst.kind not in RIVALS:
-            shown = "shown beyond " if worst.mode == "proven" else ""
+            side = "shown below the " if worst.kind == "floor" else "shown above the "
+            shown = side if worst.mode == "proven" else ""
             limit = f", {shown}{worst.kind} {worst.limit:g}"
     if name not in report.bias.subgroups:  # a category
         return "" if worst is None else worst.sentence
