@@ -184,7 +184,11 @@ def front_page() -> Iterator[str]:
     readme = (ROOT / "README.md").read_text("utf-8")
     for part in readme.split("\n\n")[:3]:
         yield from (_LINK.sub(lambda link: link["text"].strip("[]"), part), "")
-    yield "[Start here](start.md), or look something up:"
+    yield "- Your scores are in a CSV: [fifteen lines](start.md)."
+    yield "- Your models are in MLflow: [register one, and judge it](guides/candidates.md#mlflow)."
+    yield "- You want to change biasgate: [set up and test](contributing.md)."
+    yield ""
+    yield "Or look something up:"
     yield ""
     for section, (said, _) in NAV.items():
         yield f"- [{section}]({section.lower()}-pages.md): {said}"
