@@ -222,6 +222,7 @@ def test_a_night_ends_with_its_outcome_where_replies_of_prefects_server_are_lost
     assert "Passed with exceptions: file" in said(result)
 
 
+@pytest.mark.evaluates
 @pytest.mark.parametrize(
     ("rule", "code", "word"),
     [
@@ -245,6 +246,7 @@ def test_a_verdict_other_than_pass_has_its_exit_code(
     assert [one.get("failures") for one in suites] == ["1", "1"]
 
 
+@pytest.mark.evaluates
 def test_a_policy_that_only_reports_does_not_say_that_a_blocked_candidate_passed(
     biasgate, evaluation, tmp_path
 ):
@@ -283,12 +285,14 @@ def failures(output):
     return int(suites.get("failures")) + int(suites.get("errors"))
 
 
+@pytest.mark.evaluates
 def test_of_several_candidates_the_worst_outcome_counts(biasgate, two, tmp_path):
     result = biasgate("evaluate", two(), "--output", tmp_path / "out")
     assert result.exit_code == 3
     assert failures(tmp_path / "out") == 2
 
 
+@pytest.mark.evaluates
 def test_the_candidate_that_is_named_decides_the_exit_code(biasgate, two, tmp_path):
     options = "--output", tmp_path / "out", "--candidate", "file"
     result = biasgate("evaluate", two(), *options)

@@ -56,6 +56,7 @@ def test_a_champion_of_a_moved_store_can_be_required(moved):
     assert require_champion("toxicity", moved) == "models:/toxicity/1"
 
 
+@pytest.mark.evaluates
 def test_a_moved_store_goes_on_evaluating_what_it_knows(moved, evaluated, monkeypatch, tmp_path):
     monkeypatch.chdir(evaluated)
     code, said = run("evaluate", "file.yaml", "--output", tmp_path / "out", "--store", moved)

@@ -7,6 +7,7 @@ import pytest
 from support.evaluations import POLICY, run, write_inputs
 from support.records import check_records
 
+pytestmark = pytest.mark.evaluates
 RULES = POLICY.replace(
     "rules: [",
     "rules: [{metric: brier_gap, scope: each, ceiling: 0.2}, "

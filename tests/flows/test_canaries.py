@@ -18,6 +18,7 @@ def places(folder):
     return {name for name, text in contents(folder) if COMMENT in text}
 
 
+@pytest.mark.evaluates
 @pytest.mark.usefixtures("prefect_server")
 def test_clusters_that_are_the_comments_are_numbers_in_scores_evidence_and_mlflow(home):
     change("file.yaml", "text: text", "text: text\n    cluster: text")

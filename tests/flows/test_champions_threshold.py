@@ -12,6 +12,7 @@ from support.evaluations import run
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.wording import word_of_verdict
 
+pytestmark = pytest.mark.evaluates
 N = 2_000
 POLICY = {
     "version": 1,

@@ -21,6 +21,7 @@ from bias_metrics import evaluate_bias
 metrics = pytest.importorskip("sklearn.metrics")
 
 N, N_CLUSTERS = 400, 50
+pytestmark = pytest.mark.evaluates
 CANDIDATES = {"same": 0.0, "worse": 0.15}
 """How much higher each one scores harmless comments that mention gay people."""
 RULES = [

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from support.evaluations import FILE, POLICY, run, write_inputs
 
+pytestmark = pytest.mark.evaluates
 SUPPORT = POLICY.replace(
     "rules: [",
     "rules: [{metric: bnsp_auc, scope: each, floor: 0.2, min_positives: 60}, ",
