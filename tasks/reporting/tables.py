@@ -121,8 +121,13 @@ def left_out(n_shown: int, n: int) -> str:
 
 
 def shown_rows(
-    subgroups: Mapping[str, SubgroupBias], most: int | None = None
+    subgroups: Mapping[str, SubgroupBias], most: int | None = None, first: str | None = None
 ) -> tuple[list[str], str]:
-    """Return the identities of a table, the worst first, and a note if some are left out."""
-    shown = worst_first(subgroups)[: most or ROWS]
+    """Return the identities of a table, the worst first, and a note if some are left out.
+
+    `first` is the one that the text beside it names.
+    """
+    every = worst_first(subgroups)
+    every.sort(key=lambda name: name != first)
+    shown = every[: most or ROWS]
     return shown, left_out(len(shown), len(subgroups))

@@ -12,7 +12,7 @@ from bias_metrics import Difference, MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
-from biasgate.tasks.reporting.story import Check, gains_of
+from biasgate.tasks.reporting.story import Check, Story, gains_of
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
 
 LIMITS = ("floor", "ceiling")
@@ -160,14 +160,15 @@ def metric_grid(
     differences: Differences | None = None,
     axes: Mapping[str, Axis] = MappingProxyType({}),
 ) -> Grid:
-    """Return the five metrics by identity, the worst identity first.
+    """Return the five metrics by identity, the one that is called treated worst first.
 
     `kinds` of checks mark; with `differences` each number stands beside the champion's. Grids that
     are drawn together have the same `axes`, by metric.
     """
     outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
     known = axes or axes_of([(report, verdict)])
-    names, note = shown_rows(subgroups, most)
+    focus = Story.of(report, verdict).focus
+    names, note = shown_rows(subgroups, most, None if focus is None else focus.group)
     changes = {(cell.group, cell.metric): "worse" for cell in verdict.worsened if not cell.without}
     changes |= {(gain.group, gain.metric): "better" for gain in gains_of(differences)}
 
