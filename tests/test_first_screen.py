@@ -181,6 +181,8 @@ def test_names_neither_colour_nor_rewrite_the_screen(tmp_path):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[red]x[/] \\x1b[2K\\u202e<b>|`" in text.replace("\n", "")
+    copied = show(tmp_path, "--identity", "[red]x[/] \\x1b[2K\\u202e<b>|`", width=300).stdout
+    assert copied == show(tmp_path, "--identity", HOSTILE, width=300).stdout
 
 
 def test_no_color_means_no_colour(output):
@@ -194,9 +196,9 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     found = Story.of(report, verdict)
     assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Proven for no identity."
-    cell = report.bias.subgroups["gay"].subgroup_auc
-    number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
-    number += ", the lowest with enough comments"
+    cell = report.bias.subgroups["gay"].bpsn_auc
+    number = f"gay: BPSN AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
+    number += ", of those with enough comments"
     assert (found.headline, found.treated_worst) == ("No check failed.", number)
 
 

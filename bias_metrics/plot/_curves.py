@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bias_metrics.plot._canvas import Result, axes_for, new_figure, plain
+from bias_metrics.plot._canvas import Result, axes_for, label, new_figure, plain
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _draw(axes: Axes, name: str, result: Result) -> None:
     axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
     axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
     axes.tick_params(labelsize=8)
-    heading = f"{name}\n" + ("" if gap is None else f"AEG {gap:+.3f}")
+    heading = f"{label(name)}\n" + ("" if gap is None else f"AEG {gap:+.3f}")
     axes.set_title(heading, fontsize=9, parse_math=False)
     if gap is None:
         axes.set_facecolor(UNDEFINED)
@@ -194,7 +194,7 @@ def _draw_bins(
     axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
     axes.tick_params(labelsize=8)
     error, bins = found["calibration_error"]["value"], found["reliability"]
-    heading = f"{name}\n" + ("" if error is None else f"calibration error {error:.3f}")
+    heading = f"{label(name)}\n" + ("" if error is None else f"calibration error {error:.3f}")
     axes.set_title(heading, fontsize=9, parse_math=False)
     if not bins:
         axes.set_facecolor(UNDEFINED)

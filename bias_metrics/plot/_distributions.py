@@ -14,7 +14,7 @@ from bias_metrics._core.checks import (
     FloatArray,
 )
 from bias_metrics._core.packed import Subgroups
-from bias_metrics.plot._canvas import matplotlib, new_figure
+from bias_metrics.plot._canvas import label, matplotlib, new_figure
 from bias_metrics.plot._colours import BLUE, ORANGE, UNDEFINED
 from bias_metrics.rows import Background, Rows
 
@@ -103,7 +103,7 @@ def distribution_panels(
     for position, (name, (y_true, y_score, inside)) in enumerate(panels.items()):
         axes = grid.flat[position]
         _distribution(axes, count.of_panel(y_true, y_score, inside), edges)
-        axes.set_title(f"{name} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
+        axes.set_title(f"{label(name)} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
         if position + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
     # On the left, because the legend is on the same line.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bias_metrics.plot._canvas import Result, matplotlib, new_figure, plain
+from bias_metrics.plot._canvas import Result, label, matplotlib, new_figure, plain
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE
 from bias_metrics.plot._grids import bare_axes
 
@@ -89,17 +89,19 @@ def per_term_scatter(
         handles=handles, loc="outside upper right", ncols=2, fontsize=9, frameon=False
     )
     for text, name in zip(legend.get_texts(), models, strict=True):
-        text.set(text=f"{name} (line: all rows)", parse_math=False)
+        text.set(text=f"{label(name)} (line: all rows)", parse_math=False)
     values = [
         value for of_model in known.values() for found in of_model.values() for value in found
     ]
     start = min([lowest, *values])
     axes.set_ylim(start - 0.02 * (1 - start), 1 + 0.02 * (1 - start))
     axes.set_xlim(-0.7, max(len(terms), 1) - 0.3)
-    axes.set_xticks(np.arange(len(terms)), terms, rotation=90, parse_math=False, fontsize=8)
-    for at, (term, label) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
+    axes.set_xticks(
+        np.arange(len(terms)), list(map(label, terms)), rotation=90, parse_math=False, fontsize=8
+    )
+    for at, (term, tick) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
         if not any(of_model[term] for of_model in known.values()):
-            label.set_color(GREY)
+            tick.set_color(GREY)
             axes.text(at, (1 + start) / 2, "no evidence", color=GREY, rotation=90, **_CENTRED)
     bare_axes(axes, "both")
     axes.set_ylabel(metric, fontsize=9, parse_math=False)

@@ -74,8 +74,12 @@ class CandidateStory:
 
     @property
     def headline(self) -> str:
-        """The outcome in one sentence."""
-        return self.sentence if self.worst is None else self.worst.headline
+        """The outcome in one sentence, with the set that it is about if there are several."""
+        if self.worst is None:
+            return self.sentence
+        if len(self.stories) == 1:
+            return self.worst.headline
+        return f"{self.worst.headline.removesuffix('.')} (on {self.worst.evaluation_set})."
 
     @property
     def exceptions(self) -> tuple[str, ...]:
@@ -133,7 +137,7 @@ class CandidateStory:
             "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
             WORSE: self._changes("losses") or _nobody(compared),
             HOLDS: self._holds(),
-            **({f"At {errors.threshold}": f"{errors.text}{on_set}"} if errors else {}),
+            **({f"At threshold {errors.threshold}": f"{errors.text}{on_set}"} if errors else {}),
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
             DECISION: self.sentence,
@@ -158,7 +162,10 @@ class CandidateStory:
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
+        lost = {change.group for _, change in self._each("losses")} if what == "gains" else ()
         for on_set, change in self._each(what):
+            if change.group in lost:  # of whom both is shown, the loss is told
+                continue
             by_group.setdefault(change.group, f"{change.text}{on_set}")
         texts = list(by_group.values())
         more = [counted(len(texts) - 1, "more identity", "more identities")] if texts[1:] else []

@@ -15,6 +15,7 @@ from bias_metrics.gate import RIVALS, WORST_FIRST, Loss
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import counted
+from bias_metrics.report import worst_first
 from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
 from biasgate.tasks.outcomes import EXCEPT, Word
 from biasgate.tasks.records import (
@@ -39,8 +40,9 @@ HOLDS, TO_PASS, DECISION = "Holds for", "To pass", "Decision"
 NO_CHAMPION = "There was no champion to compare with."
 _FAILED, _UNSETTLED = "failed", "not settled"
 _EXCEPTED, _UNCHECKED = "excepted", "not checked alone"
+_WORSE = "shown to be worse"
 # What is said of an identity that a pass leaves out, by the reason.
-_WHY = {"not_measured": "not measured", "shown_worse": "tolerated though worse"}
+_WHY = {"not_measured": "not measured", "shown_worse": _WORSE}
 _ERRORS = {
     "false_positive_rate": ("harmless", "flagged"),
     "false_negative_rate": ("toxic", "missed"),
@@ -345,8 +347,9 @@ def _groups(checks: Iterable[Check]) -> tuple[str, ...]:
 
 def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield why a verdict does not hold for an identity, with all it is so of."""
-    why: dict[str | None, str] = dict.fromkeys(said.failing, _FAILED)
-    why |= dict.fromkeys(said.unsettled, _UNSETTLED)
+    why: dict[str | None, str] = dict.fromkeys(said.unsettled, _UNSETTLED)
+    why |= dict.fromkeys((change.group for change in said.losses), _WORSE)
+    why |= dict.fromkeys(said.failing, _FAILED)
     for entry in said.verdict.exceptions:
         why.setdefault(entry.group, _WHY.get(entry.why, _EXCEPTED))
     left = set(report.bias.subgroups).difference(said.verdict.holds_for.identities)
@@ -434,7 +437,7 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
         if lowest is None:
             return ""
         name, metric = lowest
-        limit = ", the lowest with enough comments"
+        limit = ", of those with enough comments"
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or metric not in SUBGROUP_METRICS:
@@ -443,6 +446,8 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
             side = "shown below the " if worst.kind == "floor" else "shown above the "
             shown = side if worst.mode == "proven" else ""
             limit = f", {shown}{worst.kind} {worst.limit:g}"
+        else:
+            limit = f", shown to be worse than the {worst.kind}'s"
     if name not in report.bias.subgroups:  # a category
         return "" if worst is None else worst.sentence
     cell, known = metric_cells(report.bias.subgroups[name])[metric], METRICS[metric]
@@ -475,16 +480,17 @@ def _beyond(result: RuleResult) -> float:
 
 
 def _lowest_auc(report: Report) -> tuple[str, str] | None:
-    """Return the identity to look at first, and its lowest AUC with enough rows; or None."""
-    name = report.look_first.subgroup
-    if name is None:
-        return None
-    subgroup = report.bias.subgroups[name]
-    cells = metric_cells(subgroup)
-    enough = [metric for metric in FINAL_SCORE_PARTS if has_enough_rows(metric, subgroup)]
-    known = {metric: cells[metric].value for metric in enough}
-    defined = {metric: value for metric, value in known.items() if value is not None}
-    return (name, min(defined, key=lambda metric: defined[metric])) if defined else None
+    """Return the first in the order of pictures with enough rows, and its AUC; or None."""
+    for name in worst_first(report.bias.subgroups):
+        cells = metric_cells(subgroup := report.bias.subgroups[name])
+        bounds = {
+            metric: bound
+            for metric in FINAL_SCORE_PARTS
+            if has_enough_rows(metric, subgroup) and (bound := cells[metric].high) is not None
+        }
+        if bounds:
+            return name, min(bounds, key=lambda metric: bounds[metric])
+    return None
 
 
 def _focus(report: Report, worst: RuleResult | None) -> Focus | None:

@@ -128,9 +128,11 @@ def _wrapped(out: Console, text: str) -> list[Text]:
 def _print_identity(out: Console, results: Results, identity: str) -> None:
     """Print every number, check and word on one identity."""
     known = sorted({name for one in results.each for name in one.report.bias.subgroups})
-    if identity not in known:
-        msg = f"`--identity` must be one of {', '.join(map(printable, known))}; got {identity!r}."
+    as_shown = {printable(name): name for name in known}  # names can be copied from the screen
+    if identity not in known and identity not in as_shown:
+        msg = f"`--identity` must be one of {', '.join(as_shown)}; got {identity!r}."
         raise InputError(msg)
+    identity = identity if identity in known else as_shown[identity]
     for one in results.each:
         if identity not in one.report.bias.subgroups:
             continue

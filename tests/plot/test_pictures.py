@@ -81,6 +81,13 @@ def test_a_name_is_written_as_it_is_and_never_read_as_a_formula(draw, tmp_path):
 
 
 @every_picture
+def test_no_name_turns_the_line_that_it_stands_in(draw):
+    found = texts(draw(["evil\u202elive"]))
+    assert any("evil\\u202elive" in text for text in found)
+    assert not any("\u202e" in text for text in found)
+
+
+@every_picture
 @pytest.mark.slow
 def test_sixty_identities_are_all_drawn(draw, tmp_path):
     figure = draw(MANY)

@@ -19,7 +19,7 @@ from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
-from biasgate.tasks.reporting.story import Story, VerdictStory, _headline
+from biasgate.tasks.reporting.story import Change, Story, VerdictStory, _headline
 from biasgate.tasks.wording import in_short
 
 
@@ -110,8 +110,25 @@ def test_every_identity_is_counted_once():
     facts = dict(story_of("abcdefg", *checks, exceptions=exceptions).facts)
     assert facts["Holds for"] == (
         "1 of 7 identities, 1 failed (b), 1 not settled (c), 1 not measured (d), "
-        "1 tolerated though worse (e), 1 excepted (f), 1 not checked alone (g)"
+        "1 shown to be worse (e), 1 excepted (f), 1 not checked alone (g)"
     )
+
+
+def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
+    unsettled = check("X.", "insufficient", group="b", **MANY)
+    story = story_of("ab", unsettled, worsened=[loss("b")], outcome="insufficient")
+    assert dict(story.facts)["Holds for"] == "1 of 2 identities, 1 shown to be worse (b)"
+    [one] = story.stories
+    better = tuple(Change(group, "bpsn_auc", 0.8, 0.9) for group in "ba")
+    both = replace(story, stories=(replace(one, gains=better),))
+    assert dict(both.facts)["Better than the champion"] == "a BPSN AUC 0.800 → 0.900"
+
+
+def test_of_several_sets_the_headline_names_the_one_that_it_is_about():
+    [one] = story_of("ab", check("X.", "fail", group="b")).stories
+    other = replace(one, evaluation_set="forum", word=WORDS["pass"])
+    both = CandidateStory("c", WORDS["fail"], "X.", (other, one))
+    assert both.headline == f"{one.headline.removesuffix('.')} (on s)."
 
 
 def test_a_pass_names_for_whom_it_holds():

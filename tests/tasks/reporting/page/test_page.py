@@ -202,7 +202,7 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
     rates = (at.subgroups["gay"], at.overall)
     own, every = (100 * one.false_positive_rate.value for one in rates)
     low, high = (100 * getattr(at.gaps["gay"]["fpr_gap"], end) for end in ("low", "high"))
-    assert facts_of(page.one("ul", class_="verdicts"))["At 0.9"] == (
+    assert facts_of(page.one("ul", class_="verdicts"))["At threshold 0.9"] == (
         f"{own:.1f}% of harmless comments about gay are flagged, {every:.1f}% of all harmless ones "
         f"(gap to others [{low:+.1f}, {high:+.1f}] points)"
     )
