@@ -74,7 +74,7 @@ def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined(
     found = report(power_mean=one, final_score=undefined)
     assert title_of(found, partial({})).endswith("final score over 1 identity undefined")
     out = Console(file=io.StringIO(), width=118, highlight=False)
-    print_table(out, found, partial({"results": [], "worsened": []}))
+    print_table(out, found, verdict_of())
     said = " ".join(out.file.getvalue().split())
     assert "The final score is undefined: asian has [no] positives." in said
     assert "checks use one-sided bounds" in said
@@ -113,5 +113,5 @@ def test_the_first_line_says_that_rows_are_of_several_nights():
 def test_names_of_identities_are_no_markup():
     found = report(subgroups={"[red]a[/red]": report().bias.subgroups["asian"]})
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    print_table(out, found, partial({"results": [], "worsened": []}))
+    print_table(out, found, verdict_of())
     assert "│ [red]a[/red] " in out.file.getvalue()
