@@ -196,9 +196,9 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     found = Story.of(report, verdict)
     assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Proven for no identity."
-    cell = report.bias.subgroups["gay"].bpsn_auc
-    number = f"gay: BPSN AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
-    number += ", of those with enough comments"
+    cell = report.bias.subgroups["gay"].subgroup_auc
+    number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
+    number += ", the lowest of those with 20 comments of each compared class"
     assert (found.headline, found.treated_worst) == ("No check failed.", number)
 
 

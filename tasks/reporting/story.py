@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bias_metrics import MetricValue, RuleResult
-from bias_metrics.gate import RIVALS, WORST_FIRST, Loss
+from bias_metrics.gate import LEAST_ROWS, RIVALS, WORST_FIRST, Loss
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import counted
-from bias_metrics.report import worst_first
 from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
 from biasgate.tasks.outcomes import EXCEPT, Word
 from biasgate.tasks.records import (
@@ -437,17 +436,18 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
         if lowest is None:
             return ""
         name, metric = lowest
-        limit = ", of those with enough comments"
+        limit = f", the lowest of those with {LEAST_ROWS} comments of each compared class"
     else:
-        name, metric = str(worst.group), worst.metric
+        name, metric, is_shown = str(worst.group), worst.metric, worst.mode == "proven"
         if worst.slice is not None or metric not in SUBGROUP_METRICS:
             return worst.sentence
         if worst.kind not in RIVALS:
             side = "shown below the " if worst.kind == "floor" else "shown above the "
-            shown = side if worst.mode == "proven" else ""
+            shown = side if is_shown else ""
             limit = f", {shown}{worst.kind} {worst.limit:g}"
         else:
-            limit = f", shown to be worse than the {worst.kind}'s"
+            shown = "shown to be " if is_shown else ""
+            limit = f", {shown}worse than the {worst.kind}'s"
     if name not in report.bias.subgroups:  # a category
         return "" if worst is None else worst.sentence
     cell, known = metric_cells(report.bias.subgroups[name])[metric], METRICS[metric]
@@ -480,17 +480,15 @@ def _beyond(result: RuleResult) -> float:
 
 
 def _lowest_auc(report: Report) -> tuple[str, str] | None:
-    """Return the first in the order of pictures with enough rows, and its AUC; or None."""
-    for name in worst_first(report.bias.subgroups):
-        cells = metric_cells(subgroup := report.bias.subgroups[name])
-        bounds = {
-            metric: bound
-            for metric in FINAL_SCORE_PARTS
-            if has_enough_rows(metric, subgroup) and (bound := cells[metric].high) is not None
-        }
-        if bounds:
-            return name, min(bounds, key=lambda metric: bounds[metric])
-    return None
+    """Return the identity and the metric of the lowest AUC with enough rows; None if none has."""
+    known = {
+        (name, metric): value
+        for name, subgroup in report.bias.subgroups.items()
+        for metric in FINAL_SCORE_PARTS
+        if has_enough_rows(metric, subgroup)
+        and (value := metric_cells(subgroup)[metric].value) is not None
+    }
+    return min(known, key=lambda cell: known[cell], default=None)
 
 
 def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
