@@ -203,8 +203,8 @@ def _sums_by_chance(
     patterns = _Patterns.of(masks, rows)
     n_members = patterns.count(patterns.sizes)
     overall = n_wrong / rows.size
-    # Errors are drawn one by one where they are few beside the patterns: about as fast as a machine
-    # draws each, and passes over the rows, against the draw of each pattern.
+    # To draw each pattern takes about 300 times as long as to pass over a row, and to draw each
+    # error 40 times: whichever takes less.
     few = rows.size + 40 * min(n_wrong, rows.size - n_wrong) < 300 * patterns.sizes.size
     method: Literal["count", "marginals"] = "count" if few else "marginals"
     sums = []

@@ -127,7 +127,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class Errors:
-    """Whose comments are flagged or missed more often than those of others, and how often."""
+    """Whose comments are shown to be flagged or missed more often than those of others, if any."""
 
     threshold: str
     text: str
@@ -360,7 +360,7 @@ def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str
 
 
 def _errors(report: Report) -> Errors | None:
-    """Return the error rate that is the most times that of all, as far as that is shown."""
+    """Return the error rate that is shown to be the most times that of all; None without one."""
     at = report.thresholds.get(GIVEN)
     if at is None:
         return None
@@ -369,10 +369,11 @@ def _errors(report: Report) -> Errors | None:
         (gap.low / overall, name, metric)
         for name, of_group in at.gaps.items()
         for metric, gap in of_group.items()
-        if gap.low is not None and (overall := every[RATE_OF_GAP[metric]].value)
+        if gap.low is not None and gap.low > 0 and (overall := every[RATE_OF_GAP[metric]].value)
     ]
     if not found:
-        return None
+        nobody = "nobody's comments are shown to be flagged or missed more often than others'"
+        return Errors(short(at.threshold), nobody)
     _, name, metric = max(found)
     rate, gap = RATE_OF_GAP[metric], at.gaps[name][metric]
     label, verb = _ERRORS[rate]

@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
+from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import AnalysisRecord, JudgedNights
@@ -207,6 +208,15 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
         f"(gap to others [{low:+.1f}, {high:+.1f}] points)"
     )
     assert "no threshold" not in page.one("header").text
+
+
+def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
+    report, verdict, _ = judged
+    at = report.thresholds["given"]
+    unsure = {name: {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)} for name in at.gaps}
+    found = Story.of(replace(report, thresholds={"given": replace(at, gaps=unsure)}), verdict)
+    nobody = "nobody's comments are shown to be flagged or missed more often than others'"
+    assert (found.errors.threshold, found.errors.text) == ("0.9", nobody)
 
 
 def test_without_a_threshold_the_page_says_so(tmp_path):
