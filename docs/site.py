@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import csv
+import inspect
 import json
 import os
 import re
@@ -18,11 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import bias_metrics
+from biasgate.tasks.data.freezing import SOURCE_KINDS
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_schema import evaluation_schema, keys_of, sections_of
 from biasgate.tasks.gating.policy import policy_schema
+from biasgate.tasks.scoring.asking.guard import guard_names, read_guard
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.http.preset import preset_names, read_preset
+from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
+PROOFS = ROOT / "tests" / "bias_metrics" / "proofs.csv"
 NAV: Mapping[str, tuple[str, list[str]]] = {
     "Start": (
         "From a file of scores to a verdict.",
@@ -67,6 +76,7 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
         [
             "reference/evaluation-file",
             "reference/policy",
+            "reference/services",
             "reference/commands",
             "reference/metrics",
             "reference/library",
@@ -94,6 +104,7 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
         ],
     ),
 }
+Key = tuple[str, str, str]  # name, value, meaning
 # Pages of the repository that stand elsewhere on the site.
 MOVED = {"bias_metrics/README.md": "reference/metrics.md", "CONTRIBUTING.md": "contributing.md"}
 _LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?!https?:|mailto:|#)(?P<target>[^)\s]+)\)")
@@ -122,6 +133,7 @@ def main(target: Path) -> None:
         )
     write(target, "reference/evaluation-file", evaluation_file_page())
     write(target, "reference/policy", policy_page())
+    write(target, "reference/services", services_page())
     write(target, "reference/commands", [commands()])
     write(target, "reference/library", library_pages(target))
     for section, (said, pages) in NAV.items():
@@ -207,8 +219,26 @@ def evaluation_file_page() -> Iterator[str]:
     yield "`biasgate schema > evaluation.schema.json`, and begin the file with this line:"
     yield ""
     yield from ("```yaml", "# yaml-language-server: $schema=evaluation.schema.json", "```", "")
-    for name, section in sections_of(schema).items():
-        yield from table(name, section)
+    sections = sections_of(schema)
+    own: dict[str, list[Key]] = {name: list(keys_of(of)) for name, of in sections.items()}
+    shared = {
+        kind: (every, [key for key in own[first] if key[0] in base.model_fields])
+        for catalogue, every, first, base in (
+            (SOURCE_KINDS, "every set", "table", SourceSettings),
+            (CANDIDATES, "every candidate", "scores", CandidateSettings),
+        )
+        for kind in catalogue.own
+    }
+    yield from table("evaluation", own.pop("evaluation"))
+    columns = [key for key in own["table"] if key not in shared["table"][1]]
+    for kind, keys in own.items():
+        every, common = shared.get(kind, ("", []))
+        known, also = list(common), [f"[{every}](#{every.replace(' ', '-')})"] if every else []
+        if kind != "table" and {"names_in", "slices_in"} <= {key[0] for key in keys}:
+            known, also = known + columns, [*also, "[table](#table), where they are not below"]
+        if kind in {"table", "scores"}:
+            yield from table(every, common)
+        yield from table(kind, [key for key in keys if key not in known], also)
 
 
 def policy_page() -> Iterator[str]:
@@ -219,16 +249,51 @@ def policy_page() -> Iterator[str]:
     yield "[which rules to choose](../guides/policies.md)."
     yield 'Editors complete and check keys by <a href="../policy.schema.json">the JSON Schema</a>,'
     yield from ("which `biasgate policy schema` prints.", "")
-    yield from table("policy", schema)
+    yield from table("policy", keys_of(schema))
     for name, section in schema.get("$defs", {}).items():
         if section.get("properties"):
-            yield from table(name, section)
+            yield from table(name, keys_of(section))
 
 
-def table(name: str, section: Mapping[str, Any]) -> Iterator[str]:
+def services_page() -> Iterator[str]:
+    """Yield the presets of `kind: http` and the guards, from their files."""
+    yield from ("# Services, judges and guards", "")
+    yield "Values of `preset` and `guard` of a candidate of kind `http`, with what each sets."
+    yield from ("The guide says [how to use them](../guides/candidates.md#http).", "")
+    for name in preset_names():
+        preset = read_preset(name)
+        yield from (f"## preset: {name}", "", escaped(preset.title) + ".", "")
+        yield from facts(preset, ("url", "token_env", "categories", "scale"))
+        yield from (["- `categories`: must be given", ""] if preset.needs_categories else [""])
+    for name in guard_names():
+        guard = read_guard(name)
+        yield from (f"## guard: {name}", "", escaped(guard.title) + ".", "")
+        yield from facts(guard, ("words", "score_as", "max_tokens", "effort", "categories"))
+        if guard.prompt is None:
+            yield "- `prompt`: must be given, as the model's documentation writes it"
+        if guard.template:
+            yield "- needs a server that takes variables of its chat template"
+        yield ""
+
+
+def facts(known: Any, names: Iterable[str]) -> Iterator[str]:
+    """Yield what a preset or a guard sets, and where it is documented."""
+    for name in names:
+        if value := getattr(known, name):
+            yield f"- `{name}`: `{json.dumps(value, ensure_ascii=False)}`"
+    for name, value in known.options.items():
+        default = "must be given" if value is None else f"default `{json.dumps(value)}`"
+        yield f"- `options: {{{name}: ...}}`: {default}"
+    sources = ", ".join(f"[{at}]({source})" for at, source in enumerate(known.sources, 1))
+    yield f"- Documented in {sources}, read on {known.read}"
+
+
+def table(name: str, keys: Iterable[Key], also: Iterable[str] = ()) -> Iterator[str]:
     """Yield a section's keys as definitions, each of which can be linked to."""
     yield from (f"## {name}", "")
-    for key, value, meaning in keys_of(section):
+    if also:
+        yield from (f"Also the keys of {' and of '.join(also)}.", "")
+    for key, value, meaning in keys:
         said = re.sub(r"([<>*_\[\]{}$])", r"\\\1", value)
         yield from (f"### {name}: {key}", "", said + ".", "", escaped(meaning), "")
 
@@ -252,21 +317,34 @@ def commands() -> str:
 
 
 def library_pages(target: Path) -> Iterator[str]:
-    """Write a page for each room of the library; yield the page that lists them."""
+    """Write a page for each room of the library; yield the index with sources and proofs."""
     rooms: dict[str, list[str]] = {}
     for name in sorted(bias_metrics.__all__, key=str.lower):
         module = getattr(getattr(bias_metrics, name), "__module__", "")
         room = module.split(".")[1] if module.count(".") else ""
         if room:
             rooms.setdefault("results" if room.startswith("_") else room, []).append(name)
+    with PROOFS.open(encoding="utf-8", newline="") as file:
+        proofs = {row["function"]: row["test"] for row in csv.DictReader(file)}
     yield from (
         "# Library bias_metrics",
         "",
-        "Every public name, from its docstring. [All metrics with their sources](metrics.md).",
+        "Every public name, from its docstring. The last column is a test in `tests/bias_metrics`",
+        "that works one value out by hand. [How to use it](metrics.md).",
         "",
     )
     for room, names in sorted(rooms.items()):
-        yield f"- [{room}](library-{room}.md): {', '.join(f'`{name}`' for name in names)}"
+        yield from (f"## [{room}](library-{room}.md)", "")
+        functions = [name for name in names if name in proofs]
+        if others := [f"`{name}`" for name in names if name not in proofs]:
+            yield from (", ".join(others), "")
+        if functions:
+            yield from ("| function | what | source | proved in |", "|---|---|---|---|")
+        for name in functions:
+            said, source = summary_and_source(getattr(bias_metrics, name))
+            cells = (f"`{name}`", said, source, f"`{proofs[name]}`")
+            yield "| " + " | ".join(one.replace("|", "\\|") for one in cells) + " |"
+        yield ""
         lines = [f"# {room}", "", "```{eval-rst}"]
         for name in names:
             found = getattr(bias_metrics, name)
@@ -276,6 +354,14 @@ def library_pages(target: Path) -> Iterator[str]:
         write(target, f"reference/library-{room}", [*lines, "```"])
     pages = [f"library-{room}" for room in sorted(rooms)]
     yield from ("", "```{toctree}", ":hidden:", "", *pages, "```")
+
+
+def summary_and_source(function: Any) -> tuple[str, str]:
+    """Return the first sentence of a docstring, and its references."""
+    text = inspect.getdoc(function) or ""
+    source = re.search(r"References\n-+\n(.+?)(?:\n\n|\Z)", text, re.DOTALL)
+    said = re.sub(r"``?", "`", " ".join(text.partition("\n\n")[0].split()))
+    return escaped(said), escaped(" ".join(source[1].split())) if source else ""
 
 
 if __name__ == "__main__":

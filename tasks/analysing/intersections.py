@@ -46,7 +46,8 @@ class IntersectionsAnalysis(Analysis):
     min_support: Annotated[int, Field(ge=1)] = 10
     """Fewest toxic comments, and fewest harmless ones, in an intersection."""
     most: Annotated[int, Field(ge=1, le=MEASURED)] = 50
-    """Intersections in the report; the table has all measured ones."""
+    """Intersections in the report; the table has all measured ones: at most 1,000, those with the
+    most comments."""
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a set with one identity, too many, or names that contain the separator."""

@@ -23,7 +23,8 @@ class LabelSensitivityAnalysis(Analysis):
     thresholds: Annotated[tuple[Threshold, ...], Field(min_length=2)] = (0.3, 0.4, 0.5, 0.6, 0.7)
     """A comment is toxic if its label is at least this."""
     contested: tuple[Share, Share] = (0.3, 0.7)
-    """Smallest and largest label at which raters count as divided."""
+    """Smallest and largest label at which raters count as divided. The metrics are also computed on
+    these rows alone, on all others, and on rows with label 0 or 1; there, 0.5 and more is toxic."""
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:

@@ -23,9 +23,10 @@ class ThresholdAdviceAnalysis(Analysis):
 
     kind: Literal["threshold_advice"]
     min_recall: Share
+    """Recall that the threshold must reach over all comments. There is no default: without it and
+    `min_precision`, one that flags everything, or nothing, has the smallest gap."""
     min_precision: Share
-    """Required over all comments. There is no default: without both, a threshold that flags
-    everything, or nothing, has the smallest gap."""
+    """Precision that it must reach over all comments."""
     rates: Annotated[tuple[Rate, ...], Field(min_length=1)] = (
         "false_positive_rate",
         "false_negative_rate",

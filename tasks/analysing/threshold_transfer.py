@@ -31,8 +31,9 @@ class ThresholdTransferAnalysis(Analysis):
     separator: Separator | None = None
     """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     id: str = "id"
+    """Column of its ids."""
     score: str = "prediction"
-    """Its columns. Rows without a score are left out."""
+    """Column of its scores. Rows without one are left out."""
     threshold: FiniteFloat
     """The earlier model's threshold."""
     match: Literal["flag_rate", "recall"] = "flag_rate"

@@ -72,8 +72,9 @@ class CivilCommentsSource(SourceSettings):
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*[^/]$")] | None = None
     """A zip or tar archive of such files. Default: the public one."""
     size: Annotated[int, Field(gt=0)] | None = None
+    """Expected size of the archive in bytes; known for the public ones."""
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)] | None = None
-    """Expected size and digest of the archive; known for the public ones."""
+    """Its expected digest; known for the public ones."""
     split: Annotated[list[Split], Field(min_length=1)] | None = None
     """Default: the test rows, whatever their splits are called."""
     label: Label = "toxicity"

@@ -47,7 +47,9 @@ class MappedSource(SourceSettings):
     """Labelled comments in the columns of a table."""
 
     id: str = "id"
-    """Column of the ids, or `row_number` to number the rows from 0."""
+    """Column of the ids, or `row_number` to number the rows from 0. Ids are kept with scores, so a
+    column whose values look like comments is refused: four words or more, or long text of a script
+    without spaces."""
     label: str | Columns = "label"
     """Column of the label: a fraction of raters, 0 or 1, or true or false. Of several columns,
     `label_rule` makes one label."""
@@ -57,14 +59,18 @@ class MappedSource(SourceSettings):
     label_values: LabelValues | None = None
     """What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`."""
     text: str | None = None
+    """Column of the comment; needed where a model is run, and by `terms`."""
     cluster: str | None = None
-    """Columns of the comment and of the cluster (article, thread, template)."""
+    """Column of the article, thread or template. Rows of one cluster are not independent, and the
+    intervals allow for that; there is none where a compared class is in fewer than 20 clusters."""
     weight: str | None = None
-    """Column of the weight of each row; `weight_kind` says what it means."""
+    """Column of the weight of each row, at least 0; a row of weight 0 does not count. `weight_kind`
+    says what weights mean."""
     raters: str | None = None
-    """Column of how many raters each label rests on."""
+    """Column of how many raters each label rests on: whole, at least 1."""
     votes: str | None = None
-    """Column of how many of them said toxic; then there is no `label`."""
+    """Column of how many of the raters said toxic. The label is then `votes` / `raters`, and there
+    is no `label`."""
     identities: dict[str, str] = Field(default_factory=dict)
     """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`."""
     names_in: str | None = None
@@ -72,16 +78,17 @@ class MappedSource(SourceSettings):
     names: Terms = Field(default_factory=dict)
     """Identities found in `names_in`, as in `{muslim: [Muslim, Muslims]}`."""
     names_separator: Annotated[str, StringConstraints(min_length=1)] | None = None
-    """What separates several names in a text."""
+    """What separates several names in one cell of text, as in `","`; lists need none."""
     terms: Terms = Field(default_factory=dict)
     """Identities found in the text, as in `{muslim: [muslim, muslims]}`; with `prediction_powered`
     beside human labels of the same identities."""
     matching: Matching = "longest"
-    """See `TermMatcher`."""
+    """With `longest`, *african american* counts for the longer term only; with `overlap` for
+    *african* too."""
     slices: dict[str, str] = Field(default_factory=dict)
     """Boolean columns that mark slices of the set."""
     slices_in: tuple[str, ...] = ()
-    """Columns of which every value is a slice, as `language.german`."""
+    """Columns of which every value is a slice, as `language.german`: at most 200 values."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
 

@@ -44,6 +44,7 @@ class _RatedPosts(SourceSettings):
     """Posts with one record for each annotator."""
 
     path: ConfigPath
+    """The file, as its authors publish it."""
     names: Terms = Field(default_factory=dict)
     """Identities, and the targets that stand for each, as in `{black: [african, black folks]}`."""
 

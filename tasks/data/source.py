@@ -67,16 +67,20 @@ class SourceSettings(Settings):
     that sets are frozen again after an upgrade."""
 
     name: Name
-    """Name of the set: its folder in the output, its name in MLflow."""
+    """Name of the set, its folder in the output, its name in MLflow: at most 100 ASCII letters,
+    digits, spaces and characters of `_.-`, starting with a letter or digit."""
     source: str
     label_threshold: Threshold = 0.5
+    """A row is positive if its label is at least this."""
     identity_threshold: Threshold = 0.5
-    """A row is positive, or mentions an identity, if its fraction is at least this."""
+    """A row mentions an identity if its fraction is at least this."""
     identity_rows: Literal["rated", "all"] = "rated"
     """`rated` measures only rows whose measured identities were all rated; `all` counts an unrated
-    identity as not mentioned. Results of the two cannot be compared."""
+    identity as not mentioned. The first line that the command prints says how many rows are left
+    out. Results of the two cannot be compared."""
     min_raters: Annotated[int, Field(ge=1)] | None = None
-    """Leave out rows whose label rests on fewer raters. The set needs their number."""
+    """Leave out rows whose label rests on fewer raters. The set needs their number: `raters` of a
+    table, `raters: true` of `civil_comments`. Results of different numbers cannot be compared."""
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
     """What an identity's rows are compared with: all rows outside it, other identities included, or
     the rows with none of the measured identities. Results of the two cannot be compared."""
@@ -84,10 +88,12 @@ class SourceSettings(Settings):
     """What the weights of a set that has any mean: sampling weights, or the number of identical
     rows that a row stands for."""
     power_mean_groups: list[str] | None = None
-    """The identities in the power means. Default: all measured ones."""
+    """The identities in the power means and the final score. Default: all measured ones."""
     population: Literal["sampled", "these_rows"] = "sampled"
-    """What verdicts are about. `sampled`: comments like these, so that bounds count. `these_rows`:
-    exactly these phrases, a list that is complete, so that values count."""
+    """What verdicts are about. `sampled`: comments like these, so bounds decide. `these_rows`:
+    exactly these phrases, so values decide, whatever support a rule asks for. Only for phrases made
+    from templates (`templates`, or a table with `cluster`); a model is promoted only if another
+    required set is a sample."""
     pool_nights: PoolNights | None = None
     """The set has fresh rows every night, and a candidate is judged by those of all nights since it
     was first compared with the same champion. Default: by the rows of one night."""

@@ -20,7 +20,8 @@ class FileSource(MappedSource):
     """A table of labelled comments in one file."""
 
     path: ConfigPath
-    """CSV or JSON lines (gz too), or Parquet, by its name."""
+    """CSV or JSON lines (gz too), or Parquet, by its name; any other name is read as CSV. Text is
+    UTF-8. At most 10,000 columns."""
     separator: Separator | None = None
     """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     split: Part = "all"

@@ -60,7 +60,8 @@ class Policy(Settings):
     description: str = ""
     """Purpose of the policy."""
     allow_first: bool = False
-    """Whether a candidate may become champion if there is none yet."""
+    """Whether a candidate may become champion if there is none yet: checks against a champion are
+    then skipped, and the verdict says so. Without it they are insufficient."""
     promote: Promote = "newer"
     """Which passing version replaces the champion: a later one whose objective is not shown to be
     lower; one whose objective is shown to be higher; none."""
@@ -94,7 +95,7 @@ class Policy(Settings):
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
     """At least one of them blocking."""
     waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
-    """Missing evidence that does not block."""
+    """Missing evidence that does not block, until a date. A failure cannot be waived."""
 
     @model_validator(mode="after")
     def _can_block(self) -> Self:

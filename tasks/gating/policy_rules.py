@@ -28,27 +28,40 @@ class RuleSettings(Settings):
     """One rule of a policy: a limit, a margin, or both."""
 
     metric: str
-    """The number to judge."""
+    """The number to judge. Overall: `auc`. Of identities: `subgroup_auc`, `bpsn_auc`, `bnsp_auc`,
+    `positive_aeg`, `negative_aeg`; at a `threshold` `fpr_gap`, `fnr_gap`; of probabilities
+    `calibration_gap`, `brier_gap`, `slope_gap`. With `aggregate`: `final_score`, or the power mean
+    of an AUC."""
     scope: str | list[str]
-    """`overall`, `each`, `worst`, `aggregate`, or names of subgroups."""
+    """`overall`, `each` identity, the `worst`, `aggregate`, or names of identities."""
     floor: Limit | None = None
+    """The least value of an AUC that passes; one exactly at the limit does."""
     ceiling: Limit | None = None
-    """The limit: a floor for AUCs, a ceiling on the size of AEGs."""
+    """The largest size of a gap that passes, whatever its sign."""
     margin: Limit | None = None
+    """How much worse than the champion's the number may be: it must be shown to be worse by less.
+    Of a gap the size counts; a smaller one never blocks."""
     reference_margin: Limit | None = None
-    """By how much the number may be worse than the champion's, or the reference's."""
+    """The same against the reference."""
     threshold: ThresholdName | None = None
-    """For `fpr_gap` and `fnr_gap`: the threshold, each model's own, at which errors are counted."""
+    """For `fpr_gap` and `fnr_gap`, each model at its own: `given` in the evaluation file, or the
+    one of `equal_errors`, where both error rates are closest."""
     slice: Name | None = None
-    """A slice of the evaluation set. Default: all rows."""
+    """The rule is about one slice of the set, as `short` or `language.german`. Write one rule for
+    each. Default: all rows."""
     mode: Mode = "proven"
-    """`proven` compares a confidence bound with the limit, `estimate` the value itself."""
+    """`proven`: passes if the confidence bound is on the good side of the limit, fails if the other
+    bound is on the bad side, else the evidence is insufficient. `estimate`: the value decides."""
     confidence: Confidence | None = None
     """One-sided confidence of the bound. Default: the policy's."""
     min_positives: Support = 2
+    """Fewest toxic rows of each compared group, where the metric compares toxic rows; with fewer
+    the result is insufficient. Aggregates need them in every identity that they cover. Weighted
+    rows count as their effective number; of a prediction-powered set labelled rows count."""
     min_negatives: Support = 2
+    """The same for harmless rows."""
     min_clusters: Support = MIN_CLUSTERS
-    """Fewest rows of each compared class, and fewest clusters, for a result."""
+    """Fewest clusters that hold rows of a compared class, in the class with fewer."""
     action: Action = "block"
     """Whether the rule affects the verdict."""
     id: Name | None = None
@@ -78,7 +91,8 @@ class HarmSettings(Settings):
     """The rule that no identity may be shown to be worse than with the champion or reference."""
 
     tolerance: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
-    """The largest shown loss that passes; of the size of a gap, twice as much."""
+    """The largest shown loss in an AUC that passes; of the size of a gap, twice as much. 0: any
+    loss that is shown blocks."""
     action: Action = "block"
     """Whether the results affect the verdict."""
 
@@ -120,8 +134,9 @@ class WaiverSettings(Settings):
     group: Text | None = None
     """The subgroup; not given for `overall`, `aggregate` and `worst`."""
     reason: Text
+    """Why; it is written into every verdict."""
     decided_by: Text
-    """Why, and who decided; both are written into every verdict."""
+    """Who decided; it is written into every verdict."""
     expires: date
     """The last day of the waiver, as in 2026-12-31."""
 
@@ -137,9 +152,11 @@ class MissingSettings(Settings):
     """How many comments may have no score; a number is the limit `overall` and of `each`."""
 
     overall: Share | None = None
-    """Largest share of all comments."""
+    """Largest share of all comments that may have no score. A bare number is `overall` and
+    `each`."""
     each: Share | None = None
-    """Largest share of the comments of each identity."""
+    """The same for the comments of each identity. One of which none is missing passes, however few
+    it has."""
     gap: Share | None = None
     """By how much the share of an identity may exceed that of other comments."""
     mode: Mode = "proven"

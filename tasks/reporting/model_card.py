@@ -47,11 +47,15 @@ class About(Settings):
     """Facts that only the owner knows."""
 
     details: str | None = None
+    """What the model is and how it was made. Markdown; HTML is shown as text."""
     intended_use: str | None = None
+    """What it is for."""
     out_of_scope: str | None = None
+    """What it is not for."""
     ethical_considerations: str | None = None
+    """What to be careful about."""
     contact: str | None = None
-    """Sections of the card, in Markdown. HTML in them is shown as text."""
+    """Whom to ask."""
 
 
 def model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:

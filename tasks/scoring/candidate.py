@@ -57,22 +57,26 @@ class CandidateSettings(Settings):
     """Whether `fit` regards the column `weight` of a training set."""
 
     name: Name
-    """Name of the candidate: its folder in the output, its run in MLflow."""
+    """Name of the candidate, its folder in the output, its run in MLflow: at most 100 ASCII
+    letters, digits, spaces and characters of `_.-`, starting with a letter or digit."""
     kind: str
     allow_two_valued: bool = False
     """Accept scores with only one or two values. Those are usually class labels that were logged
     instead of probabilities."""
     allow_training_rows: bool = False
-    """Accept an evaluation set that shares rows with the training set."""
+    """Accept an evaluation set that shares rows with the training set. For the registered champion,
+    set it under `champion:`."""
     threshold: FiniteFloat | None = None
-    """The candidate flags a comment if score >= threshold; its errors there are reported."""
+    """The candidate flags a comment if its score is at least this. Errors there are reported, and
+    judged by rules with `threshold: given`."""
     signed_by: ConfigPath | None = None
     """A public key on an elliptic curve (PEM). Its owner must have signed exactly the model's
     files, as OpenSSF model signing says; else they are not opened."""
     signature: ConfigPath | None = None
     """The file of that signature. Default: `model.sig` in the model's folder."""
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
-    """Rows that are scored and saved together: the most held in memory, or lost by a kill."""
+    """Rows that are scored and saved together: the most held in memory, or lost by a kill. Choose
+    fewer for a slow endpoint."""
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """On a Dask cluster: what workers need to score it, as in `{GPU: 1}`."""
     tags: tuple[str, ...] = ()

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from biasgate.tasks.evaluation_schema import evaluation_schema, keys_of, sections_of
+from biasgate.tasks.gating.policy import policy_schema
+from biasgate.tasks.scoring.asking.guard import guard_names
+from biasgate.tasks.scoring.http.preset import preset_names
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
@@ -37,10 +42,32 @@ def test_every_page_has_one_place_in_the_navigation(site, pages):
 
 def test_each_key_has_a_heading_that_can_be_linked_to(pages):
     keys = (pages / "reference" / "evaluation-file.md").read_text("utf-8")
-    assert "\n### table: label_threshold\n\na number at most 1 and above 0, default 0.5.\n" in keys
+    threshold = "\n### every set: label_threshold\n\na number at most 1 and above 0, default 0.5.\n"
+    assert threshold in keys
+    assert (
+        "\n## hatecheck\n\nAlso the keys of [every set](#every-set) and of [table](#table)" in keys
+    )
+    assert "\n### hatecheck: identity_rows\n\n" in keys  # its default is another
+    assert "\n### hatecheck: label_rule\n" not in keys
     rules = (pages / "reference" / "policy.md").read_text("utf-8")
     assert re.search(r"\n### PolicyRule: floor\n|\n### \w+: floor\n", rules)
     assert (pages / "schemas" / "policy.schema.json").exists()
+
+
+def test_each_key_says_what_it_means():
+    policy = policy_schema()
+    sections = sections_of(evaluation_schema()) | {"policy": policy} | policy["$defs"]
+    keys = [(name, *key) for name, section in sections.items() for key in keys_of(section)]
+    # `kind` and `source` are what names the section.
+    assert [one for one in keys if not one[3] and one[1] not in {"kind", "source"}] == []
+
+
+def test_each_preset_and_guard_is_on_the_page_of_services(pages):
+    said = (pages / "reference" / "services.md").read_text("utf-8")
+    assert re.findall(r"^## preset: (\S+)$", said, re.MULTILINE) == preset_names()
+    assert re.findall(r"^## guard: (\S+)$", said, re.MULTILINE) == guard_names()
+    assert "## guard: cope\n" in said
+    assert "- `prompt`: must be given" in said.partition("## guard: cope\n")[2].partition("## ")[0]
 
 
 def test_each_command_and_each_name_of_the_library_is_in_the_reference(pages):
@@ -50,6 +77,9 @@ def test_each_command_and_each_name_of_the_library_is_in_the_reference(pages):
     )
     rooms = "".join(one.read_text("utf-8") for one in (pages / "reference").glob("library-*.md"))
     assert ".. autofunction:: bias_metrics.evaluate_bias\n" in rooms
+    index = (pages / "reference" / "library.md").read_text("utf-8")
+    assert "| `subgroup_auc` | AUC(Dg-, Dg+): how well" in index
+    assert "| Borkan et al. (2019), equation 1. | `test_by_hand.py::" in index
 
 
 def test_links_out_of_the_pages_become_paths_and_others_stay_links(pages):

@@ -176,7 +176,8 @@ class Reweight(RowMethod):
 
     kind: Literal["reweight"]
     scheme: Literal["prior", "equal"] = "prior"
-    """See `bias_metrics.mitigation.weights.balancing_weights`."""
+    """`prior`: toxic comments become as frequent with each identity as without it. `equal`: each
+    identity and label has the same weight."""
     most: Annotated[float, Field(gt=1)] = 20.0
     """Largest weight of a row."""
 

@@ -21,8 +21,10 @@ class Threshold(ScoreMethod):
 
     kind: Literal["threshold"]
     min_recall: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Recall that the threshold must reach on comments like those of the training set."""
     min_precision: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """What the threshold must reach on the comments that are like those of the training set."""
+    """Precision that it must reach there. One that is not above the share of toxic comments does
+    nothing: flagging everything has no gap."""
     min_rows: Annotated[int, Field(ge=1)] = 10
     """Identities with fewer toxic or fewer non-toxic tuning rows are left out."""
 

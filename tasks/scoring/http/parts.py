@@ -45,15 +45,18 @@ class Spoken(Settings):
     """JSONPath, for each of its tokens, of the likeliest ones there: an object of
     log-probabilities by token, or a list."""
     token: JsonPath = "$.token"  # noqa: S105 - a path
+    """JSONPath of the token, in an element of such a list."""
     logprob: JsonPath = "$.logprob"
-    """JSONPath of the token and of its log-probability, in an element of such a list."""
+    """JSONPath of its log-probability there."""
 
 
 class Secret(Settings):
     """The header that holds the secret; `{{secret}}` is its place."""
 
     header: str = "Authorization"
+    """The header's name."""
     value: str = "Bearer {{secret}}"
+    """What stands in it."""
 
 
 class Limits(Settings):
@@ -62,11 +65,13 @@ class Limits(Settings):
     texts: Count = 1
     """Most texts in a request."""
     requests_per_second: Positive | None = None
+    """Requests in a second that the service allows."""
     tokens_per_second: Positive | None = None
-    """What the service publishes."""
+    """Tokens in a second that it allows."""
     characters: Count | None = None
+    """Longest text in characters; a longer one is not sent, and has no score."""
     bytes: Count | None = None
-    """Longest text; a longer one is not sent, and has no score."""
+    """The same in bytes."""
     empty: bool = True
     """Whether a text may be empty or blank; otherwise it is not sent, and has no score."""
     longest_wait_s: Positive = 30.0

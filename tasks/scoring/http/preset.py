@@ -46,8 +46,9 @@ class Protocol(Settings):
     secret: Secret = Secret()
     """The header that holds it."""
     query: dict[str, str] = Field(default_factory=dict)
+    """Sent with each request, in its address."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Sent with each request."""
+    """Sent with each request, as headers."""
     content_type: Literal["application/json", "text/plain"] = "application/json"
     """`text/plain` sends the text itself."""
     options: dict[str, Option] = Field(default_factory=dict)
@@ -57,8 +58,10 @@ class Protocol(Settings):
     needs_categories: bool = False
     """Whether users must name the categories."""
     request: Any
+    """The body, as JSON with placeholders: `{{texts}}` is the list of comments, `{{text}}` the only
+    one."""
     table: Any = None
-    """The body, as JSON with placeholders; `table` if the candidate has `column`."""
+    """The body if the candidate has `column`."""
     reads: Literal["path", "predictions"] = "path"
     """`predictions`: whatever an MLflow model answers."""
     rows: JsonPath | None = None

@@ -45,14 +45,17 @@ class HttpEndpoint(Asking, CandidateSettings):
     protocol: Protocol | None = None
     """For `preset: custom`: how they look."""
     url: Annotated[str, AfterValidator(plain_url)]
-    """The full URL, as in `http://127.0.0.1:5000/invocations`. Default: the preset's."""
+    """The full URL, as in `http://127.0.0.1:5000/invocations`, without user, password or query,
+    since reports show it. Default: the preset's."""
     sends_text_to: str | None = None
-    """The host of the URL, by name: without it, comments do not leave this machine."""
+    """The host of the URL, by name: without it, comments do not leave this machine. A loopback
+    address needs none. Redirects are not followed."""
     version: Version
     """Version of the model behind it. Scores are reused while it stays the same; without it they
     never are."""
     combine: Combine | None = None
-    """How several categories become one score. Default: the preset's."""
+    """How several categories become one score: the largest, or 1 minus the product of 1 - p
+    (`noisy_or`). Default: the preset's."""
     column: str | None = None
     """For MLflow: name of the text column, if the model takes a table. Default: an array."""
     output: str | None = None
@@ -61,19 +64,25 @@ class HttpEndpoint(Asking, CandidateSettings):
     """For MLflow: the toxic one of two labels, if the model returns the winning label and its
     score."""
     token_env: str | None = None
-    """Environment variable with the secret. Default: the preset's, if the URL is the preset's."""
+    """Environment variable with the secret, which is sent in a header and shown nowhere. Default:
+    the preset's, if the URL is the preset's."""
     batch_size: Annotated[int, Field(ge=1)] = 64
+    """Texts in a request."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Texts per request; number of parallel requests."""
+    """Requests at once."""
     requests_per_second: Positive | None = None
+    """Limit, kept by spacing requests. Each process keeps its own: on a cluster, divide it.
+    Default: what the service publishes; none on a loopback address."""
     tokens_per_second: Positive | None = None
-    """Limits that are kept. Default: those that the service publishes."""
+    """The same for tokens, estimated as a third of the bytes."""
     price: Price | None = None
-    """What the service asks. Default: what it publishes."""
+    """What the service asks, as in `{usd: 0.5, unit: request}`. Default: what it publishes."""
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """Limit for one try of a request, from the connection to the last byte of the answer."""
+    """Seconds for one try of a request, from the connection to the last byte of the answer."""
     tries: Annotated[int, Field(ge=1)] = 6
-    """Most tries of a request whose answer is 429, 5xx or missing."""
+    """Most tries of a request whose answer is 429, 5xx or missing. The wait doubles from half a
+    second to 30 seconds; `Retry-After` is respected up to 30 seconds, or up to two minutes where a
+    service asks for that."""
 
     @model_validator(mode="before")
     @classmethod

@@ -56,7 +56,8 @@ class MlflowModel(CandidateSettings):
     label: str | None = None
     """The toxic one of two labels, if the model returns the winning label and its score."""
     trusted: bool = False
-    """Accept a format that executes code when it is loaded."""
+    """Accept a format that executes code when it is loaded: every one but scikit-learn saved as
+    skops. Only this file can say so, never the registry."""
 
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version that the URI names now."""

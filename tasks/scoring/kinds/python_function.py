@@ -58,17 +58,18 @@ class PythonFunction(CandidateSettings):
 
     kind: Literal["python"]
     call: Call
-    """`package.module:function`, or `file.py:function` with a path relative to the configuration.
-    """
+    """`package.module:function`, or `file.py:function` with a path relative to the file. It gets a
+    list of texts and returns one score, or two probabilities, for each."""
     version: Version
     """Version of the model behind it. Scores are reused while it and the file stay the same;
     without it they never are."""
     batch_size: Annotated[int, Field(ge=1)] = 1_000
     """Texts per call."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
-    """Limit for one call, and for the import."""
+    """Seconds for one call, and for the import before the first."""
     memory_limit: Annotated[ByteSize, Field(gt=0)] | None = None
-    """Bytes that its process may use, or as in `4GB`. Default: 80 % of what is available."""
+    """Bytes that its process and those it starts may use, or as in `4GB`. Default: 80 % of what is
+    free."""
 
     @property
     def file(self) -> Path | None:

@@ -54,8 +54,9 @@ class ScoreFile(CandidateSettings):
     separator: Separator | None = None
     """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     id: str = "id"
+    """Column of the ids, exactly those of the set; `row_number` numbers the rows from 0."""
     score: str = Field(default="prediction")
-    """Its columns; `id: row_number` numbers the rows from 0."""
+    """Column of the scores, higher for more toxic."""
     allow_missing: bool = False
     """Whether a score may be missing (an empty cell): the model gave none for this row."""
     register_as: Name | None = Field(default=None, alias="register")

@@ -47,8 +47,9 @@ class Tfidf(CandidateSettings):
     model: ModelUri | None = None
     """The trained version, `models:/name/version`; set by training."""
     word_ngrams: Grams = (1, 2)
+    """Shortest and longest n-grams of words."""
     char_ngrams: Grams = (2, 5)
-    """Shortest and longest n-grams of words, and of characters within words."""
+    """Shortest and longest n-grams of characters within words."""
     min_df: Annotated[int, Field(ge=5)] = 5
     """Fewest comments with an n-gram; at least 5, because n-grams quote comments."""
     max_features: Annotated[int, Field(ge=1)] = 100_000

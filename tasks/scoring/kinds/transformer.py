@@ -67,7 +67,8 @@ class FineTuning(Settings):
     mixed_precision: bool = True
     """Compute in bfloat16 if the hardware supports it; weights stay in single precision."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Seed of the new layer, the order of the rows and dropout."""
+    """Seed of the new layer, the order of the rows and dropout. On a CPU the same seed gives the
+    same weights."""
 
 
 def require_torch() -> None:
@@ -95,10 +96,12 @@ class Transformer(CandidateSettings):
 
     kind: Literal["transformer"]
     folder: ConfigPath | None = None
-    """The model as `save_pretrained` writes it, with tokenizer; instead of `hub`."""
+    """The model as `save_pretrained` writes it, with its tokenizer, in safetensors; instead of
+    `hub` or `model`."""
     hub: HubName | None = None
+    """Its name on the hub."""
     revision: str | None = None
-    """Its name on the hub, and a branch, tag or commit."""
+    """A branch, tag or commit of it."""
     train_on: Source | None = None
     """A training set; the model in `folder` or `hub` is then the encoder to start from."""
     fine_tuning: FineTuning | None = None
@@ -107,17 +110,19 @@ class Transformer(CandidateSettings):
     """A version in the registry, `models:/name/version`, that was trained here or logged with
     `mlflow.transformers`; set by training."""
     toxic_label: str | None = None
-    """The label that means toxic, checked against the model's `id2label`. For a model that is
-    trained here: the name to give it. Default: `toxic`."""
+    """The label that means toxic, checked against the model's `id2label`. Required unless there is
+    one logit, or two without names (then the second). For a model that is trained here: the name to
+    give it, by default `toxic`."""
     activation: Activation | None = None
-    """Turns the logit into a score. Default: as the model's configuration says."""
+    """Turns the logit into a score. Default: as `transformers.pipeline` does."""
     precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
     """Precision of the computation; `auto` is `bfloat16` if the hardware supports it. `int8` is for
     a CPU."""
     max_tokens: Annotated[int, Field(ge=8)] = 512
     """Longer comments are truncated."""
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
-    """Most tokens in one batch, padding included."""
+    """Most tokens in one batch, padding included; halved where memory is short. Default: 1,024 on a
+    CPU, 131,072 on a GPU."""
     trust_remote_code: str | None = None
     """Repeat the model's name here (`hub`, or the folder's name) to let its code run."""
 
