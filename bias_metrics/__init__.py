@@ -7,6 +7,7 @@ from bias_metrics import plot
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.ranks import SortedClasses, SortedScores
 from bias_metrics._core.values import MetricValue, Named
+from bias_metrics.binned.counts import ScoreCounts
 from bias_metrics.borkan.aggregates import final_score, power_mean
 from bias_metrics.borkan.aucs import (
     bnsp_auc,
@@ -76,7 +77,6 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.score_counts import ScoreCounts
 from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights
 from bias_metrics.sequential.night_variance import with_night_variance
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share

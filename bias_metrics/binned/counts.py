@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.cells import Auc, lacks, placed_auc
 from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.ranks import Placed, Runs
-from bias_metrics._core.values import MetricValue
+from bias_metrics.binned.comparison import comparison_of
+from bias_metrics.binned.rates import rate_gap_comparison_of, rate_gaps_of
+from bias_metrics.binned.report import Bracket, Counts, brackets_of, report_of
 from bias_metrics.borkan.aggregates import check_power
-from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
-from bias_metrics.report.report import BiasReport, Overall, PowerMeans
-from bias_metrics.report.steps import MeasuredSubgroup, report_from
+from bias_metrics.metrics import CLASSES, Class
+from bias_metrics.report.report import BiasComparison, BiasReport
 from bias_metrics.rows import Background, Rows, any_of
+from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 
 __all__ = ["ScoreCounts"]
 
@@ -37,10 +37,6 @@ MOST_ROWS = 4 * 10**9  # twice the pairs of as many rows still fit into 64 bits
 MOST_BYTES = 2**30
 BITS = 12
 _MANTISSA = 52
-_NO_INTERVAL = "counts do not tell which rows are in several subgroups, which its error needs"
-
-Counts = npt.NDArray[np.int64]
-Bracket = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,35 +229,20 @@ class ScoreCounts:
         Returns
         -------
         BiasReport
-            Standard errors are DeLong's of the binned scores. Confidence intervals reach as much
-            farther to both sides as the exact value may be from the value of the binned scores
-            (see `brackets`). Power means and the final score have no interval.
+            Standard errors are DeLong's of the binned scores, and as much larger as binning may
+            have made them too small. Intervals reach as much farther to both sides as the exact
+            value may be from that of the binned scores (see `brackets`), so they hold those of
+            exact scores, unless a cell has so few errors that binning settles how its interval is
+            computed. Counts do not tell which rows are in several subgroups: intervals of power
+            means and of the final score reach from those of all lower ends of cells to those of all
+            upper ends, which is wider than needed.
         """
-        power = check_power(power)
-        groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
-        level = check_confidence(confidence)
-        slack = self._slack(background)
-        auc = _widened(self._overall().at(level), slack[None]["auc"], "auc")
-        positives, negatives = (int(counts.sum()) for counts in self.everyone)
-        subgroups = {}
-        for name, own in zip(self.names, self.subgroups, strict=True):
-            n_positive, n_negative = (int(counts.sum()) for counts in own)
-            cells = MeasuredSubgroup(n_positive, n_negative, self._cells(name, background), None)
-            bias = cells.at(level)
-            wide: dict[str, Any] = {
-                metric: _widened(cell, slack[name][metric], metric)
-                for metric, cell in bias.by_metric().items()
-            }
-            subgroups[name] = replace(bias, **wide)
-        overall = Overall(positives + negatives, positives, auc)
-        found = report_from(overall, subgroups, power, groups, background)
-        means = {
-            metric: _without_interval(mean) for metric, mean in found.power_mean.by_metric().items()
-        }
-        return replace(
-            found,
-            power_mean=PowerMeans(power, groups, **means),
-            final_score=_without_interval(found.final_score),
+        return report_of(
+            self,
+            power=check_power(power),
+            groups=check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names)),
+            confidence=check_confidence(confidence),
+            background=background,
         )
 
     def brackets(
@@ -282,17 +263,68 @@ class ScoreCounts:
             that is undefined is None. No sampling error is in it: it holds the value that
             `evaluate_bias` would give for the same rows.
         """
-        options: Any = {"power": power, "power_mean_groups": power_mean_groups}
-        report = self.report(background=background, **options)
-        slack = self._slack(background)
-        ends = [self._moved(report, slack, sign) for sign in (-1, 1)]
-        return {
-            name: {
-                metric: None if low is None or high is None else (low, high)
-                for (metric, low), high in zip(of_low.items(), ends[1][name].values(), strict=True)
-            }
-            for name, of_low in ends[0].items()
-        }
+        groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
+        return brackets_of(self, power=check_power(power), groups=groups, background=background)
+
+    def compare(
+        self, other: ScoreCounts, *, confidence: float = 0.95, **options: Any
+    ) -> BiasComparison:
+        """Return the differences of `compare_bias` from another model, by counts of the same rows.
+
+        Counts of one pass do not tell which rows two models rank alike, so how their errors are
+        related is unknown. Each interval reaches from this model's lower end less the other's upper
+        one to the opposite, which holds however they are related. It is wider than that of
+        `compare_bias`, many times so for models that are much alike: it is harder to show that a
+        model is not worse, and that it is worse.
+
+        Parameters
+        ----------
+        other : ScoreCounts
+            Of the champion's scores.
+        confidence : float, default=0.95
+            As in `compare_bias`.
+        options
+            `power`, `power_mean_groups` and `background`, as in `report`.
+
+        Returns
+        -------
+        BiasComparison
+            Standard errors are the sums of the two models' own ones, the largest possible.
+            Aggregates have none, and there are no p-values.
+
+        Raises
+        ------
+        ValueError
+            If the counts are of other shards, subgroups or numbers of rows.
+        """
+        return comparison_of(self, other, check_confidence(confidence), **options)
+
+    def rate_gaps(
+        self,
+        *,
+        threshold: float,
+        confidence: float = 0.95,
+        background: Background = "outside_subgroup",
+    ) -> RateGaps:
+        """Return the gaps of `rate_gaps`; if the threshold is inside a bin, with their bounds.
+
+        Values are then those in the middle of what is possible, and intervals hold all of it.
+        """
+        level = check_confidence(confidence)
+        return rate_gaps_of(self, check_threshold(threshold), level, background)
+
+    def compare_rate_gaps(
+        self,
+        other: ScoreCounts,
+        *,
+        thresholds: tuple[float, float],
+        confidence: float = 0.95,
+        background: Background = "outside_subgroup",
+    ) -> RateGapComparison:
+        """Return the differences of two models' gaps, each at its threshold, as `compare` does."""
+        level, models = check_confidence(confidence), (self, other)
+        at = check_threshold(thresholds[0]), check_threshold(thresholds[1])
+        return rate_gap_comparison_of(models, at, level, background)
 
     def flagged(self, threshold: float) -> dict[str | None, dict[Class, tuple[int, int]]]:
         """Return how many rows score at or above a threshold: at least, and at most.
@@ -411,80 +443,6 @@ class ScoreCounts:
                 msg = f"these are no counts of scores: {rule}."
                 raise ValueError(msg)
 
-    # ---- Cells
-
-    def _overall(self) -> Auc:
-        positive, negative = self.everyone
-        return _auc(negative, positive, "negatives", "positives")
-
-    def _compared(self, name: str, pair: Pair, background: Background) -> tuple[Counts, Counts]:
-        """Return the rows y and x that a metric compares."""
-        own = self.subgroups[self.names.index(name)]
-        out = own if background == "outside_subgroup" else self.anyone
-        y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
-        return own[y] if pair.inside else self.everyone[y] - out[y], own[x]
-
-    def _cells(self, name: str, background: Background) -> dict[str, Auc]:
-        found = {}
-        for metric in SUBGROUP_METRICS:
-            pair = PAIRS[metric]
-            y, x = self._compared(name, pair, background)
-            side = "subgroup" if pair.inside else "background"
-            words = f"{side}_{pair.y}s", f"subgroup_{pair.x}s"
-            found[metric] = _auc(y, x, *words, flip=pair.flip, centre=METRICS[metric].centre)
-        return found
-
-    def _slack(self, background: Background) -> dict[str | None, dict[str, float]]:
-        """Return how far each exact AUC or AEG may be from that of the binned scores."""
-        several = self.least < self.most
-        found: dict[str | None, dict[str, float]] = {
-            name: {
-                metric: _tied(*self._compared(name, PAIRS[metric], background), several)
-                for metric in SUBGROUP_METRICS
-            }
-            for name in self.names
-        }
-        positive, negative = self.everyone
-        return found | {None: {"auc": _tied(negative, positive, several)}}
-
-    def _moved(
-        self, report: BiasReport, slack: Mapping[str | None, Mapping[str, float]], sign: int
-    ) -> dict[str | None, dict[str, float | None]]:
-        """Return every value of a report, with its cells at one end of what is possible.
-
-        Aggregates grow with each of their cells, so they end where these do.
-        """
-
-        def moved(cell: MetricValue, by: float, metric: str) -> MetricValue:
-            if cell.value is None:
-                return cell
-            return MetricValue(_within(cell.value + sign * by, metric))
-
-        cells = {}
-        for name, bias in report.subgroups.items():
-            ends: dict[str, Any] = {
-                metric: moved(cell, slack[name][metric], metric)
-                for metric, cell in bias.by_metric().items()
-            }
-            cells[name] = replace(bias, **ends)
-        auc = moved(report.overall.auc, slack[None]["auc"], "auc")
-        means = report.power_mean
-        found = report_from(
-            replace(report.overall, auc=auc), cells, means.power, means.groups, report.background
-        )
-        of_all = {"auc": auc} | {
-            f"power_mean_{name}": mean for name, mean in found.power_mean.by_metric().items()
-        }
-        of_all["final_score"] = found.final_score
-        every: dict[str | None, Mapping[str, MetricValue]] = {
-            **{name: bias.by_metric() for name, bias in found.subgroups.items()},
-            None: of_all,
-        }
-        return {
-            name: {metric: value.value for metric, value in values.items()}
-            for name, values in every.items()
-        }
-
 
 _ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
 
@@ -494,39 +452,3 @@ def _bins_of(scores: FloatArray, bits: int) -> Counts:
     bits_of = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
     ordered = np.where(bits_of < 0, np.iinfo(np.int64).min - bits_of, bits_of)
     return np.asarray(ordered >> (_MANTISSA - bits))
-
-
-def _auc(
-    y: Counts, x: Counts, y_name: str, x_name: str, *, flip: bool = False, centre: float = 0.0
-) -> Auc:
-    """Measure P(x > y), or P(y > x), of counts by bin."""
-    below = np.concatenate(([0], np.cumsum(y)))
-    if lack := lacks(**{y_name: int(below[-1]), x_name: int(x.sum())}):
-        return Auc(None, lack, centre=centre)
-    places = np.flatnonzero(x)
-    starts = np.concatenate(([0], np.cumsum(x[places])))
-    placed = Placed(below[places], below[places + 1], int(below[-1]))
-    return placed_auc(Runs(places.astype(np.float64), starts), placed, flip=flip, centre=centre)
-
-
-def _tied(y: Counts, x: Counts, several: npt.NDArray[np.bool_]) -> float:
-    """Return half the share of pairs that share a bin of several scores."""
-    pairs = int(y.sum()) * int(x.sum())
-    return int(y[several] @ x[several]) / (2 * pairs) if pairs else 0.0
-
-
-def _widened(cell: MetricValue, by: float, metric: str) -> MetricValue:
-    if cell.low is None or cell.high is None:
-        return cell
-    low, high = (_within(end, metric) for end in (cell.low - by, cell.high + by))
-    return replace(cell, low=low, high=high)
-
-
-def _within(value: float, metric: str) -> float:
-    """Return the value, or the end of the metric's range that it is beyond."""
-    centre = METRICS[metric].centre
-    return min(max(value, -centre), 1 - centre)
-
-
-def _without_interval(value: MetricValue) -> MetricValue:
-    return value if value.value is None else replace(value, reason=_NO_INTERVAL)

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, evaluate_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.report import PowerMeans
 
 N = 600
 
 
-def rows_and_scores(seed=3, n=N, digits=None):
+def rows_and_scores(seed=3, n=N, digits=None, positive=0.2):
     rng = np.random.default_rng(seed)
-    y_true = rng.random(n) < 0.2
+    y_true = rng.random(n) < positive
     groups = {name: rng.random(n) < share for name, share in {"gay": 0.2, "muslim": 0.1}.items()}
     score = 1 / (1 + np.exp(-rng.normal(1.5 * y_true + 0.8 * groups["gay"] - 2, 1)))
     score = score if digits is None else np.round(score, digits)
@@ -88,23 +87,28 @@ def test_two_scores_are_exact_at_any_width_of_bins():
             assert low == high == pytest.approx(exact[name][metric].value, abs=1e-12)
 
 
-def test_intervals_are_wider_by_the_bracket():
-    y_true, score, groups = rows_and_scores(n=5_000)
-    counts = counted(y_true, score, groups, bits=2)
-    narrow, wide = counts.report(confidence=0.9).subgroups["gay"].bpsn_auc, counts.brackets()
-    low, high = wide["gay"]["bpsn_auc"]
-    rounded = evaluate_bias(y_true, _binned(score, 2), groups, confidence=0.9)
-    cell = rounded.subgroups["gay"].bpsn_auc
-    assert narrow.value == pytest.approx(cell.value, abs=1e-12)
-    assert narrow.low == pytest.approx(cell.low - (high - low) / 2, abs=1e-12)
-    assert narrow.high == pytest.approx(cell.high + (high - low) / 2, abs=1e-12)
-    assert high - low > 0.001
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 8),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from(["outside_subgroup", "no_identity"]),
+)
+def test_intervals_hold_those_of_the_exact_scores(seed, bits, digits, background):
+    y_true, score, groups = rows_and_scores(seed, 3_000, digits, positive=0.5)
+    options = {"confidence": 0.9, "background": background}
+    found = numbers(counted(y_true, score, groups, bits=bits).report(**options))
+    exact = numbers(evaluate_bias(y_true, score, groups, **options))
+    for name, metric in [(None, "auc"), *((name, x) for name in groups for x in SUBGROUP_METRICS)]:
+        own, cell = found[name][metric], exact[name][metric]
+        assert own.low <= cell.low + 1e-12
+        assert own.high >= cell.high - 1e-12
 
 
-def _binned(score, bits):
-    """Scores with all but some leading bits of the mantissa removed."""
-    fraction, exponent = np.frexp(score)
-    return np.ldexp(np.floor(fraction * 2 ** (bits + 1)) / 2 ** (bits + 1), exponent)
+def test_intervals_are_hardly_wider_than_those_of_exact_scores():
+    y_true, score, groups = rows_and_scores(n=20_000)
+    found = counted(y_true, score, groups).report().subgroups["gay"].bpsn_auc
+    exact = evaluate_bias(y_true, score, groups).subgroups["gay"].bpsn_auc
+    assert found.high - found.low == pytest.approx(exact.high - exact.low, rel=0.05)
 
 
 def parts(n_parts=4):
@@ -166,11 +170,34 @@ def test_a_number_without_rows_is_undefined_with_its_reason():
     assert found.final_score.value is None
 
 
-def test_aggregates_say_why_they_have_no_interval():
+def test_aggregates_reach_from_those_of_the_lower_ends_to_those_of_the_upper():
     found = counted(*rows_and_scores()).report()
-    assert isinstance(found.power_mean, PowerMeans)
-    assert found.final_score.low is None
-    assert "which rows are in several subgroups" in found.final_score.reason
+    final, bias = found.final_score, found.subgroups
+    for end in ("low", "high"):
+        means = [
+            np.mean([getattr(getattr(one, metric), end) ** -5 for one in bias.values()]) ** (-1 / 5)
+            for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+        ]
+        expected = (getattr(found.overall.auc, end) + sum(means)) / 4
+        assert getattr(final, end) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_intervals_of_aggregates_are_wider_than_those_that_know_who_is_in_several_subgroups(seed):
+    y_true, score, groups = rows_and_scores(seed, 3_000)
+    found = numbers(counted(y_true, score, groups).report())[None]
+    for metric, cell in numbers(evaluate_bias(y_true, score, groups))[None].items():
+        own = found[metric]
+        assert own.high - own.low > 0.98 * (cell.high - cell.low)
+
+
+def test_an_aggregate_of_a_number_without_interval_has_none():
+    y_true, score, groups = rows_and_scores()
+    groups["one"] = np.zeros(N, dtype=bool)
+    groups["one"][[np.flatnonzero(y_true)[0], *np.flatnonzero(~y_true)[:5]]] = True
+    found = counted(y_true, score, groups).report().final_score
+    assert found.low is None
+    assert found.reason == "a number that it rests on has no interval"
 
 
 def test_no_subgroups_are_needed_for_the_overall_auc():
@@ -276,7 +303,7 @@ def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):
     data = counted(*rows_and_scores()).to_bytes()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    monkeypatch.setattr("bias_metrics.score_counts.MOST_BYTES", size - 1)
+    monkeypatch.setattr("bias_metrics.binned.counts.MOST_BYTES", size - 1)
     with pytest.raises(ValueError, match=f"at most {size - 1:,} bytes; got {size:,}"):
         ScoreCounts.from_bytes(data)
 

@@ -1,0 +1,214 @@
+"""What a report says of counts, and how far binning may have moved each number.
+
+Scores in one bin are taken as tied. That changes an AUC by at most half of the pairs that share a
+bin of several scores, and the placement of a row by at most half of what the other class has in the
+row's bin; the standard error by at most the root sum of squares of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import Auc, lacks, placed_auc
+from bias_metrics._core.ranks import Placed, Runs
+from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, Pair
+from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.steps import report_from
+from bias_metrics.rows import Background
+
+if TYPE_CHECKING:
+    from bias_metrics.binned.counts import ScoreCounts
+
+Counts = npt.NDArray[np.int64]
+Bracket = tuple[float, float]
+Numbers = dict[str | None, dict[str, MetricValue]]
+_NO_INTERVAL = "a number that it rests on has no interval"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An AUC or AEG of the binned scores, and how far the exact one may be from it."""
+
+    binned: Auc
+    slack: float
+
+    @classmethod
+    def of(
+        cls,
+        y: Counts,
+        x: Counts,
+        several: npt.NDArray[np.bool_],
+        names: tuple[str, str],
+        metric: str,
+        *,
+        flip: bool = False,
+    ) -> Cell:
+        """Measure P(x > y), or P(y > x); `several` says which bins have more than one score."""
+        centre = METRICS[metric].centre
+        below = np.concatenate(([0], np.cumsum(y)))
+        n_y, n_x = int(below[-1]), int(x.sum())
+        if lack := lacks(**dict(zip(names, (n_y, n_x), strict=True))):
+            return cls(Auc(None, lack, centre=centre), 0.0)
+        places = np.flatnonzero(x)
+        starts = np.concatenate(([0], np.cumsum(x[places])))
+        placed = Placed(below[places], below[places + 1], n_y)
+        found = placed_auc(
+            Runs(places.astype(np.float64), starts), placed, flip=flip, centre=centre
+        )
+        y, x = y[several], x[several]
+        pairs = 2.0 * n_y * n_x
+        if found.std_error is not None:
+            moved = math.sqrt(float((y * x.astype(np.float64)) @ (y + x))) / pairs
+            least = min(n_y, n_x)
+            error = found.std_error + moved * math.sqrt(least / (least - 1))
+            found = replace(found, std_error=error)
+        return cls(found, int(y @ x) / pairs)
+
+    def at(self, confidence: float) -> MetricValue:
+        """Return the number with an interval that holds that of the exact scores."""
+        found, low, high = (one.at(confidence) for one in (self.binned, *self._moved()))
+        return replace(found, low=low.low, high=high.high)
+
+    def ends(self) -> MetricValue:
+        """Return the number with the bracket that holds the exact one as its interval."""
+        found, low, high = (one.at(None) for one in (self.binned, *self._moved()))
+        return replace(found, low=low.value, high=high.value)
+
+    def _moved(self) -> tuple[Auc, Auc]:
+        """Return the smallest and the largest number that is possible."""
+        value = self.binned.value
+        if value is None:
+            return self.binned, self.binned
+        low, high = max(value - self.slack, 0.0), min(value + self.slack, 1.0)
+        return replace(self.binned, value=low), replace(self.binned, value=high)
+
+
+def cells_of(
+    counts: ScoreCounts, background: Background
+) -> tuple[Cell, dict[str, dict[str, Cell]]]:
+    """Return the overall AUC, and the cells of each subgroup by metric."""
+    several = counts.least < counts.most
+    positive, negative = counts.everyone
+    overall = Cell.of(negative, positive, several, ("negatives", "positives"), "auc")
+    found: dict[str, dict[str, Cell]] = {}
+    for name, own in zip(counts.names, counts.subgroups, strict=True):
+        out = own if background == "outside_subgroup" else counts.anyone
+        found[name] = {}
+        for metric in SUBGROUP_METRICS:
+            pair = PAIRS[metric]
+            y, x = _compared(pair, counts.everyone, own, out)
+            side = "subgroup" if pair.inside else "background"
+            names = f"{side}_{pair.y}s", f"subgroup_{pair.x}s"
+            found[name][metric] = Cell.of(y, x, several, names, metric, flip=pair.flip)
+    return overall, found
+
+
+def report_of(
+    counts: ScoreCounts,
+    *,
+    power: float,
+    groups: tuple[str, ...],
+    confidence: float,
+    background: Background,
+) -> BiasReport:
+    """Return the report at a confidence."""
+    overall, cells = cells_of(counts, background)
+    auc = overall.at(confidence)
+    measured = {
+        name: {metric: cell.at(confidence) for metric, cell in of_group.items()}
+        for name, of_group in cells.items()
+    }
+    return _reported(counts, auc, measured, power, groups, background)
+
+
+def brackets_of(
+    counts: ScoreCounts, *, power: float, groups: tuple[str, ...], background: Background
+) -> dict[str | None, dict[str, Bracket | None]]:
+    """Return between which two numbers each exact value lies."""
+    overall, cells = cells_of(counts, background)
+    measured = {
+        name: {metric: cell.ends() for metric, cell in of_group.items()}
+        for name, of_group in cells.items()
+    }
+    report = _reported(counts, overall.ends(), measured, power, groups, background)
+    return {
+        name: {metric: _bracket(value) for metric, value in values.items()}
+        for name, values in numbers_of(report).items()
+    }
+
+
+def numbers_of(report: BiasReport) -> Numbers:
+    """Return every number of a report, by subgroup, and None for those of all rows."""
+    of_all = {"auc": report.overall.auc} | {
+        f"power_mean_{name}": mean for name, mean in report.power_mean.by_metric().items()
+    }
+    of_all["final_score"] = report.final_score
+    found: Numbers = {name: bias.by_metric() for name, bias in report.subgroups.items()}
+    return found | {None: of_all}
+
+
+def _compared(pair: Pair, everyone: Counts, own: Counts, out: Counts) -> tuple[Counts, Counts]:
+    """Return the rows y and x that a metric compares."""
+    y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
+    return own[y] if pair.inside else everyone[y] - out[y], own[x]
+
+
+def _reported(
+    counts: ScoreCounts,
+    auc: MetricValue,
+    measured: Mapping[str, Mapping[str, MetricValue]],
+    power: float,
+    groups: tuple[str, ...],
+    background: Background,
+) -> BiasReport:
+    """Return a report of cells; its aggregates reach from those of all lower ends to the upper.
+
+    An aggregate grows with each of its cells. Its error is at most the sum of what their errors
+    move it by, whatever the cells have to do with each other.
+    """
+    subgroups = {}
+    for (name, cells), own in zip(measured.items(), counts.subgroups, strict=True):
+        given: dict[str, Any] = dict(cells)
+        positive, negative = (int(of_class.sum()) for of_class in own)
+        subgroups[name] = SubgroupBias(n_positive=positive, n_negative=negative, **given)
+    n_positive = int(counts.everyone[0].sum())
+
+    def ended(end: str) -> BiasReport:
+        """Return the report whose cells are at one end."""
+        at_end = {}
+        for name, bias in subgroups.items():
+            cells: dict[str, Any] = {x: _at(cell, end) for x, cell in bias.by_metric().items()}
+            at_end[name] = replace(bias, **cells)
+        overall = Overall(counts.n, n_positive, _at(auc, end))
+        return report_from(overall, at_end, power, groups, background)
+
+    found = report_from(Overall(counts.n, n_positive, auc), subgroups, power, groups, background)
+    low, high = ended("low"), ended("high")
+    own, *ends = (one.power_mean.by_metric() for one in (found, low, high))
+    means = {metric: _reaching(own[metric], *(one[metric] for one in ends)) for metric in own}
+    final = _reaching(found.final_score, low.final_score, high.final_score)
+    return replace(found, power_mean=PowerMeans(power, groups, **means), final_score=final)
+
+
+def _at(cell: MetricValue, end: str) -> MetricValue:
+    return MetricValue(getattr(cell, end), cell.reason)
+
+
+def _reaching(value: MetricValue, low: MetricValue, high: MetricValue) -> MetricValue:
+    """Return an aggregate that reaches to those of the ends, if there are any."""
+    if value.value is None:
+        return value
+    if low.value is None or high.value is None:
+        return replace(value, reason=_NO_INTERVAL)
+    return replace(value, low=low.value, high=high.value)
+
+
+def _bracket(value: MetricValue) -> Bracket | None:
+    return None if value.low is None or value.high is None else (value.low, value.high)
