@@ -78,7 +78,7 @@ def test_what_to_do_next_is_a_command_that_runs(output):
     told = [one for one in show(output).stdout.splitlines() if one.startswith("  Next: ")]
     commands = [shlex.split(one.removeprefix("  Next: "))[1:] for one in told]
     assert commands == [
-        ["show", str(output), "--identity", "gay"],
+        ["show", str(output / "s/biased"), "--identity", "gay"],
         ["show", str(output), "--all"],
     ]
     for one in commands:

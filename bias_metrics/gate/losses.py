@@ -37,10 +37,15 @@ class Loss:
     out; empty if it is the subgroup's own."""
 
     @property
+    def at_least(self) -> str:
+        """Its lower bound in words."""
+        least = self.worse_by_at_least
+        return f"at least {least:.3f}" if least >= 0.0005 else "more than 0"
+
+    @property
     def bound(self) -> str:
         """The metric and its lower bound in words."""
-        least = self.worse_by_at_least
-        return f"{self.metric} by {f'at least {least:.3f}' if least >= 0.0005 else 'more than 0'}"
+        return f"{self.metric} by {self.at_least}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; that of a threshold only if there is one."""

@@ -22,6 +22,7 @@ class HasDict(Protocol):
 
 
 _LINE = 32  # most characters in a line of a name
+_LONGEST = 56  # most characters of a name
 
 Result: TypeAlias = HasDict | Mapping[str, Any]
 """A result, or the output of its `to_dict()`, also as read from JSON."""
@@ -38,10 +39,15 @@ def matplotlib(module: str) -> Any:
 
 
 def label(name: str) -> str:
-    """Return a name in lines of at most 32 characters; marks that would turn a line are escaped."""
+    """Return a name in lines of at most 32 characters; marks that would turn a line are escaped.
+
+    Of a long name the middle is left out, so that it does not cover its neighbours.
+    """
     plain = "".join(
         one if one.isprintable() or one == "\n" else f"\\u{ord(one):04x}" for one in name
     )
+    if len(plain) > _LONGEST:
+        plain = f"{plain[: _LONGEST // 2]}…{plain[-_LONGEST // 2 + 1 :]}"
     lines: list[str] = []
     rest = plain
     while len(rest) > _LINE:

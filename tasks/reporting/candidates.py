@@ -23,6 +23,7 @@ from biasgate.tasks.reporting.story import (
 from biasgate.tasks.wording import IN_TITLE, MOST_EXCEPTIONS, exceptions_in_words, first_names
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read
+_SETS = 3  # most sets of which one line tells
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class CandidateStory:
         groups = [name for name in worst.failing if name in known]  # others are categories
         groups += [change.group for change in worst.losses]
         if groups:
-            return ["show", folder, "--identity", groups[0]]
+            return ["show", place, "--identity", groups[0]]
         if worst.unsettled:
             return ["policy", "plan", f"{place}/policy.json", place]
         model = worst.verdict.candidate.model
@@ -134,9 +135,10 @@ class CandidateStory:
         on_set = f" (on {worst.evaluation_set})" if len(stories) > 1 else ""
         compared = [story for story in stories if story.champion is not None]
         found = {
-            "Treated worst": worst.treated_worst and worst.treated_worst + on_set,
+            "Treated worst": self._treated_worst(),
             WORSE: self._changes("losses") or _nobody(compared),
             HOLDS: self._holds(),
+            "No evidence for": self._unknown(),
             **({f"At threshold {errors.threshold}": f"{errors.text}{on_set}"} if errors else {}),
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
@@ -144,10 +146,42 @@ class CandidateStory:
         }
         return [(label, text) for label, text in found.items() if text]
 
-    def _each(self, what: str) -> Iterator[tuple[str, Any]]:
+    def _on_sets(self) -> Iterator[tuple[str, Story]]:
         for story in self.stories:
-            on_set = f" on {story.evaluation_set}" if len(self.stories) > 1 else ""
+            yield (f" on {story.evaluation_set}" if len(self.stories) > 1 else ""), story
+
+    def _each(self, what: str) -> Iterator[tuple[str, Any]]:
+        for on_set, story in self._on_sets():
             yield from ((on_set, entry) for entry in getattr(story, what))
+
+    def _treated_worst(self) -> str:
+        """Say of each set who is treated worst on it, the worst outcome first; a limit once."""
+        ordered = [story for story in sorted(self.stories, key=by_outcome) if story.worst[0]]
+        if len(self.stories) == 1:
+            return ordered[0].treated_worst if ordered else ""
+        shown = ordered[:_SETS]
+        limits = [story.worst[1] for story in shown]
+        once = len(set(limits)) == 1
+        texts = [
+            f"{story.worst[0].removesuffix('.')}{'' if once else limit} (on {story.evaluation_set})"
+            for story, limit in zip(shown, limits, strict=True)
+        ]
+        if once:
+            texts[-1] += limits[0].replace(", ", ", each ", 1) if texts[1:] else limits[0]
+        return "; ".join([*texts, *_more_sets(ordered)])
+
+    def _unknown(self) -> str:
+        """Say for whom no number has an interval, on each set with such identities."""
+        texts = [
+            f"{first_names(story.unknown, IN_TITLE)}{on_set}"
+            for on_set, story in self._on_sets()
+            if story.unknown
+        ]
+        if texts:
+            named = "; ".join([*texts[:_SETS], *_more_sets(texts)])
+            return f"{named} (no number has an interval)"
+        measured = any(story.n_identities for story in self.stories)
+        return "nobody (each identity has a number with an interval)" if measured else ""
 
     def _cure(self) -> str:
         """Return what to do about identities that a set says nothing about."""
@@ -162,7 +196,7 @@ class CandidateStory:
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
-        lost = {change.group for _, change in self._each("losses")} if what == "gains" else ()
+        lost = {loss.group for _, loss in self._each("worsened")} if what == "gains" else ()
         for on_set, change in self._each(what):
             if change.group in lost:  # of whom both is shown, the loss is told
                 continue
@@ -174,12 +208,11 @@ class CandidateStory:
     def _holds(self) -> str:
         """Say on each set for how many it holds and what is said of the others: they add up."""
         texts = []
-        for story in self.stories:
+        for on_set, story in self._on_sets():
             if not story.n_identities:
                 continue
             holding = story.verdict.holds_for.identities
             every = len(holding) == story.n_identities
-            on_set = f" on {story.evaluation_set}" if len(self.stories) > 1 else ""
             identities = counted(story.n_identities, "identity", "identities")
             named = f" ({first_names(holding)})" if self.word.status == "pass" and holding else ""
             held = f"all {identities}{on_set}" if every else ""
@@ -244,11 +277,23 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     }.items():
         if found:
             verb = "is" if len(found) == 1 else "are"
-            yield f"{counted(len(found), 'check')} {verb} too close to the {kind}"
-    n_others = len(results) - len(few) - len(close)
-    if n_others:
-        verb = "lacks" if n_others == 1 else "lack"
-        yield f"{counted(n_others, 'check')} {verb} evidence"
+            yield f"{counted(len(found), 'check')} {verb} too close to the {kind}{_whose(found)}"
+    others = [one for one in results if one not in few and one not in close]
+    if others:
+        verb = "lacks" if len(others) == 1 else "lack"
+        yield f"{counted(len(others), 'check')} {verb} evidence{_whose(others)}"
+
+
+def _whose(results: Iterable[RuleResult]) -> str:
+    """Return the identities of some checks, in brackets; empty if they have none."""
+    names = list(dict.fromkeys(one.group for one in results if one.group is not None))
+    return f" ({first_names(names, IN_TITLE)})" if names else ""
+
+
+def _more_sets(texts: Sequence[object]) -> list[str]:
+    """Say of how many more sets there is something to tell, if there are too many."""
+    more = len(texts) - _SETS
+    return [f"and on {counted(more, 'more set')}"] if more > 0 else []
 
 
 def _is_close(result: RuleResult) -> bool:

@@ -99,13 +99,16 @@ class Change:
     metric: str
     champion: float
     candidate: float
+    bound: str = ""
+    """How much worse it is shown to be at least; empty if it is better."""
 
     @property
     def text(self) -> str:
-        """The identity, the metric, and both values."""
+        """The identity, the metric, both values and the bound."""
         metric = METRICS[self.metric]
         values = (number(one, signed=metric.is_gap) for one in (self.champion, self.candidate))
-        return f"{self.group} {metric.title} {' → '.join(values)}"
+        bound = f", worse by {self.bound}" if self.bound else ""
+        return f"{self.group} {metric.title} {' → '.join(values)}{bound}"
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ class VerdictStory:
     def losses(self) -> tuple[Change, ...]:
         """What is shown to be worse than the champion's by its own comments, the worst first."""
         return tuple(
-            Change(cell.group, cell.metric, cell.second, cell.first)
+            Change(cell.group, cell.metric, cell.second, cell.first, cell.at_least)
             for cell in self.worsened
             if not cell.without
         )
@@ -239,8 +242,8 @@ class Story(VerdictStory):
     """The numbers of all comments together."""
     headline: str
     """The outcome in one sentence, by its meaning."""
-    treated_worst: str
-    """Who is treated worst: identity, number, 95 % interval, limit."""
+    worst: tuple[str, str]
+    """Who is treated worst: identity, number and 95 % interval; then the limit. Empty without."""
     gains: tuple[Change, ...]
     """What is shown to be better than the champion's, most first: see `gains_of`."""
     n_identities: int
@@ -251,6 +254,8 @@ class Story(VerdictStory):
     """The worst error rates, if a threshold is given."""
     n_without_interval: int
     """Of how many identities a metric has no interval."""
+    unknown: tuple[str, ...]
+    """The identities of which no metric has one."""
 
     @classmethod
     def of(cls, report: Report, verdict: Verdict, differences: Differences | None = None) -> Story:
@@ -266,6 +271,12 @@ class Story(VerdictStory):
         analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
         bias = report.bias
         means = metric_cells(bias.power_mean)
+        lacking = {
+            name: sum(cells[metric].low is None for metric in SUBGROUP_METRICS)
+            for name, cells in (
+                (name, metric_cells(subgroup)) for name, subgroup in bias.subgroups.items()
+            )
+        }
         numbers = {
             "Overall AUC": bias.overall.auc,
             final_score_name(bias).capitalize(): bias.final_score,
@@ -279,16 +290,19 @@ class Story(VerdictStory):
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, upside_down),
-            treated_worst=_treated_worst(report, worst),
+            worst=_treated_worst(report, worst),
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
             others=tuple(_others(report, said)),
             errors=_errors(report),
-            n_without_interval=sum(
-                any(cells[metric].low is None for metric in SUBGROUP_METRICS)
-                for cells in map(metric_cells, bias.subgroups.values())
-            ),
+            n_without_interval=sum(map(bool, lacking.values())),
+            unknown=tuple(name for name, n in lacking.items() if n == len(SUBGROUP_METRICS)),
         )
+
+    @property
+    def treated_worst(self) -> str:
+        """Who is treated worst, in one line."""
+        return "".join(self.worst)
 
     @property
     def has_failed(self) -> bool:
@@ -429,19 +443,18 @@ def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequenc
     return lacking[0] if lacking else "No check failed."
 
 
-def _treated_worst(report: Report, worst: RuleResult | None) -> str:
-    """Return who is treated worst with number, interval and limit; empty without a number."""
-    limit = ""
+def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
+    """Return who is treated worst with number and interval, then the limit."""
     if worst is None:
         lowest = _lowest_auc(report)
         if lowest is None:
-            return ""
+            return "", ""
         name, metric = lowest
         limit = f", the lowest of those with {LEAST_ROWS} comments of each compared class"
     else:
         name, metric, is_shown = str(worst.group), worst.metric, worst.mode == "proven"
-        if worst.slice is not None or metric not in SUBGROUP_METRICS:
-            return worst.sentence
+        if worst.slice is not None or name not in report.bias.subgroups:  # a category
+            return worst.sentence, ""
         if worst.kind not in RIVALS:
             side = "shown below the " if worst.kind == "floor" else "shown above the "
             shown = side if is_shown else ""
@@ -449,10 +462,16 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> str:
         else:
             shown = "shown to be " if is_shown else ""
             limit = f", {shown}worse than the {worst.kind}'s"
-    if name not in report.bias.subgroups:  # a category
-        return "" if worst is None else worst.sentence
-    cell, known = metric_cells(report.bias.subgroups[name])[metric], METRICS[metric]
-    return f"{name}: {known.title} {with_interval(cell, signed=known.is_gap)}{limit}"
+    known = METRICS[metric]
+    if metric in SUBGROUP_METRICS:
+        value = with_interval(
+            metric_cells(report.bias.subgroups[name])[metric], signed=known.is_gap
+        )
+    elif worst is None or worst.value is None:
+        return ("", "") if worst is None else (worst.sentence, "")
+    else:
+        value = number(worst.value, signed=known.is_gap)
+    return f"{name}: {known.title} {value}", limit
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:

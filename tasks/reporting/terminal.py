@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import accumulate, chain, zip_longest
 from pathlib import Path
 
 from rich.console import Console
@@ -104,12 +105,14 @@ def _print_candidate(
     colour = COLOURS[line.badge]
     word, name = shown(line.word.text), shown(line.name)
     out.print(f"[bold {colour}]{word}[/]: [bold]{name}[/]", soft_wrap=True)
-    parts = [part for text in line.told for part in _wrapped(out, text)]
+    texts = [_wrapped(out, text) for text in line.told]
     most = _LINES - 2
-    cut = len(parts) > most
-    for part in parts[: most - 1] if cut else parts:
+    ends = list(accumulate(map(len, texts)))
+    is_cut = ends[-1] > most
+    n_shown = bisect_right(ends, most - 1) if is_cut else len(texts)
+    for part in chain.from_iterable(texts[: max(n_shown, 1)]):
         out.print(part, soft_wrap=True)
-    if cut:
+    if is_cut:
         out.print(f"{' ' * _INDENT}[dim]and more: show --all[/]")
     if following[0] == "verify" and store is not None:
         following += ["--store", str(store)]

@@ -98,6 +98,7 @@ def test_several_forests_have_the_same_rows_if_they_are_asked_to():
             "a_name_of_many_words_that_is_\ntoo_long_for_it",
         ),
         ("x" * 40, f"{'x' * 32}\n{'x' * 8}"),
+        ("a" * 100 + "b" * 100, f"{'a' * 28}…{'b' * 3}\n{'b' * 24}"),
         ("evil\u202elive", "evil\\u202elive"),
     ],
 )

@@ -145,8 +145,8 @@ REGISTERED = candidate_of(model="models:/toxicity/3")
     ("story", "following"),
     [
         (CandidateStory("c", WORDS["error"], "X.", ()), "doctor"),
-        (story_of("ab", check("X.", "fail", group="b")), "show out --identity b"),
-        (story_of("ab", worsened=[loss("b")], outcome="pass"), "show out --identity b"),
+        (story_of("ab", check("X.", "fail", group="b")), "show out/s/c --identity b"),
+        (story_of("ab", worsened=[loss("b")], outcome="pass"), "show out/s/c --identity b"),
         # A check of a category: `show` knows identities.
         (story_of("ab", check("X.", "fail", group="category")), "show out --all"),
         (
@@ -179,12 +179,12 @@ def lacking(**parts):
             [lacking(group="deaf", rows_needed={"positive": 134})],
             "1 check has too few comments, 134 toxic more that mention deaf",
         ),
-        ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit"),
+        ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit (gay)"),
         (
             [lacking(kind="champion", low=-0.02, high=0.01)],
-            "1 check is too close to the margin",
+            "1 check is too close to the margin (gay)",
         ),
-        ([lacking()], "1 check lacks evidence"),
+        ([lacking()], "1 check lacks evidence (gay)"),
     ],
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
@@ -202,3 +202,48 @@ def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
     blocked = replace(lost, outcome="fail")
     assert _headline(VerdictStory.of_verdict(blocked), None, []).startswith("gay is treated worse")
     assert told_of(blocked, outcome="fail").badge == "fail"
+
+
+@pytest.mark.parametrize(
+    ("worst", "said"),
+    [
+        ([("", ""), ("", "")], None),
+        ([("a 0.7", ", floor 0.8"), ("", "")], "a 0.7 (on s1), floor 0.8"),
+        (
+            [("a 0.7", ", floor 0.8"), ("b 0.6", ", floor 0.8")],
+            "a 0.7 (on s1); b 0.6 (on s2), each floor 0.8",
+        ),
+        (
+            [("a 0.7", ", floor 0.8"), ("b is worse.", "")],
+            "a 0.7, floor 0.8 (on s1); b is worse (on s2)",
+        ),
+        (
+            [("a 0.7", "")] * 5,
+            "a 0.7 (on s1); a 0.7 (on s2); a 0.7 (on s3); and on 2 more sets",
+        ),
+    ],
+)
+def test_who_is_treated_worst_is_told_of_each_set(worst, said):
+    [story] = story_of("a").stories
+    stories = [
+        replace(story, evaluation_set=f"s{at}", worst=one) for at, one in enumerate(worst, 1)
+    ]
+    found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
+    assert dict(found.facts).get("Treated worst") == said
+
+
+@pytest.mark.parametrize(
+    ("unknown", "said"),
+    [
+        ([()], "nobody (each identity has a number with an interval)"),
+        ([("a", "b", "c")], "a, b and 1 more (no number has an interval)"),
+        ([(), ("b",)], "b on s2 (no number has an interval)"),
+    ],
+)
+def test_for_whom_there_is_no_evidence_is_said(unknown, said):
+    [story] = story_of("abc").stories
+    stories = [
+        replace(story, evaluation_set=f"s{at}", unknown=one) for at, one in enumerate(unknown, 1)
+    ]
+    found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
+    assert dict(found.facts)["No evidence for"] == said

@@ -130,12 +130,13 @@ def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged
     report, verdict, details = judged
     losses = [one for one in verdict.worsened if not one.without]
     assert losses
+    shared = replace(losses[0], group="muslim", without=("gay",))
     better = {**details.champion["subgroups"]["muslim"]["bpsn_auc"]}
     better |= {"first": 0.9, "second": 0.5, "value": 0.4, "low": 0.3, "high": 0.5, "p_holm": 0.01}
     subgroups = {**details.champion["subgroups"]}
     subgroups["muslim"] = {**subgroups["muslim"], "bpsn_auc": better}
-    champion = {**details.champion, "subgroups": subgroups}
-    found = page_of((report, verdict, replace(details, champion=champion)))
+    details = replace(details, champion={**details.champion, "subgroups": subgroups})
+    found = page_of((report, replace(verdict, worsened=losses), details))
     grid = grid_of(found.one("section", id="metrics").one("table", class_="grid"))
     assert "worse" in row_of(found, "gay").classes
     assert "worse" not in row_of(found, "muslim").classes
@@ -148,6 +149,10 @@ def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged
     assert facts["Better than the champion"] == "muslim BPSN AUC 0.500 → 0.900"
     first = losses[0]
     assert facts["Worse than the champion"].startswith(f"{first.group} ")
+    bound = f", worse by at least {first.worse_by_at_least:.3f}"
+    assert bound in facts["Worse than the champion"]
+    both = page_of((report, replace(verdict, worsened=[*losses, shared]), details))
+    assert "Better than the champion" not in facts_of(both.one("ul", class_="verdicts"))
 
 
 def test_a_gain_that_holms_adjustment_does_not_show_is_not_told(judged):
@@ -157,6 +162,7 @@ def test_a_gain_that_holms_adjustment_does_not_show_is_not_told(judged):
     subgroups = {**details.champion["subgroups"]}
     subgroups["muslim"] = {**subgroups["muslim"], "bpsn_auc": cell}
     champion = {**details.champion, "subgroups": subgroups}
+    verdict = replace(verdict, worsened=[])
     found = page_of((report, verdict, replace(details, champion=champion)))
     assert "Better than the champion" not in facts_of(found.one("ul", class_="verdicts"))
 
@@ -221,7 +227,7 @@ def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
 
 def test_without_a_threshold_the_page_says_so(tmp_path):
     found = page_of(judge(tmp_path, rows(NAMES), threshold=None))
-    assert "no threshold" in found.one("header").text
+    assert "no error rates at a threshold" in found.one("header").text
     assert not [one for one in facts_of(found.one("ul", class_="verdicts")) if "At" in one]
 
 
