@@ -462,16 +462,13 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
         else:
             shown = "shown to be " if is_shown else ""
             limit = f", {shown}worse than the {worst.kind}'s"
+    at = report.thresholds.get(GIVEN)
+    gaps = {} if at is None else at.gaps.get(name, {})
+    cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
+    if metric not in cells:
+        return (worst.sentence, "") if worst is not None else ("", "")
     known = METRICS[metric]
-    if metric in SUBGROUP_METRICS:
-        value = with_interval(
-            metric_cells(report.bias.subgroups[name])[metric], signed=known.is_gap
-        )
-    elif worst is None or worst.value is None:
-        return ("", "") if worst is None else (worst.sentence, "")
-    else:
-        value = number(worst.value, signed=known.is_gap)
-    return f"{name}: {known.title} {value}", limit
+    return f"{name}: {known.title} {with_interval(cells[metric], signed=known.is_gap)}", limit
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:

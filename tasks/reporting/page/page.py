@@ -19,7 +19,7 @@ from biasgate.tasks.remembering.rows import Lines, lines_of
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
-from biasgate.tasks.reporting.page.parts import Part, describe
+from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
 from biasgate.tasks.reporting.page.texts import Quoted
 from biasgate.tasks.reporting.story import DECISION, GAINED, TO_PASS
 from biasgate.tasks.reporting.tables import (
@@ -32,7 +32,7 @@ from biasgate.tasks.reporting.tables import (
 )
 
 # Most rows of all pictures together with which scores and thresholds are on the page, too.
-_WHOLE = 60
+_WHOLE = 40
 _SECTIONS = (
     "verdict",
     "nights",
@@ -240,8 +240,9 @@ def _page(
     quotes: Mapping[tuple[str, str], tuple[Quoted, ...]],
 ) -> Page:
     axes = axes_of([one[:2] for one in judged.values()])
+    most = max(CHECKS // len(judged), 1)
     parts = tuple(
-        replace(describe(f"p{at}", *one, axes), quotes=quotes.get(place, ()))
+        replace(describe(f"p{at}", *one, axes), quotes=quotes.get(place, ()), most_checks=most)
         for at, (place, one) in enumerate(judged.items())
     )
     reports = {of_set: report for (of_set, _), (report, _, _) in reversed([*judged.items()])}

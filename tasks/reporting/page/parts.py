@@ -46,8 +46,8 @@ from biasgate.tasks.reporting.tables import (
     with_interval,
 )
 
-# Most checks in a table: if there are more, the first.
-_CHECKS = 300
+# Most checks in the tables of a page: if there are more, the first.
+CHECKS = 300
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,24 @@ class Part:
     digests: tuple[tuple[str, str], ...]
     gains: Table | None
     quotes: tuple[Quoted, ...] = ()
+    most_checks: int = CHECKS
 
     @property
     def unmet(self) -> tuple[Check, ...]:
         """The first checks that did not pass."""
-        return self.story.unmet[:_CHECKS]
+        return self.story.unmet[: self.most_checks]
 
     @property
     def met(self) -> tuple[Check, ...]:
         """The first others."""
-        return self.story.met[:_CHECKS]
+        return self.story.met[: self.most_checks]
 
     @property
     def left_out(self) -> str:
         """A note if there are more."""
-        if max(len(self.story.unmet), len(self.story.met)) <= _CHECKS:
+        if max(len(self.story.unmet), len(self.story.met)) <= self.most_checks:
             return ""
-        return f"Tables list the first {_CHECKS}; all are in verdict.json."
+        return f"Tables list the first {self.most_checks}; all are in verdict.json."
 
 
 def describe(

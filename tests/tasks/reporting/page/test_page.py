@@ -14,7 +14,7 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import AnalysisRecord, JudgedNights
 from biasgate.tasks.reporting import tables
-from biasgate.tasks.reporting.page import parts
+from biasgate.tasks.reporting.page import page as page_module
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.writing import render
 from biasgate.tasks.reporting.story import Story
@@ -362,7 +362,7 @@ def test_analyses_are_told_in_their_own_words(judged):
 
 
 def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
-    monkeypatch.setattr(parts, "_CHECKS", 2)
+    monkeypatch.setattr(page_module, "CHECKS", 2)
     monkeypatch.setattr(tables, "ROWS", 2)
     found = page_of(judged)
     assert len(found.one("table", class_="checks").rows()) == 2
