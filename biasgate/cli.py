@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from biasgate import (
     clean_cli,
+    count_cli,
     disclosing_cli,
     doctor_cli,
     keys_cli,
@@ -29,13 +29,20 @@ from biasgate.options import (
     Config,
     Output,
     Store,
+    TaskRunner,
+    TaskRunnerOptions,
     Verbose,
     WithTexts,
     Yes,
     example,
 )
 from biasgate.printing import print_error, print_json, print_next_steps
-from biasgate.running import check_input, run_evaluation, run_flow
+from biasgate.running import (
+    check_input,
+    run_evaluation,
+    run_flow,
+    run_tasks_by,
+)
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
@@ -51,6 +58,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(count_cli.app)
 app.add_typer(show_cli.app)
 app.add_typer(disclosing_cli.app)
 app.add_typer(ui_cli.app)
@@ -62,22 +70,6 @@ app.add_typer(doctor_cli.app)
 app.add_typer(clean_cli.app)
 app.add_typer(mitigation_cli.app)
 
-TaskRunner = Annotated[
-    str | None,
-    typer.Option(
-        envvar="BIASGATE_TASK_RUNNER",
-        metavar="MODULE:CLASS",
-        help="Prefect task runner, for example prefect_dask:DaskTaskRunner. Default: threads.",
-    ),
-]
-TaskRunnerOptions = Annotated[
-    str | None,
-    typer.Option(
-        envvar="BIASGATE_TASK_RUNNER_OPTIONS",
-        metavar="JSON",
-        help="""Options of the task runner, for example '{"address": "tcp://host:8786"}'.""",
-    ),
-]
 OutcomeOf = Annotated[
     list[str] | None,
     typer.Option(
@@ -129,7 +121,7 @@ def evaluate(
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
         check_input(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
-        _run_tasks_by(task_runner, task_runner_options)
+        run_tasks_by(task_runner, task_runner_options)
 
         summary = run_evaluation(
             "evaluate",
@@ -222,7 +214,7 @@ def nightly(
             msg = "`--json` must be given without `--cron`, with which the command does not end."
             raise InputError(msg)
         check_input(config, output, store, outcome_of)
-        _run_tasks_by(task_runner, task_runner_options)
+        run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
@@ -275,16 +267,6 @@ def demo(
         if problem:
             print_error(f"the demo did not go as expected: {problem}")
             raise typer.Exit(CRASH)
-
-
-def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
-    """Set the environment variables that flows read, here and in scheduled processes."""
-    os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
-    os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
-    if task_runner:
-        from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
-
-        orchestration.task_runner()  # fails here, before any work, if there is no such class
 
 
 def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:

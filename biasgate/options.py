@@ -49,6 +49,22 @@ WithTexts = Annotated[
         "abusive and personal.",
     ),
 ]
+TaskRunner = Annotated[
+    str | None,
+    typer.Option(
+        envvar="BIASGATE_TASK_RUNNER",
+        metavar="MODULE:CLASS",
+        help="Prefect task runner, for example prefect_dask:DaskTaskRunner. Default: threads.",
+    ),
+]
+TaskRunnerOptions = Annotated[
+    str | None,
+    typer.Option(
+        envvar="BIASGATE_TASK_RUNNER_OPTIONS",
+        metavar="JSON",
+        help="""Options of the task runner, for example '{"address": "tcp://host:8786"}'.""",
+    ),
+]
 DEFAULT_STORE = Path(".biasgate")
 # Below this width the boxes around options cut their names.
 _BOXES = 80

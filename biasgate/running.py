@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -79,3 +80,13 @@ def run_evaluation(name: str, *places: str, store: Path, **options: Any) -> Any:
     from biasgate.flows.states import summary_of  # noqa: PLC0415
 
     return summary_of(state)
+
+
+def run_tasks_by(task_runner: str | None, options: str | None) -> None:
+    """Set the environment variables that flows read, here and in scheduled processes."""
+    os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
+    os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
+    if task_runner:
+        from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
+
+        orchestration.task_runner()  # fails here, before any work, if there is no such class

@@ -31,7 +31,10 @@ from biasgate.tasks.ending import before_end, end_at_once, end_mlflow_runs, kept
 from biasgate.tasks.reading_evaluation import read_step_settings
 
 STAGES = ("freeze", "score", "measure", "judge", "publish")
-FLOWS = ("evaluate", "nightly", "train", "diagnose-data", "mitigate", *STAGES)
+FLOWS = (
+    *("evaluate", "nightly", "train", "diagnose-data", "mitigate", "count", "count shards"),
+    *STAGES,
+)
 PROCESS = "biasgate.process"
 _own: set[UUID] = set()
 

@@ -22,6 +22,7 @@ from bias_metrics.gate import (
 )
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import MeasuredNumbers, Report, metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from biasgate.tasks.scoring.candidate import CandidateSettings
 
 _ROUNDING = 1e-9
+AnyEvidence = EvidenceFile | CountedEvidence
+"""Rows, or counts of their scores."""
 Thresholds = Mapping[str, Mapping[str, float]]
 """By the threshold's name and by role: `candidate`, `champion`, `reference`."""
 
@@ -67,7 +70,7 @@ class Answers:
     """As in `MissingScores.to_dict()`; None where nothing is missing and there is no limit."""
 
 
-def answer(evidence: EvidenceFile, asked: Asked, report: Report) -> Answers:
+def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
     """Measure what a verdict needs.
 
     Raises
@@ -97,7 +100,7 @@ def answer(evidence: EvidenceFile, asked: Asked, report: Report) -> Answers:
     )
 
 
-def _missing(evidence: EvidenceFile, level: float | None) -> dict[str, Any] | None:
+def _missing(evidence: AnyEvidence, level: float | None) -> dict[str, Any] | None:
     if level is None and evidence.is_complete and not evidence.n_missing:
         return None
     return evidence.missing(level or CONFIDENCE).to_dict()
@@ -139,7 +142,7 @@ def _gaps(
 
 
 def _losses(
-    evidence: EvidenceFile, alpha: float, given: Mapping[str, float | None]
+    evidence: AnyEvidence, alpha: float, given: Mapping[str, float | None]
 ) -> dict[str, Losses]:
     """Return what is shown to be worse than with each rival; the rivals share alpha."""
     rivals = [role for role in RIVALS if role in evidence.record.scores]
@@ -148,13 +151,13 @@ def _losses(
 
 
 def find_thresholds(
-    rules: Sequence[Rule], evidence: EvidenceFile, given: Mapping[str, float | None]
+    rules: Sequence[Rule], evidence: AnyEvidence, given: Mapping[str, float | None]
 ) -> Thresholds:
     """Return the thresholds that rules need, for every model with scores.
 
     Parameters
     ----------
-    evidence : EvidenceFile
+    evidence : EvidenceFile or CountedEvidence
         All rows; the thresholds of equal errors are computed on them, even for slices.
     given : mapping of str to float or None
         By role, the threshold that each model is used with.
@@ -180,8 +183,11 @@ def find_thresholds(
     return found
 
 
-def equal_errors(evidence: EvidenceFile, role: str) -> float | None:
+def equal_errors(evidence: AnyEvidence, role: str) -> float | None:
     """Return the threshold at which a model's two error rates are closest, over all rows."""
+    if isinstance(evidence, CountedEvidence):
+        msg = f"`threshold: {EQUAL_ERRORS}` needs exact scores, which counts do not have."
+        raise InputError(msg)
     scores = evidence.scores(role)
     known = ~np.isnan(scores)
     return equal_error_rate(evidence.column("label")[known], scores[known]).threshold

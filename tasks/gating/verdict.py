@@ -22,7 +22,8 @@ from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.evidence.answers import Asked, answer
+from biasgate.tasks.evidence.answers import AnyEvidence, Asked, answer
+from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
@@ -45,7 +46,7 @@ SCHEMA_VERSION = 1
 def build_verdict(
     report: Report,
     policy: Policy,
-    evidence: EvidenceFile,
+    evidence: AnyEvidence,
     rivals: Mapping[str, Compared],
     *,
     n_candidates: int,
@@ -80,7 +81,8 @@ def build_verdict(
     harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
     small = policy.small_groups(today, evidence.identities)
     given, rules = _given(report, rivals), policy.decision_rules(share)
-    nights = judged_nights(evidence)
+    counted = evidence if isinstance(evidence, CountedEvidence) else None
+    nights = judged_nights(evidence) if isinstance(evidence, EvidenceFile) else None
     if nights is not None or online is not None:
         rules = for_every_look(rules)
     asked = Asked(
@@ -164,10 +166,11 @@ def build_verdict(
         online=None
         if online is None
         else OnlineRecord(**vars(online) | {"level": share * (1 - policy.confidence)}),
+        counts=None if counted is None else counted.told(policy),
     )
 
 
-def _identified(rival: Compared | None, evidence: EvidenceFile, role: str) -> Rival | None:
+def _identified(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:
     """Return a rival's name, kind, version, own threshold, and the digest of its scores' origin."""
     if rival is None:
         return None

@@ -62,7 +62,7 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
     """
     rows, record = evidence.measured, evidence.record
     if rows.weights is not None:
-        return _of_weighted(bias)
+        return undiagnosed(bias, "for rows with sampling weights")
     y_true, y_score, groups = rows.labels, rows.y_score, rows.members
     diagnoses = diagnose_bias(
         Rows(y_true, groups, background=record.choices.background),
@@ -122,8 +122,9 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
     )
 
 
-def _of_weighted(bias: BiasReport) -> Explained:
-    reason = "Patterns of bias are not diagnosed for rows with sampling weights."
+def undiagnosed(bias: BiasReport, where: str) -> Explained:
+    """Say what the numbers mean where patterns of bias cannot be told."""
+    reason = f"Patterns of bias are not diagnosed {where}."
     of_each: DiagnosisRecord = DiagnosisRecord(
         pattern="no evidence",
         name="not diagnosed",

@@ -123,6 +123,19 @@ class Context(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RestsOnCounts(Record):
+    """What a verdict without rows rests on, and what its counts do not tell.
+
+    `widest` is how far apart two numbers are at most between which an exact AUC or AEG lies.
+    """
+
+    n_shards: int
+    bits: int
+    widest: float
+    not_told: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verdict(Record):
     """`verdict.json`: the outcome of a policy for one candidate on one set .
 
@@ -130,7 +143,8 @@ class Verdict(Record):
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `nights` is there if the set pools nights,
-    `online` if the decision spent a share of a year's alpha.
+    `online` if the decision spent a share of a year's alpha, `counts` if there are counts of scores
+    in place of rows.
     """
 
     schema_version: int
@@ -156,6 +170,7 @@ class Verdict(Record):
     registered_policy: RegisteredPolicy | None
     nights: JudgedNights | None = None
     online: OnlineRecord | None = None
+    counts: RestsOnCounts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

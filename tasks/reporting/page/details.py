@@ -87,7 +87,7 @@ def read_details(folder: Path, report: Report) -> Details:
 def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     labels, scores, weights = rows.labels, rows.y_score, rows.weights
     background = rows.shared_background(among)
-    edges, scale = _bins(float(scores.min()), float(scores.max()))
+    edges, scale = bins_of(float(scores.min()), float(scores.max()))
 
     def describe(inside: Bools, others: Bools) -> GroupScores:
         def of_class(rows: Bools) -> ClassScores:
@@ -115,8 +115,8 @@ def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     )
 
 
-def _bins(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]]:
-    """Return the edges of bins; of probabilities equally wide in log-odds.
+def bins_of(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]]:
+    """Return the edges of bins, and their scale; of probabilities equally wide in log-odds.
 
     Most comments score near 0, and would all be in the first of equally wide bins.
     """

@@ -1,0 +1,55 @@
+"""From shards that are too many for memory to a verdict."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from biasgate.flows.own_runs import own_run, steps_of
+from biasgate.flows.stages import stage
+from biasgate.tasks.common.own_folders import temporary_files
+from biasgate.tasks.counting.results import judge_counts
+from biasgate.tasks.counting.settings import CountFile, read_count_file
+from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_shard
+from biasgate.tasks.evidence.counted import Counted
+from biasgate.tasks.records import Verdict
+from biasgate.tasks.reporting.publish import check_places
+
+
+@flow(name="count", flow_run_name="count {config}", on_running=[own_run])
+def count(config: str, output: str, store: str) -> Verdict:
+    """Count the shards of a count file, and judge the candidate by their sum.
+
+    - count each shard in its own task, as many at a time as there are cores (on a cluster, workers
+      share them); counts that `output/counts` has already are read instead
+    - add them; refuse a shard that is there twice, is missing or is of another set
+    - judge by the policy; write evidence, report, verdict and page into `output`
+
+    Returns
+    -------
+    Verdict
+        The content of `verdict.json`.
+    """
+    with temporary_files(), steps_of(config, store):
+        check_places(output, store)
+        settings, policy = read_count_file(Path(config))
+        return judge_counts(count_shards(settings, output), settings, policy, output)
+
+
+@stage("count shards", spread=True)
+def count_shards(settings: CountFile, output: str) -> Counted:
+    """Return the sum of the counts of all shards; only some shards are at work or waited for."""
+    folder = f"{output}/{FOLDER}"
+    waiting: deque[Any] = deque()
+    total: Counted | None = None
+    for shard in settings.files():
+        if len(waiting) == at_once():
+            total = add_shard(total, waiting.popleft().result(), folder)
+        waiting.append(count_shard.submit(settings, str(shard), folder))
+    while waiting:
+        total = add_shard(total, waiting.popleft().result(), folder)
+    assert total is not None  # noqa: S101 - there is a shard
+    return total

@@ -1,0 +1,1 @@
+"""Counting shards of scored rows, and judging by the counts."""

@@ -1,0 +1,214 @@
+"""From the counts of all shards to a verdict, its report and its page."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics import ScoreCounts
+from bias_metrics.report import worst_first
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest, whole_file, write_json
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.counting.settings import CountFile
+from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence
+from biasgate.tasks.evidence.file import EvidenceRecord
+from biasgate.tasks.evidence.rows import CANDIDATE
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_check import refuse_unknown_names
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.measuring.diagnosis import undiagnosed
+from biasgate.tasks.records import (
+    Bound,
+    Choices,
+    ClassScores,
+    Compared,
+    Details,
+    EvaluationSetRecord,
+    GroupScores,
+    ModelRecord,
+    Report,
+    ReportedChoices,
+    Scores,
+    Verdict,
+)
+from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, bins_of, write_details
+from biasgate.tasks.reporting.page.page import candidate_page
+from biasgate.tasks.reporting.page.writing import FILE as PAGE
+from biasgate.tasks.reporting.page.writing import write_page
+from biasgate.tasks.reporting.report import metric_csv
+from biasgate.tasks.reporting.tables import PANELS
+
+KIND = "counts"
+_BOUND = Bound(
+    what="nothing",
+    digest=None,
+    files=[],
+    not_bound="Scores were columns of the shards that were counted.",
+)
+_VERSIONS = ("numpy", "prefect")
+
+
+@task(name="judge counts")
+def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: str) -> Verdict:
+    """Write evidence, report, policy, verdict and page; return the verdict. Safe to retry."""
+    folder = Path(output)
+    settings.refuse_other_shards(counted.record.shards)
+    refuse_unknown_names(policy, list(counted.names), [])
+    _refuse_one_class(counted.counts[CANDIDATE], settings)
+    evidence = write_evidence(counted, settings, folder)
+    report = report_of(evidence, settings)
+    rivals = {
+        role: Compared(name=one.name, kind=KIND, threshold=one.threshold)
+        for role, one in settings.models.items()
+        if role != CANDIDATE
+    }
+    today = datetime.now(UTC).date()
+    verdict = build_verdict(report, policy, evidence, rivals, n_candidates=1, today=today)
+    details = details_of(report, evidence)
+    write_json(folder / "report.json", report)
+    write_json(folder / "policy.json", policy.model_dump(mode="json"))
+    (folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    write_details(details, folder)
+    write_page(candidate_page(report, verdict, details), folder / PAGE)
+    write_json(folder / "verdict.json", verdict)
+    say(f"decided: {verdict.outcome} by policy {policy.name}")
+    return verdict
+
+
+def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> CountedEvidence:
+    """Write the sum of all shards with its origin, atomically."""
+    shards = counted.record.shards
+    rows_digest = json_digest([settings.key, [one.sha256 for one in shards]])
+    origin = EvidenceRecord(
+        set_digest=rows_digest,
+        choices=Choices(
+            label_threshold=settings.label_threshold,
+            identity_threshold=settings.identity_threshold,
+            identity_rows=settings.identity_rows,
+            min_raters=settings.min_raters,
+            background=settings.background,
+            n_rows=sum(one.n_rows for one in shards),
+            n_rows_rated=sum(one.n_rated for one in shards),
+            n_rows_measured=sum(one.n_measured for one in shards),
+            confidence=CONFIDENCE,
+            weights=None if settings.weight is None else settings.weight_kind,
+            n_clusters=None,
+        ),
+        power_mean_groups=settings.power_mean_groups,
+        scores={role: json_digest([rows_digest, x.score]) for role, x in settings.models.items()},
+        bound=dict.fromkeys(settings.models, _BOUND),
+    )
+    whole = replace(counted, record=replace(counted.record, origin=origin))
+    with whole_file(folder / FILE) as temporary:
+        temporary.write_bytes(whole.to_bytes())
+    return CountedEvidence(folder / FILE)
+
+
+def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
+    """Return the report of the candidate."""
+    record, counted = evidence.record, evidence.counted.record
+    counts = evidence.counts[CANDIDATE]
+    bias = counts.report(
+        confidence=CONFIDENCE,
+        power_mean_groups=record.power_mean_groups,
+        background=evidence.background,
+    )
+    source = {
+        "source": settings.source,
+        "key": counted.key,
+        "files": {one.name: one.sha256 for one in counted.shards},
+    }
+    choices = ReportedChoices(
+        **{one.name: getattr(record.choices, one.name) for one in fields(Choices)},
+        split=settings.split_name(),
+        source=source,
+    )
+    name = settings.candidate.name
+    explained = undiagnosed(bias, "from counts")
+    return Report(
+        **vars(explained),
+        schema_version=1,
+        evaluation_set=EvaluationSetRecord(
+            name=settings.name, digest=record.set_digest, choices=choices
+        ),
+        candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
+        bias=bias,
+        warnings=[],
+    )
+
+
+def details_of(report: Report, evidence: CountedEvidence) -> Details:
+    """Return what the page shows beyond the report."""
+    counts = evidence.counts[CANDIDATE]
+    shown = worst_first(report.bias.subgroups)[:PANELS]
+    compared = evidence.measure_set(CONFIDENCE).champion
+    return Details(
+        schema_version=SCHEMA_VERSION,
+        report_digest=json_digest(report),
+        versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
+        scores=_scores(counts, shown, evidence.background),
+        champion=None if compared is None else dict(compared),
+    )
+
+
+def _scores(counts: ScoreCounts, shown: list[str], background: str) -> Scores:
+    """Return histograms of the counts; a bin is drawn where its middle is."""
+    edges, scale = bins_of(float(counts.least[0]), float(counts.most[-1]))
+    middles = np.clip((counts.least + counts.most) / 2, edges[0], edges[-1])
+
+    def histogram(of_class: npt.NDArray[np.int64]) -> list[float]:
+        return [float(one) for one in np.histogram(middles, edges, weights=of_class)[0]]
+
+    def described(own: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> GroupScores:
+        positive, negative = (
+            ClassScores(
+                n=int(own[at].sum()),
+                counts=histogram(own[at]),
+                background=histogram(others[at]),
+                quartiles=_quartiles(middles, own[at]),
+            )
+            for at in (0, 1)
+        )
+        return GroupScores(negative=negative, positive=positive)
+
+    groups = dict(zip(counts.names, counts.subgroups, strict=True))
+    everyone = counts.everyone
+    return Scores(
+        scale=scale,
+        edges=edges.tolist(),
+        overall=described(everyone, np.zeros_like(everyone)),
+        subgroups={
+            name: described(
+                groups[name],
+                everyone - (counts.anyone if background == "no_identity" else groups[name]),
+            )
+            for name in shown
+        },
+    )
+
+
+def _quartiles(middles: npt.NDArray[np.float64], n: npt.NDArray[np.int64]) -> list[float] | None:
+    if not n.sum():
+        return None
+    places = np.searchsorted(np.cumsum(n), np.array([0.25, 0.5, 0.75]) * n.sum())
+    return [float(f"{one:.6g}") for one in middles[places]]
+
+
+def _refuse_one_class(counts: ScoreCounts, settings: CountFile) -> None:
+    for count, kind in zip(
+        counts.everyone.sum(axis=-1).tolist(), ("positives", "negatives"), strict=True
+    ):
+        if not count:
+            msg = (
+                f"evaluation set {settings.name!r} must have both classes; its {counts.n} measured "
+                f"rows have no {kind} (label >= {settings.label_threshold} is positive)."
+            )
+            raise InputError(msg)

@@ -1,0 +1,217 @@
+"""Count files: which shards are counted, and by which policy the counts are judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pyarrow as pa
+from pydantic import Field, JsonValue, model_validator
+
+from bias_metrics.gate import thresholds_needed
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.settings import ConfigPath, Name, Settings
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.data import reading
+from biasgate.tasks.data.table import FileSource
+from biasgate.tasks.data.terms import TermMatcher
+from biasgate.tasks.evidence.answers import missing_threshold
+from biasgate.tasks.evidence.counted import Shard, shown
+from biasgate.tasks.gating.policy import Policy, read_policy
+
+ENDING = ".counts"
+SCORE = "score/"
+_WITHOUT = {
+    "cluster": "counts do not tell which rows belong together",
+    "slices": "only all rows are counted",
+    "slices_in": "only all rows are counted",
+    "prediction_powered": "counts do not tell which rows were labelled",
+    "pool_nights": "counts of several nights add up as shards do",
+}
+_DECIDES_LATER = {
+    "path",
+    "policy",
+    "manifest",
+    "background",
+    "power_mean_groups",
+    "required",
+    "population",
+    "candidate",
+    "champion",
+    "reference",
+}
+
+
+class CountedModel(Settings):
+    """A model whose scores are a column of the shards."""
+
+    name: Name
+    """Its name in the verdict."""
+    score: str
+    """Column of its scores."""
+    threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    """At or above which it flags a comment, for rules on error rates."""
+
+
+class CountFile(FileSource):
+    """The content of a count file: a table in many files, with scores as columns."""
+
+    source: Literal["shards"] = "shards"
+    path: ConfigPath
+    """The shards, as in `shards/*.parquet`: CSV, JSON lines or Parquet; or files `*.counts` that
+    biasgate wrote."""
+    id: str = reading.ROW_NUMBER
+    manifest: ConfigPath | None = None
+    """A file that `sha256sum shards/*` wrote: a shard that is missing, is not in it or has other
+    content is refused."""
+    candidate: CountedModel
+    champion: CountedModel | None = None
+    reference: CountedModel | None = None
+    """The models: scores are columns of the shards."""
+    policy: str = "default"
+    """Name of a shipped policy, or a path."""
+    bits: Annotated[int, Field(ge=0, le=20)] = 12
+    """2^bits bins for each factor of two. One more halves the brackets, and doubles the files."""
+
+    @model_validator(mode="after")
+    def _can_be_counted(self) -> Self:
+        for key, why in _WITHOUT.items():
+            if getattr(self, key):
+                msg = f"`{key}` must not be set for counts: {why}"
+                raise ValueError(msg)
+        if self.population == "these_rows":
+            msg = "`population: these_rows` is for lists of phrases, which need no counts"
+            raise ValueError(msg)
+        if self.weight is not None and self.weight_kind != "frequency":
+            msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def models(self) -> dict[str, CountedModel]:
+        """By role."""
+        given = {role: getattr(self, role) for role in ("candidate", "champion", "reference")}
+        return {role: one for role, one in given.items() if one is not None}
+
+    def files(self) -> list[Path]:
+        """Return the shards, in order."""
+        return [Path(one) for one in sorted(glob(str(self.path)))]  # noqa: PTH207 - absolute
+
+    def check(self) -> None:
+        """Refuse shards that are missing or lack a column."""
+        if not self.files():
+            msg = f"`path` must name files, as in shards/*.parquet; {self.path} names none."
+            raise InputError(msg)
+        for path in self.files():
+            if path.suffix != ENDING:
+                reading.require_columns(path, self._columns(), self.separator)
+
+    @property
+    def key(self) -> str:
+        """A digest of everything that decides the counts of a shard."""
+        kept = self.model_dump(mode="json", exclude=_DECIDES_LATER)
+        models = {role: one.score for role, one in self.models.items()}
+        return json_digest({**kept, **models, "conversion": self.conversion})
+
+    def of_shard(self, path: Path) -> CountFile:
+        """Return the source of one shard's rows."""
+        return self.model_copy(update={"path": path})
+
+    def provenance(self) -> dict[str, JsonValue]:
+        """Return the options that decide the rows; shards are known by their own digests."""
+        return {"source": self.source, "key": self.key}
+
+    def expected(self) -> dict[str, str] | None:
+        """Return the digest of each shard that the manifest names."""
+        if self.manifest is None:
+            return None
+        found: dict[str, str] = {}
+        try:
+            lines = self.manifest.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"`manifest` must be a readable file; {self.manifest}: {type(error).__name__}."
+            raise InputError(msg) from error
+        for number, line in enumerate(lines):
+            match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
+            name = "" if match is None else Path(match[2]).name
+            if match is None or name in found:
+                msg = (
+                    f"`manifest` must have a line for each shard, as `sha256sum` writes them "
+                    f"(file {self.manifest}, row {number})."
+                )
+                raise InputError(msg)
+            found[name] = match[1]
+        return found
+
+    def refuse_other_shards(self, shards: list[Shard]) -> None:
+        """Refuse shards that are not those of the manifest."""
+        expected = self.expected()
+        if expected is None:
+            return
+        known = {one.name: one.sha256 for one in shards}
+        for name, digest in sorted(expected.items()):
+            if name not in known:
+                msg = f"shard {shown(name)} of `manifest` must be counted; it is missing."
+                raise InputError(msg)
+            if known[name] != digest:
+                msg = (
+                    f"shard {shown(name)} must have the content that `manifest` names; it differs."
+                )
+                raise InputError(msg)
+        for name in sorted(set(known) - set(expected)):
+            msg = f"shard {shown(name)} must be in `manifest`; it is not."
+            raise InputError(msg)
+
+    def _columns(self) -> list[str]:
+        return [*super()._columns(), *(one.score for one in self.models.values())]
+
+    def _converted(self, chunk: reading.Chunk, matcher: TermMatcher | None, named: Any) -> pa.Table:
+        rows = super()._converted(chunk, matcher, named)
+        for role, one in self.models.items():
+            scores = reading.to_scores(chunk, one.score, rows["id"])
+            rows = rows.append_column(SCORE + role, scores)
+        return rows
+
+
+def read_count_file(path: Path) -> tuple[CountFile, Policy]:
+    """Read a count file and its policy, and check everything that can be checked now."""
+    path = path.resolve()
+    found = read_settings(path, CountFile)
+    policy = read_policy(found.policy, path.parent)
+    _refuse_rules(policy, found)
+    found.expected()
+    found.check()
+    return found, policy
+
+
+def _refuse_rules(policy: Policy, settings: CountFile) -> None:
+    """Refuse a policy that needs what counts do not have."""
+    for what, why in _lacking(policy, settings):
+        msg = f"policy {policy.name!r} must not have {what} if it judges counts: {why}."
+        raise InputError(msg)
+    for role in thresholds_needed(policy.decision_rules()).get(GIVEN, ()):
+        model = settings.models.get(role)
+        if model is not None and model.threshold is None:
+            raise InputError(missing_threshold(role, model.name))
+
+
+def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
+    """Yield what counts cannot be judged by, and why."""
+    if policy.max_missing is not None:
+        yield "`max_missing`", "a row without a score is refused when it is counted"
+    if policy.spending is not None:
+        yield "`correction: online`", "counts are not entered in a ledger"
+    for rule in policy.decision_rules():
+        if rule.slice is not None:
+            yield f"rule {rule.name} on a slice", "only all rows are counted"
+        if rule.threshold == EQUAL_ERRORS:
+            yield f"rule {rule.name} at `{EQUAL_ERRORS}`", "it needs exact scores"
+        if METRICS[rule.metric].needs_probabilities:
+            yield f"rule {rule.name}", "calibration needs exact scores"
+        if rule.reference_margin is not None and settings.reference is None:
+            yield f"rule {rule.name} with `reference_margin`", "there is no `reference`"

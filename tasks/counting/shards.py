@@ -1,0 +1,142 @@
+"""The step that counts a shard, in the memory of a batch of rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bias_metrics import Rows, ScoreCounts
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest, whole_file
+from biasgate.tasks.common.prefect_task import is_spread, say, task
+from biasgate.tasks.counting.settings import ENDING, SCORE, CountFile
+from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, WEIGHT
+from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
+
+FOLDER = "counts"
+"""Where in the output the counts of each shard are kept."""
+SPREAD = 64
+"""Shards that are sent to a cluster at a time: the counts of as many fit into memory."""
+ROWS = 1_000_000
+"""Rows that are counted at once: they, and not the shard, must fit into memory."""
+
+
+def counted_shard(settings: CountFile, path: Path) -> Counted:
+    """Count the scores of one shard.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong, a score is missing or the shard has no rows to measure.
+    """
+    digest = file_digest(path)
+    counts: dict[str, list[ScoreCounts]] = {role: [] for role in settings.models}
+    n_rows = n_rated = n_measured = 0
+    for number, batch in enumerate(_batches(settings.of_shard(path))):
+        rows, scores, rated = _measured(settings, batch)
+        n_rows, n_rated = n_rows + batch.num_rows, n_rated + rated
+        n_measured += rows.n
+        for role, of_role in scores.items():
+            name = f"{digest} {number}"
+            counts[role].append(ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
+    names = frozenset([digest])
+    found = {role: replace(ScoreCounts.sum(of), shards=names) for role, of in counts.items() if of}
+    n_counted = found["candidate"].n if found else 0
+    if not n_counted:
+        msg = f"shard {path} must have rows to measure; none of its {n_rows} rows is one."
+        raise InputError(msg)
+    shard = Shard(
+        name=path.name,
+        sha256=digest,
+        n_rows=n_rows,
+        n_rated=n_rated,
+        n_measured=n_measured,
+        n_counted=n_counted,
+    )
+    return Counted(CountedRecord(key=settings.key, shards=[shard]), found)
+
+
+def _batches(source: CountFile) -> Iterator[pa.Table]:
+    """Yield the rows of a shard in tables of about `ROWS` rows."""
+    held: list[pa.Table] = []
+    for chunk in source.chunks():
+        kept = [name for name in chunk.column_names if name not in {"id", "text"}]
+        held.append(chunk.select(kept))
+        if sum(one.num_rows for one in held) >= ROWS:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.ndarray], int]:
+    """Return the measured rows, the scores of each model, and how many rows were rated."""
+    columns = [name for name in batch.column_names if name.startswith(IDENTITY)]
+    rated = np.ones(batch.num_rows, dtype=np.bool_)
+    for name in columns:
+        if batch[name].null_count:
+            rated &= batch[name].is_valid().to_numpy()
+    kept = rated if settings.identity_rows == "rated" else np.ones_like(rated)
+    if settings.min_raters is not None:
+        kept = kept & (batch[RATERS].to_numpy() >= settings.min_raters)
+    measured = batch if kept.all() else batch.filter(pa.array(kept))
+    members = {
+        name.removeprefix(IDENTITY): pc.fill_null(
+            pc.greater_equal(measured[name], settings.identity_threshold), fill_value=False
+        ).to_numpy()
+        for name in columns
+    }
+    rows = Rows(
+        measured["label"].to_numpy() >= settings.label_threshold,
+        members,
+        sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
+        weight_kind="frequency",
+    )
+    scores = {role: measured[SCORE + role].to_numpy() for role in settings.models}
+    return rows, scores, int(rated.sum())
+
+
+def add_shard(total: Counted | None, data: bytes, folder: str) -> Counted:
+    """Keep the counts of a shard in the folder, and add them to those of others."""
+    counted = Counted.of_bytes(data, "counts of a shard")
+    if len(counted.record.shards) == 1:
+        [shard] = counted.record.shards
+        kept = Path(folder) / named(shard.name, shard.sha256, counted.record.key)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        if not kept.exists():
+            with whole_file(kept) as temporary:
+                temporary.write_bytes(data)
+    return counted if total is None else total + counted
+
+
+def named(name: str, digest: str, key: str) -> str:
+    """Return the name of the file that the counts of a shard are kept in."""
+    return f"{name}-{digest[:16]}-{key[:16]}{ENDING}"
+
+
+def at_once() -> int:
+    """Return how many shards are counted or waited for at a time."""
+    return SPREAD if is_spread() else os.cpu_count() or 1
+
+
+@task(name="count shard", task_run_name="count {shard}")
+def count_shard(settings: CountFile, shard: str, folder: str) -> bytes:
+    """Return the counts of a shard, kept ones if they are in the folder. Safe to retry.
+
+    A file of counts is read, not counted.
+    """
+    path = Path(shard)
+    if path.suffix == ENDING:
+        return read_counted(path).to_bytes()
+    kept = Path(folder) / named(path.name, file_digest(path), settings.key)
+    if kept.is_file():
+        return read_counted(kept).to_bytes()
+    counted = counted_shard(settings, path)
+    say(f"counted {shown(path.name)}: {counted.record.shards[0].n_measured:,} rows", aside=True)
+    return counted.to_bytes()

@@ -1,0 +1,386 @@
+"""Evidence without rows: counts of scores, from which a verdict can be recomputed.
+
+`evidence.counts` is an archive of `record.json` and, for each model, of the counts of its scores
+(`candidate.npz`, `champion.npz`). One such file is written for each shard; added, they are the
+evidence. It has no text, no id and no row.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from bias_metrics import ScoreCounts
+from bias_metrics.gate import LEAST_COMPARED, Evidence, EvidenceKey, Losses, Rule, SmallGroups
+from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.report import bonferroni_level
+from bias_metrics.rows import Background
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.untrusted import check, parse_json, read_bytes
+from biasgate.tasks.evidence.file import EvidenceRecord
+from biasgate.tasks.evidence.rows import CANDIDATE
+from biasgate.tasks.records import RestsOnCounts
+from biasgate.tasks.records.record import Record
+
+FILE = "evidence.counts"
+NO_ROWS = "Rows, clusters, slices, calibration and patterns of bias are not in counts."
+NO_MEMBERS = (
+    "Which comments mention several identities is unknown: bounds of power means and of the final "
+    "score are wider than needed, and whose comments a loss comes from is not told."
+)
+NO_PAIRS = (
+    "How the models' errors are related is unknown: bounds of differences hold whatever it is, and "
+    "are wider than those of paired rows. So it takes more to show that nobody is worse, and more "
+    "to show that somebody is."
+)
+NO_CATEGORIES = "Identities with too few comments are not judged in their category."
+
+if TYPE_CHECKING:
+    from biasgate.tasks.gating.policy import Policy
+_RECORD, _NPZ = "record.json", ".npz"
+MOST_BYTES = 2**30
+_ROLES = (CANDIDATE, "champion", "reference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard(Record):
+    """A file that was counted, and how many of its rows were rated and measured.
+
+    `n_counted` differs from `n_measured` where a row stands for several.
+    """
+
+    name: str
+    sha256: str
+    n_rows: int
+    n_rated: int
+    n_measured: int
+    n_counted: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedRecord(Record):
+    """What was counted: `key` is a digest of everything that decides the counts of a shard.
+
+    `origin` is there in the evidence of a verdict: the same as for rows.
+    """
+
+    key: str
+    shards: list[Shard]
+    origin: EvidenceRecord | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counts of some shards, by role of the model."""
+
+    record: CountedRecord
+    counts: Mapping[str, ScoreCounts]
+
+    def __add__(self, other: Counted) -> Counted:
+        """Add the counts of other shards.
+
+        Raises
+        ------
+        InputError
+            If they were counted by other options, or a shard is in both.
+        """
+        ours, theirs = self.record, other.record
+        names = [shown(one.record.shards[0].name) for one in (self, other)]
+        if ours.key != theirs.key or self.counts.keys() != other.counts.keys():
+            msg = (
+                f"counts must be of one set, counted by the same options; those of {names[0]} and "
+                f"of {names[1]} are not. Count the shards again."
+            )
+            raise InputError(msg)
+        known = {one.sha256: one.name for one in ours.shards}
+        for one in theirs.shards:
+            if one.sha256 in known:
+                msg = (
+                    f"a shard must be counted once; {shown(known[one.sha256])} and "
+                    f"{shown(one.name)} have the same content."
+                )
+                raise InputError(msg)
+        try:
+            counts = {role: own + other.counts[role] for role, own in self.counts.items()}
+        except ValueError as error:
+            msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
+            raise InputError(msg) from error
+        shards = sorted([*ours.shards, *theirs.shards], key=lambda one: (one.name, one.sha256))
+        return Counted(replace(ours, shards=shards), counts)
+
+    @staticmethod
+    def sum(parts: Iterable[Counted]) -> Counted:
+        """Add the counts of several shards; there must be at least one."""
+        return reduce(Counted.__add__, parts)
+
+    def to_bytes(self) -> bytes:
+        """Return the archive; the same counts give the same bytes."""
+        file = io.BytesIO()
+        record = json.dumps(plain(self.record), sort_keys=True).encode()
+        parts = {_RECORD: record} | {
+            role + _NPZ: counts.to_bytes() for role, counts in self.counts.items()
+        }
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in parts.items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+        return file.getvalue()
+
+    @classmethod
+    def of_bytes(cls, data: bytes, what: str) -> Counted:
+        """Read an archive that anybody may have written.
+
+        Raises
+        ------
+        InputError
+            If it is something else, or larger than any real one, or contradicts itself.
+        """
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                known = {one.filename: one for one in archive.infolist()}
+                _require_size(known, what)
+                record = check(parse_json(archive.read(known[_RECORD]), what), CountedRecord, what)
+                counts = {
+                    role: ScoreCounts.from_bytes(archive.read(known[role + _NPZ]))
+                    for role in _ROLES
+                    if role + _NPZ in known
+                }
+        except InputError:
+            raise
+        except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, EOFError) as error:
+            msg = (
+                f"{what} must be counts of scores as biasgate writes them; {printable(str(error))}"
+            )
+            raise InputError(msg) from error
+        found = cls(record, counts)
+        found.refuse_contradictions(what)
+        return found
+
+    def refuse_contradictions(self, what: str) -> None:
+        """Refuse counts that are not of the shards that the record names."""
+        shards = {one.sha256 for one in self.record.shards}
+        n_counted = sum(one.n_counted for one in self.record.shards)
+        of_record = (
+            CANDIDATE in self.counts
+            and len(shards) == len(self.record.shards) > 0
+            and all(
+                one.shards == shards and one.n == n_counted and one.names == self.names
+                for one in self.counts.values()
+            )
+        )
+        if not of_record:
+            msg = f"{what} must have the counts of the shards that it names; it has others."
+            raise InputError(msg)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The identities."""
+        return self.counts[CANDIDATE].names
+
+
+def _require_size(known: Mapping[str, zipfile.ZipInfo], what: str) -> None:
+    if sum(one.file_size for one in known.values()) > MOST_BYTES:
+        msg = f"{what} must unpack to at most {MOST_BYTES:,} bytes; it has more."
+        raise InputError(msg)
+
+
+def read_counted(path: Path) -> Counted:
+    """Read a file of counts."""
+    what = f"file {path}"
+    return Counted.of_bytes(read_bytes(path, what, MOST_BYTES), what)
+
+
+def shown(name: str) -> str:
+    """Return the name of a shard for a message."""
+    return repr(printable(name))
+
+
+@dataclass(frozen=True)
+class CountedEvidence:
+    """Counts of one candidate on one set, in a file; asked like `EvidenceFile`."""
+
+    path: Path
+    n_nights = 0
+    is_complete = True
+    is_sample = True
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return file_digest(self.path)
+
+    @cached_property
+    def counted(self) -> Counted:
+        """The counts."""
+        return read_counted(self.path)
+
+    @property
+    def record(self) -> EvidenceRecord:
+        """The origin of the counts."""
+        origin = self.counted.record.origin
+        if origin is None:
+            msg = f"file {self.path} must be the evidence of a verdict; it has counts of a shard."
+            raise InputError(msg)
+        return origin
+
+    @property
+    def counts(self) -> Mapping[str, ScoreCounts]:
+        """By role."""
+        return self.counted.counts
+
+    @property
+    def roles(self) -> list[str]:
+        """The models with scores."""
+        return list(self.counts)
+
+    @property
+    def identities(self) -> list[str]:
+        """The measured identities."""
+        return list(self.counted.names)
+
+    @property
+    def n_missing(self) -> dict[str, int]:
+        """Nothing: a row without a score is refused when it is counted."""
+        return {}
+
+    @property
+    def background(self) -> Background:
+        """What identities are compared with."""
+        return self.record.choices.background
+
+    def told(self, policy: Policy) -> RestsOnCounts:
+        """Return what a verdict says of the counts: what they are of, and what they do not tell."""
+        own = self.counts[CANDIDATE]
+        brackets = own.brackets(background=self.background).values()
+        ends = [one for of_group in brackets for one in of_group.values() if one is not None]
+        not_told = [NO_ROWS, NO_MEMBERS]
+        not_told += [NO_PAIRS] if len(self.roles) > 1 else []
+        not_told += [NO_CATEGORIES] if policy.hierarchy is not None else []
+        return RestsOnCounts(
+            n_shards=len(self.counted.record.shards),
+            bits=own.bits,
+            widest=max((high - low for low, high in ends), default=0.0),
+            not_told=not_told,
+        )
+
+    def measure(
+        self,
+        keys: Iterable[EvidenceKey],
+        thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+        rules: Sequence[Rule] = (),
+        *,
+        small: SmallGroups | None = None,
+        share: float = 1.0,
+    ) -> dict[EvidenceKey, Evidence]:
+        """Measure the numbers that rules need; small identities are judged alone."""
+        del rules, share
+        groups = replace(small or SmallGroups(), hierarchy=None)
+        return {
+            key: replace(self._measured(key[1], thresholds), small=groups)
+            for key in dict.fromkeys(keys)
+        }
+
+    def measure_set(self, confidence: float) -> Evidence:
+        """Measure all rows."""
+        return self._measured(confidence, {})
+
+    def without(self, identities: Iterable[str], confidence: float) -> Evidence | None:
+        """Measure with power means that leave identities out; None if nothing changes."""
+        groups = self.record.power_mean_groups or self.identities
+        left_out = set(identities)
+        kept = [name for name in groups if name not in left_out]
+        if len(kept) == len(groups) or not kept:
+            return None
+        return self._measured(confidence, {}, kept)
+
+    def missing(self, confidence: float) -> Any:
+        """Refuse the question: no row lacks a score."""
+        del confidence
+        msg = "`max_missing` must not be set for counts: a row without a score is not counted."
+        raise InputError(msg)
+
+    def losses(
+        self,
+        rival: str,
+        alpha: float,
+        thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    ) -> Losses:
+        """Return what is shown to be worse than a rival's, whatever the models have in common.
+
+        Counts do not tell whose comments a loss of several identities comes from.
+        """
+        given = thresholds.get(GIVEN, {})
+        both = {role: given[role] for role in (CANDIDATE, rival) if role in given}
+        at = {GIVEN: both} if len(both) == 2 else {}
+        metrics = [*SUBGROUP_METRICS, *(threshold_metrics() if at else ())]
+        looked_at = {}
+        for name, own in zip(self.identities, self.counts[CANDIDATE].subgroups, strict=True):
+            n = dict(zip(("positive", "negative"), own.sum(axis=-1).tolist(), strict=True))
+            looked_at[name] = [
+                metric
+                for metric in metrics
+                if min(n[of] for of in METRICS[metric].classes[0]) >= LEAST_COMPARED
+            ]
+        level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
+        return Losses.of(self._beside(rival, level, at, None), looked_at, level)
+
+    def _measured(
+        self,
+        confidence: float,
+        thresholds: Mapping[str, Mapping[str, float]],
+        groups: Sequence[str] | None = None,
+    ) -> Evidence:
+        own = self.counts[CANDIDATE]
+        report = own.report(confidence=confidence, **self._options(groups)).to_dict()
+        gaps = {
+            name: own.rate_gaps(
+                threshold=at[CANDIDATE], confidence=confidence, background=self.background
+            ).to_dict()
+            for name, at in thresholds.items()
+        }
+        shared = None
+        if self.background == "no_identity":
+            others = (own.everyone - own.anyone).sum(axis=-1).tolist()
+            shared = dict(zip(("positive", "negative"), others, strict=True))
+        rivals: dict[str, Any] = {
+            role: self._beside(role, confidence, thresholds, groups) for role in self.roles[1:]
+        }
+        return Evidence(
+            report | ({"thresholds": gaps} if gaps else {}), background=shared, **rivals
+        )
+
+    def _beside(
+        self,
+        rival: str,
+        confidence: float,
+        thresholds: Mapping[str, Mapping[str, float]],
+        groups: Sequence[str] | None,
+    ) -> dict[str, Any]:
+        """Return the candidate beside a rival as rules read it."""
+        own, other = self.counts[CANDIDATE], self.counts[rival]
+        found = own.compare(other, confidence=confidence, **self._options(groups)).to_dict()
+        gaps = {
+            name: own.compare_rate_gaps(
+                other,
+                thresholds=(at[CANDIDATE], at[rival]),
+                confidence=confidence,
+                background=self.background,
+            ).to_dict()
+            for name, at in thresholds.items()
+            if rival in at
+        }
+        return found | ({"thresholds": gaps} if gaps else {})
+
+    def _options(self, groups: Sequence[str] | None) -> dict[str, Any]:
+        chosen = groups or self.record.power_mean_groups
+        return {"power_mean_groups": chosen, "background": self.background}
