@@ -58,5 +58,5 @@ def count(
         if as_json:
             print_json(verdict)
         else:
-            print_results(read_results(output), store)
+            print_results(read_results(output))
         raise typer.Exit(word_of_verdict(verdict).exit_code)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,7 @@ app = typer.Typer()
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
 _SHORT = 12
+COUNTS = "evidence.counts"
 _BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
@@ -185,7 +187,8 @@ def verify(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="Registered model, or BUNDLE.zip of `biasgate bundle`: needs no registry.",
+            help="Registered model, or BUNDLE.zip of `biasgate bundle`, or a folder of `biasgate "
+            "count`: these need no registry.",
             metavar="MODEL",
         ),
     ] = None,
@@ -236,6 +239,8 @@ def verify(
     asked = (attestation, folder, policy_digest, evaluation_set)
     if model is not None and model.endswith(_BUNDLE):
         findings = _verify_bundle(Path(model), pins, unused=(version, attestation, folder))
+    elif model is not None and Path(model, COUNTS).is_file():
+        findings = _verify_counted(Path(model), unused=(version, *asked))
     elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
@@ -284,6 +289,17 @@ def _verify_bundle(file: Path, pins: dict[str, Any], unused: tuple[Any, ...]) ->
 
         with waiting("verifying"):
             return verify_bundle(file, Pins(**pins))
+
+
+def _verify_counted(folder: Path, unused: tuple[Any, ...]) -> list[Finding]:
+    with errors_told(verbose=False):
+        if any(unused):
+            msg = f"{folder} must be given alone: what it has is not signed."
+            raise InputError(msg)
+        from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
+
+        with waiting("verifying"):
+            return verify_counted(folder, datetime.now(UTC).date())
 
 
 def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:

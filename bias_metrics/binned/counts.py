@@ -23,12 +23,13 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics.binned.comparison import comparison_of
-from bias_metrics.binned.rates import rate_gap_comparison_of, rate_gaps_of
+from bias_metrics.binned.rates import rate_gap_comparison_of, rate_gaps_of, threshold_report_of
 from bias_metrics.binned.report import Bracket, Counts, brackets_of, report_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import CLASSES, Class
 from bias_metrics.report.report import BiasComparison, BiasReport
 from bias_metrics.rows import Background, Rows, any_of
+from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 
 __all__ = ["ScoreCounts"]
@@ -107,7 +108,7 @@ class ScoreCounts:
         order = np.argsort(scores)
         ordered = _bins_of(scores[order], bits)
         starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-        ends = np.append(starts[1:], scores.size) - 1
+        ends = np.append(starts[1:], scores.size)[: starts.size] - 1
         code = np.empty(scores.size, dtype=np.intp)
         code[order] = 2 * np.repeat(np.arange(starts.size), ends + 1 - starts)
         code += ~rows.y_true
@@ -312,6 +313,16 @@ class ScoreCounts:
         """
         level = check_confidence(confidence)
         return rate_gaps_of(self, check_threshold(threshold), level, background)
+
+    def threshold_report(
+        self, *, threshold: float, groups: Sequence[str] | None = None
+    ) -> ThresholdReport:
+        """Return the errors of `threshold_report`, without the two sums, which need rows.
+
+        If the threshold is inside a bin, half of the rows that it leaves open count as flagged.
+        """
+        summed = check_power_mean_groups(groups, dict.fromkeys(self.names), "groups")
+        return threshold_report_of(self, check_threshold(threshold), summed)
 
     def compare_rate_gaps(
         self,

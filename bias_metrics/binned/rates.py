@@ -10,16 +10,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bias_metrics._core.values import MetricValue
+from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.binned.comparison import refuse_other_rows, widest
 from bias_metrics.binned.report import Counts
-from bias_metrics.metrics import CLASSES, METRICS, Rate, threshold_metrics
+from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
+from bias_metrics.thresholds.decisions import ThresholdReport
+from bias_metrics.thresholds.errors import ErrorRates
+from bias_metrics.thresholds.permutation import NullReference
 from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 from bias_metrics.thresholds.shares import Share, ShareGap
 
 if TYPE_CHECKING:
     from bias_metrics.binned.counts import ScoreCounts
+
+_NO_CHANCE = "counts do not tell what chance alone would give"
 
 
 def rate_gaps_of(
@@ -31,6 +36,28 @@ def rate_gaps_of(
         for name, gaps in _gaps(counts, threshold, rate, background):
             found[name][metric] = _between([gap.measure(confidence) for gap in gaps])
     return RateGaps(threshold, found, confidence)
+
+
+def threshold_report_of(
+    counts: ScoreCounts, threshold: float, groups: tuple[str, ...]
+) -> ThresholdReport:
+    """Return the errors; see `ScoreCounts.threshold_report`."""
+
+    def errors(of_class: dict[Class, tuple[int, int]], rows: Counts) -> ErrorRates:
+        positive, negative = (sum(of_class[label]) // 2 for label in CLASSES)
+        n_positive, n_negative = rows.sum(axis=-1).tolist()
+        return ErrorRates(
+            threshold, positive, negative, n_negative - negative, n_positive - positive
+        )
+
+    flagged = counts.flagged(threshold)
+    rates = {
+        name: errors(flagged[name], own)
+        for name, own in zip(counts.names, counts.subgroups, strict=True)
+    }
+    unknown = NullReference(undefined(_NO_CHANCE), undefined(_NO_CHANCE), {}, 0)
+    overall = errors(flagged[None], counts.everyone)
+    return ThresholdReport.of(overall, rates, groups, (unknown, unknown))
 
 
 def rate_gap_comparison_of(

@@ -58,6 +58,26 @@ class ThresholdReport(Tabular):
     worst_group_accuracy: WorstGroupAccuracy
     """The worst cell of identity and label, over all subgroups."""
 
+    @classmethod
+    def of(
+        cls,
+        overall: ErrorRates,
+        rates: dict[str, ErrorRates],
+        groups: tuple[str, ...],
+        sums: tuple[NullReference, NullReference],
+    ) -> ThresholdReport:
+        """Return the report of counted errors; `sums` are FPED and FNED."""
+        cells = [
+            CellAccuracy(name, label, int(right + wrong), int(right))
+            for name, one in rates.items()
+            for label, right, wrong in (
+                (True, one.n_true_positive, one.n_false_negative),
+                (False, one.n_true_negative, one.n_false_positive),
+            )
+        ]
+        worst = WorstGroupAccuracy(overall.threshold, tuple(cells))
+        return cls(overall.threshold, overall, rates, groups, *sums, worst)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         worst = self.worst_group_accuracy.to_dict()
@@ -172,23 +192,8 @@ def threshold_report(
             n_wrong = int(np.count_nonzero(of_class & (decided != labels)))
             drawn = _sums_by_chance(of_class, n_wrong, inside, generator, n_permutations)
         sums[rate] = summarise_permutations(value, drawn, QUANTILES, n_permutations)
-    cells = [
-        CellAccuracy(name, label, int(right + wrong), int(right))
-        for name, one in rates.items()
-        for label, right, wrong in (
-            (True, one.n_true_positive, one.n_false_negative),
-            (False, one.n_true_negative, one.n_false_positive),
-        )
-    ]
-    return ThresholdReport(
-        threshold=threshold,
-        overall=overall,
-        subgroups=rates,
-        groups=summed,
-        fped=sums["false_positive_rate"],
-        fned=sums["false_negative_rate"],
-        worst_group_accuracy=WorstGroupAccuracy(threshold, tuple(cells)),
-    )
+    beside_chance = sums["false_positive_rate"], sums["false_negative_rate"]
+    return ThresholdReport.of(overall, rates, summed, beside_chance)
 
 
 def _sums_by_chance(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import ScoreCounts
+from bias_metrics.metrics import GIVEN
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
@@ -25,6 +26,7 @@ from biasgate.tasks.gating.policy_check import refuse_unknown_names
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring.diagnosis import undiagnosed
 from biasgate.tasks.records import (
+    AtThreshold,
     Bound,
     Choices,
     ClassScores,
@@ -132,7 +134,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         source=source,
     )
     name = settings.candidate.name
-    explained = undiagnosed(bias, "from counts")
+    explained = replace(undiagnosed(bias, "from counts"), thresholds=_errors(evidence, settings))
     return Report(
         **vars(explained),
         schema_version=1,
@@ -141,8 +143,22 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         ),
         candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
         bias=bias,
-        warnings=[],
+        warnings=evidence.not_told,
     )
+
+
+def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThreshold]:
+    """Return the errors at the candidate's threshold, if it has one."""
+    threshold = settings.candidate.threshold
+    if threshold is None:
+        return {}
+    counts, groups = evidence.counts[CANDIDATE], evidence.record.power_mean_groups
+    gaps = counts.rate_gaps(
+        threshold=threshold, confidence=CONFIDENCE, background=evidence.background
+    )
+    errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
+    found = errors | {"seed": 0, "gaps": gaps.to_dict()["subgroups"]}
+    return {GIVEN: AtThreshold.from_dict(found)}
 
 
 def details_of(report: Report, evidence: CountedEvidence) -> Details:

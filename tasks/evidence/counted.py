@@ -258,19 +258,22 @@ class CountedEvidence:
         """What identities are compared with."""
         return self.record.choices.background
 
+    @property
+    def not_told(self) -> list[str]:
+        """What the counts do not tell."""
+        return [NO_ROWS, NO_MEMBERS, *([NO_PAIRS] if len(self.roles) > 1 else [])]
+
     def told(self, policy: Policy) -> RestsOnCounts:
         """Return what a verdict says of the counts: what they are of, and what they do not tell."""
         own = self.counts[CANDIDATE]
         brackets = own.brackets(background=self.background).values()
         ends = [one for of_group in brackets for one in of_group.values() if one is not None]
-        not_told = [NO_ROWS, NO_MEMBERS]
-        not_told += [NO_PAIRS] if len(self.roles) > 1 else []
-        not_told += [NO_CATEGORIES] if policy.hierarchy is not None else []
+        categories = [NO_CATEGORIES] if policy.hierarchy is not None else []
         return RestsOnCounts(
             n_shards=len(self.counted.record.shards),
             bits=own.bits,
             widest=max((high - low for low, high in ends), default=0.0),
-            not_told=not_told,
+            not_told=[*self.not_told, *categories],
         )
 
     def measure(

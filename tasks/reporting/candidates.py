@@ -108,7 +108,7 @@ class CandidateStory:
         groups += [change.group for change in worst.losses]
         if groups:
             return ["show", place, "--identity", groups[0]]
-        if worst.unsettled:
+        if worst.unsettled and worst.verdict.counts is None:
             return ["policy", "plan", f"{place}/policy.json", place]
         model = worst.verdict.candidate.model
         if worst.unmet or model is None:

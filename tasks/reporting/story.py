@@ -153,7 +153,7 @@ class VerdictStory:
     bounds: str
     """How many bounds were looked at, and how many may be wrong."""
     basis: tuple[str, ...]
-    """Which nights' rows and which share of a year's alpha decided, if they did."""
+    """Which counts, which nights' rows and which share of a year's alpha decided, if they did."""
     checks: tuple[Check, ...]
     """In the order of the policy."""
     unmet: tuple[Check, ...]
@@ -185,7 +185,7 @@ class VerdictStory:
             policy=verdict.policy.name,
             counted=_counted(checks),
             bounds=verdict.bounds.sentence,
-            basis=(*_nights(verdict), *_year(verdict)),
+            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict)),
             checks=checks,
             unmet=tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
             worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
@@ -323,6 +323,16 @@ def _counted(checks: Sequence[Check]) -> str:
     skipped = f"; {n_skipped:,} skipped" if n_skipped else ""
     known_of = ", ".join(known) or "nothing to check"
     return f"{counted(found.total(), 'check')}: {known_of}{skipped}"
+
+
+def _counts(verdict: Verdict) -> Iterator[str]:
+    counts = verdict.counts
+    if counts is None:
+        return
+    yield (
+        f"Decided by counts of {counted(counts.n_shards, 'shard')}, without rows: every AUC is "
+        f"known within {counts.widest:.1g}; what counts do not tell is in `verdict.json`."
+    )
 
 
 def _nights(verdict: Verdict) -> Iterator[str]:

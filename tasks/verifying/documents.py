@@ -46,14 +46,14 @@ class Documents:
     """SHA-256 of the bytes that were read, by the file's name."""
 
     @classmethod
-    def of(cls, folder: Path, name: str) -> Documents:
+    def of(cls, folder: Path, name: str, evidence: str = EVIDENCE) -> Documents:
         """Read the documents about a set in a folder; the evidence there must be a plain file."""
         try:
             content = {
                 file: read_bytes(folder / file, f"the {what} on {name}")
                 for what, file in _FILES.items()
             }
-            require_regular(folder / EVIDENCE, f"the evidence on {name}")
+            require_regular(folder / evidence, f"the evidence on {name}")
         except FileNotFoundError as error:
             msg = f"{Path(error.filename).name} of the verdict on {name} must be there; it is not."
             raise InputError(msg) from error

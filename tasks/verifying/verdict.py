@@ -15,6 +15,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import differences
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_json
+from biasgate.tasks.evidence.answers import AnyEvidence
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.chain import VouchedVerdicts
@@ -90,18 +91,12 @@ def as_recorded(
     version: ModelVersion, name: str, documents: Documents, evidence_digest: str, run_id: str
 ) -> Iterator[Finding]:
     """Check that files and tags are the ones that the verdict names."""
-    verdict, report = documents.verdict, documents.report
+    verdict = documents.verdict
     judged_on = verdict.evaluation_set.name
     text = f"the verdict that the tags name for {name} is on that set."
     text = text if judged_on == name else f"{text} It is on {judged_on}."
     yield Finding("tags", holds=judged_on == name, sentence=text)
-    for what, found, recorded in (
-        ("policy", documents.policy.digest, verdict.policy.digest),
-        ("report", json_digest(report), verdict.report_digest),
-        ("evidence", evidence_digest, verdict.evidence_digest),
-    ):
-        text = f"the {what} on {name} has the digest that the verdict names."
-        yield Finding(what, holds=found == recorded, sentence=text)
+    yield from same_digests(documents, name, evidence_digest)
     logged = LoggedVerdict.logged(verdict, run_id)
     expected = tags_of([logged])
     tagged = {key: version.tags.get(key) for key in expected}
@@ -109,6 +104,18 @@ def as_recorded(
     differ = [key for key, value in expected.items() if tagged[key] != value]
     text = f"the tags of {version.uri} agree with the verdict on {name}."
     yield Finding("tags", holds=not differ, sentence=_but(text, differ))
+
+
+def same_digests(documents: Documents, name: str, evidence_digest: str) -> Iterator[Finding]:
+    """Check that policy, report and evidence are the ones that the verdict names."""
+    verdict = documents.verdict
+    for what, found, recorded in (
+        ("policy", documents.policy.digest, verdict.policy.digest),
+        ("report", json_digest(documents.report), verdict.report_digest),
+        ("evidence", evidence_digest, verdict.evidence_digest),
+    ):
+        text = f"the {what} on {name} has the digest that the verdict names."
+        yield Finding(what, holds=found == recorded, sentence=text)
 
 
 def _recomputed(
@@ -131,7 +138,7 @@ def _recomputed(
     try:
         evidence.require_size(n_rows_of(documents))
         yield from same_origin(documents.verdict, documents.report, evidence, version, name)
-        yield from _decided_again(documents, evidence, name, day)
+        yield from decided_again(documents, evidence, name, day)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
         text = f"the verdict on {name} cannot be recomputed: {described(error)}"
         yield Finding("verdict", holds=False, sentence=text)
@@ -149,8 +156,8 @@ def n_rows_of(documents: Documents) -> int:
 def same_origin(
     verdict: Verdict,
     report: Report,
-    evidence: EvidenceFile,
-    version: ModelVersion,
+    evidence: AnyEvidence,
+    version: ModelVersion | None,
     name: str,
 ) -> Iterator[Finding]:
     """Check that verdict, report and evidence are of the same rows, scores and version."""
@@ -160,7 +167,7 @@ def same_origin(
         "rows of the report": (record.set_digest, report.evaluation_set.digest),
         "scores": (record.scores["candidate"], verdict.candidate.digest),
         "scores of the report": (record.scores["candidate"], report.candidate.digest),
-        "version": (verdict.candidate.model, version.uri),
+        "version": (verdict.candidate.model, None if version is None else version.uri),
         "choices": (record.choices, _choices(report)),
     }
     differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
@@ -174,9 +181,10 @@ def _choices(report: Report) -> Choices:
     return Choices(**{field.name: known[field.name] for field in fields(Choices)})
 
 
-def _decided_again(
-    documents: Documents, evidence: EvidenceFile, name: str, day: date
+def decided_again(
+    documents: Documents, evidence: AnyEvidence, name: str, day: date
 ) -> Iterator[Finding]:
+    """Decide again, as of the day of the verdict and as of another one."""
     verdict = documents.verdict
     again = decide_again(documents, evidence, verdict.decided_on)
     differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
@@ -195,7 +203,7 @@ def _decided_again(
     yield Finding("verdict", holds=now.outcome == "pass", sentence=text)
 
 
-def decide_again(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
+def decide_again(documents: Documents, evidence: AnyEvidence, day: str) -> Verdict:
     """Return the verdict that the rows give, as of a day."""
     verdict = documents.verdict
     named: dict[str, Rival | None] = {

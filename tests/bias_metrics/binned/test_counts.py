@@ -254,6 +254,18 @@ def test_what_counts_cannot_hold_is_refused():
         counted(y_true, np.where(np.arange(N) == 2, np.nan, score), groups)
 
 
+def test_a_shard_without_rows_adds_nothing():
+    y_true, score, groups = rows_and_scores()
+    counts = counted(y_true, score, groups)
+    alone = {"shard": "weightless", "sample_weight": [0], "weight_kind": "frequency"}
+    for none in (
+        counted([], [], {name: [] for name in groups}, shard="empty"),
+        counted([1], [0.5], {name: [1] for name in groups}, **alone),
+    ):
+        assert (counts + none).report() == counts.report()
+        assert ScoreCounts.from_bytes(none.to_bytes()).n == 0
+
+
 def test_bytes_give_the_same_counts():
     counts = counted(*rows_and_scores())
     again = ScoreCounts.from_bytes(counts.to_bytes())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bias_metrics import Rows, ScoreCounts, compare_rate_gaps, rate_gaps
+from bias_metrics import Rows, ScoreCounts, compare_rate_gaps, rate_gaps, threshold_report
 
 THRESHOLD = 0.6
 
@@ -65,6 +65,26 @@ def test_a_gap_without_rows_or_with_one_has_the_reason():
     assert cells["fnr_gap"].reason == "no subgroup positives"
     assert cells["fpr_gap"].reason == "fewer than 2 rows in a class"
     assert cells["fpr_gap"].value == 1.0
+
+
+def test_errors_at_a_threshold_are_those_of_the_rows_without_the_sums():
+    rows, score, _ = made(1)
+    found = counts_of(rows, score, 52).threshold_report(threshold=THRESHOLD, groups=["gay"])
+    rng = np.random.default_rng(0)
+    exact = threshold_report(
+        rows.y_true, score, rows.subgroups, threshold=THRESHOLD, rng=rng, n_permutations=1
+    )
+    assert (found.overall, found.subgroups) == (exact.overall, exact.subgroups)
+    assert found.worst_group_accuracy == exact.worst_group_accuracy
+    assert found.groups == ("gay",)
+    assert found.fped.value.reason == "counts do not tell what chance alone would give"
+
+
+def test_half_of_the_rows_in_a_bin_that_a_threshold_cuts_count_as_flagged():
+    rows = Rows([1, 1, 1, 1, 0], {"gay": [1, 1, 1, 1, 0]})
+    counts = counts_of(rows, [0.55, 0.6, 0.7, 0.2, 0.9], 0)
+    assert counts.flagged(0.65)[None] == {"positive": (0, 3), "negative": (0, 1)}
+    assert counts.threshold_report(threshold=0.65).overall.n_true_positive == 1
 
 
 def test_counts_of_other_rows_are_not_compared():

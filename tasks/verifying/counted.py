@@ -1,0 +1,60 @@
+"""Whether a verdict on counts holds: it is recomputed from them, without rows and registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.counting.settings import ENDING
+from biasgate.tasks.counting.shards import FOLDER, named
+from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence, read_counted
+from biasgate.tasks.verifying.documents import Documents
+from biasgate.tasks.verifying.files import Finding
+from biasgate.tasks.verifying.verdict import decided_again, same_digests, same_origin
+
+
+def verify_counted(folder: Path, day: date) -> list[Finding]:
+    """Recompute the verdict in a folder of `biasgate count`.
+
+    Nothing is signed: it shows that the verdict follows from the counts, and where all are there,
+    that these are the sum of those of the shards.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or is none that biasgate writes.
+    """
+    if not (folder / FILE).exists():
+        msg = f"{folder} must be a folder of `biasgate count`; it has no {FILE}."
+        raise InputError(msg)
+    documents = Documents.of(folder, "counts", FILE)
+    evidence = CountedEvidence(folder / FILE)
+    name = documents.verdict.evaluation_set.name
+    findings = list(same_digests(documents, name, evidence.digest))
+    findings += same_origin(documents.verdict, documents.report, evidence, None, name)
+    findings += _shards(folder / FOLDER, evidence.counted, name)
+    if all(one.holds for one in findings):
+        findings += decided_again(documents, evidence, name, day)
+    return findings
+
+
+def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
+    """Add the counts of the shards again, if they are all there."""
+    record = whole.record
+    files = [folder / named(one.name, one.sha256, record.key) for one in record.shards]
+    n_there = sum(path.is_file() for path in files)
+    if n_there < len(files):
+        text = (
+            f"counts (*{ENDING}) of {len(files) - n_there} of {len(files)} shards of {name} are "
+            "not there, so they are not added again."
+        )
+        yield Finding("evidence", holds=True, sentence=text)
+        return
+    again = Counted.sum(map(read_counted, files))
+    same = again.record.shards == record.shards and all(
+        again.counts[role].to_bytes() == counts.to_bytes() for role, counts in whole.counts.items()
+    )
+    text = f"the counts on {name} are the sum of those of {len(files)} shards."
+    yield Finding("evidence", holds=same, sentence=text)

@@ -1,0 +1,57 @@
+"""`biasgate count`, from shards to a verdict that is verified."""
+
+import json
+
+import pytest
+from support.evaluations import run
+from support.shards import write_shards
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, prefect_server):
+    del prefect_server
+    home = tmp_path_factory.mktemp("counted")
+    write_shards(home)
+    code, text = run("count", home / "chats.yaml", "--output", home / "out", "--store", home / "st")
+    assert code == 0, text
+    return home, text
+
+
+def test_the_command_says_the_verdict_and_that_it_rests_on_counts(home):
+    _, text = home
+    assert "Passed: next on chats" in text
+    assert "Decided by counts of 3 shards, without rows: every AUC is known within" in text
+
+
+def test_the_folder_has_what_is_read_again(home):
+    folder, _ = home
+    code, again = run("show", folder / "out", "--all")
+    assert code == 0
+    assert "Passed: next on chats" in again
+    assert "Which comments mention several identities is unknown" in again
+    page = (folder / "out/report.html").read_text()
+    assert "Decided by counts of 3 shards" in page
+    assert len(list((folder / "out/counts").iterdir())) == 3
+
+
+def test_the_verdict_is_recomputed_from_the_counts(home):
+    folder, _ = home
+    code, text = run("verify", folder / "out")
+    assert code == 0, text
+    assert "the counts on chats are the sum of those of 3 shards" in text
+    assert "recomputing the verdict on chats gives the same one (pass)" in text
+
+
+def test_a_changed_verdict_or_evidence_does_not_hold(home, tmp_path):
+    folder, _ = home
+    for name in ("verdict.json", "policy.json", "report.json", "evidence.counts"):
+        (tmp_path / name).write_bytes((folder / "out" / name).read_bytes())
+    code, text = run("verify", tmp_path)
+    assert code == 0
+    assert "counts (*.counts) of 3 of 3 shards of chats are not there" in text
+    verdict = json.loads((tmp_path / "verdict.json").read_text())
+    verdict["results"][1]["bound"] += 0.01
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict))
+    assert run("verify", tmp_path)[0] == 3
+    (tmp_path / "evidence.counts").write_bytes(b"nothing")
+    assert run("verify", tmp_path)[0] == 2

@@ -1,0 +1,277 @@
+"""Shards are counted in batches; what is wrong with one is refused by its name."""
+
+import hashlib
+import shutil
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from support.shards import COMMENT, N_SHARDS, POLICY, N, everything, frame, write_file, write_shards
+
+from bias_metrics import compare_bias, evaluate_bias, rate_gaps
+from bias_metrics.rows import Rows
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.counting import shards as counting
+from biasgate.tasks.counting.results import judge_counts
+from biasgate.tasks.counting.settings import CountFile, read_count_file
+from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard
+from biasgate.tasks.evidence.counted import Counted, CountedEvidence
+
+
+def count(path):
+    """Count the shards of a count file as the flow does."""
+    settings, policy = read_count_file(path)
+    total = None
+    for shard in settings.files():
+        total = add_shard(total, count_shard.fn(settings, str(shard), "out/counts"), "out/counts")
+    return total, settings, policy
+
+
+def judge(path):
+    total, settings, policy = count(path)
+    return judge_counts.fn(total, settings, policy, "out")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    return tmp_path
+
+
+def test_the_sum_is_that_of_all_measured_rows(home):
+    total, _, _ = count(write_shards(home, bits=20))
+    rows = everything()
+    assert [one.n_rows for one in total.record.shards] == [N] * N_SHARDS
+    assert [one.n_measured for one in total.record.shards] == [N - 10] * N_SHARDS
+    found = total.counts["candidate"].report()
+    exact = evaluate_bias(
+        rows.toxicity >= 0.5, rows.new, {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
+    )
+    assert found.final_score.value == pytest.approx(exact.final_score.value, abs=1e-5)
+    for name, bias in exact.subgroups.items():
+        for metric, cell in bias.by_metric().items():
+            assert found.subgroups[name].by_metric()[metric].value == pytest.approx(
+                cell.value, abs=1e-5
+            )
+
+
+def test_batches_of_any_size_give_the_same_bytes(home, monkeypatch):
+    settings, _ = read_count_file(write_shards(home))
+    [path, *_] = settings.files()
+    whole = counted_shard(settings, path)
+    monkeypatch.setattr(counting, "ROWS", 1)
+    chunks = CountFile.chunks
+    monkeypatch.setattr(
+        CountFile,
+        "chunks",
+        lambda source: (part.slice(at, 700) for part in chunks(source) for at in range(0, N, 700)),
+    )
+    assert counted_shard(settings, path).to_bytes() == whole.to_bytes()
+
+
+def test_shards_add_up_in_any_order(home):
+    settings, _ = read_count_file(write_shards(home))
+    parts = [counted_shard(settings, path) for path in settings.files()]
+    assert Counted.sum(parts[::-1]).to_bytes() == Counted.sum(parts).to_bytes()
+
+
+def test_no_text_and_no_id_is_kept(home):
+    judge(write_shards(home))
+    for path in (home / "out").rglob("*"):
+        assert path.is_dir() or COMMENT.encode() not in path.read_bytes()
+    with zipfile.ZipFile(home / "out/evidence.counts") as archive:
+        assert archive.namelist() == ["record.json", "candidate.npz", "champion.npz"]
+
+
+def test_kept_counts_are_not_counted_again_unless_an_option_or_the_content_differs(
+    home, monkeypatch
+):
+    path = write_shards(home)
+    count(path)
+    monkeypatch.setattr(counting, "counted_shard", lambda *_: pytest.fail("counted again"))
+    count(path)
+    write_file(
+        home, background="no_identity", candidate={"name": "x", "score": "new"}, policy="strict"
+    )
+    count(path)
+    with pytest.raises(pytest.fail.Exception):
+        count(write_file(home, label_threshold=0.4))
+    frame(9).to_parquet("shards/part-0.parquet")
+    with pytest.raises(pytest.fail.Exception):
+        count(write_file(home))
+
+
+def test_files_of_counts_are_added_without_the_shards(home):
+    path = write_shards(home)
+    total, *_ = count(path)
+    (home / "nights").mkdir()
+    for kept in (home / "out/counts").iterdir():
+        shutil.move(kept, home / "nights")
+    shutil.rmtree("shards")
+    again, *_ = count(write_file(home, path="nights/*.counts"))
+    assert again.to_bytes() == total.to_bytes()
+
+
+def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
+    verdict = judge(write_shards(home))
+    assert verdict.outcome == "pass"
+    assert (verdict.counts.n_shards, verdict.counts.bits) == (N_SHARDS, 12)
+    assert 0 < verdict.counts.widest < 1e-3
+    assert [one.partition(" ")[0] for one in verdict.counts.not_told] == ["Rows,", "Which", "How"]
+    rows = everything()
+    groups = {name: rows[name].to_numpy() >= 0.5 for name in ("gay", "muslim")}
+    toxic, new, old = (rows[x].to_numpy() for x in ("toxicity", "new", "old"))
+    exact = evaluate_bias(toxic >= 0.5, new, groups, confidence=0.9)
+    apart = compare_bias(toxic >= 0.5, new, old, groups, confidence=0.9)
+    gaps = rate_gaps(Rows(toxic >= 0.5, groups), new, threshold=0.5, confidence=0.9)
+    bounds = {(one.metric, one.kind, one.group): one.bound for one in verdict.results}
+    for name, bias in exact.subgroups.items():
+        assert bounds["bpsn_auc", "floor", name] <= bias.bpsn_auc.low
+        assert bounds["bpsn_auc", "champion", name] <= apart.subgroups[name].bpsn_auc.low
+        size = max(abs(gaps.subgroups[name]["fpr_gap"].low), gaps.subgroups[name]["fpr_gap"].high)
+        assert bounds["fpr_gap", "ceiling", name] == pytest.approx(size, abs=1e-3)
+    assert bounds["auc", "floor", None] <= exact.overall.auc.low
+    assert bounds["final_score", "floor", None] <= exact.final_score.low
+
+
+def test_the_same_shard_under_two_names_is_refused(home):
+    path = write_shards(home)
+    shutil.copy("shards/part-0.parquet", "shards/part-9.parquet")
+    with pytest.raises(InputError, match=r"'part-0.parquet' and 'part-9.parquet' have the same"):
+        count(path)
+
+
+def test_a_shard_that_the_manifest_lacks_or_has_besides_or_otherwise_is_named(home):
+    path = write_shards(home, manifest="sums.txt")
+    lines = [
+        f"{hashlib.sha256(one.read_bytes()).hexdigest()}  shards/{one.name}\n"
+        for one in sorted((home / "shards").iterdir())
+    ]
+    for content, rule in (
+        (lines[1:], r"shard 'part-0.parquet' must be in `manifest`; it is not"),
+        (
+            [*lines, f"{'0' * 64} *part-7.parquet\n"],
+            r"'part-7.parquet' of `manifest`.*missing",
+        ),
+        (
+            [f"{'0' * 64}  part-0.parquet\n", *lines[1:]],
+            "the content that `manifest` names",
+        ),
+    ):
+        (home / "sums.txt").write_text("".join(content))
+        with pytest.raises(InputError, match=rule):
+            judge(path)
+    (home / "sums.txt").write_text("".join(lines))
+    assert judge(path).outcome == "pass"
+    (home / "sums.txt").write_text("nothing\n")
+    with pytest.raises(InputError, match=r"a line for each shard.*row 0"):
+        judge(path)
+
+
+def test_counts_of_another_set_are_refused(home):
+    settings, _ = read_count_file(write_shards(home))
+    other, _ = read_count_file(write_file(home, label_threshold=0.4))
+    first, second, _ = settings.files()
+    with pytest.raises(InputError, match=r"of one set, .*'part-0.parquet' and of 'part-1.parquet'"):
+        _ = counted_shard(settings, first) + counted_shard(other, second)
+
+
+def test_a_missing_score_is_refused_by_its_place(home):
+    path = write_shards(home)
+    frame(1).assign(old=lambda rows: rows.old.where(rows.id != 5)).to_parquet(
+        "shards/part-1.parquet"
+    )
+    with pytest.raises(InputError, match=r"finite number.*part-1.parquet, column old, row 5"):
+        count(path)
+
+
+def test_a_shard_without_rated_rows_or_column_is_named(home):
+    path = write_shards(home)
+    frame(1).assign(gay=np.nan).to_parquet("shards/part-1.parquet")
+    with pytest.raises(InputError, match=r"part-1.parquet must have rows to measure; none of its"):
+        count(path)
+    frame(1).drop(columns="old").to_parquet("shards/part-1.parquet")
+    with pytest.raises(InputError, match=r"part-1.parquet must have the column 'old'"):
+        count(path)
+
+
+def test_frequencies_count_as_repeated_rows(home):
+    path = write_shards(home, weight="times", weight_kind="frequency", path="shards/*.csv")
+    frame(0).assign(times=2).to_csv("shards/a.csv", index=False)
+    total, *_ = count(path)
+    assert total.counts["candidate"].n == 2 * (N - 10)
+    assert total.record.shards[0].n_measured == N - 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"cluster": "id"}, "`cluster` must not be set for counts"),
+        ({"slices": ["gay"]}, "`slices` must not be set for counts"),
+        ({"weight": "id"}, "must have `weight_kind: frequency`"),
+        ({"path": "none/*.parquet"}, "`path` must name files"),
+        ({"candidate": {"name": "next", "score": "new"}}, "need the `threshold` that"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_before_any_work(home, changes, rule):
+    with pytest.raises(InputError, match=rule):
+        read_count_file(write_shards(home, **changes))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"max_missing": 0.1}, "must not have `max_missing`"),
+        ({"correction": "online"}, "must not have `correction: online`"),
+        ({"rules": [{"metric": "auc", "scope": "overall", "floor": 0.6, "slice": "a"}]}, "a slice"),
+        (
+            {"rules": [POLICY["rules"][2] | {"threshold": "equal_errors"}]},
+            "at `equal_errors` if it judges counts",
+        ),
+        (
+            {"rules": [{"metric": "calibration_gap", "scope": "each", "ceiling": 0.1}]},
+            "calibration needs exact scores",
+        ),
+        (
+            {"rules": [{"metric": "auc", "scope": "overall", "reference_margin": 0.1}]},
+            "there is no `reference`",
+        ),
+    ],
+)
+def test_a_policy_that_counts_cannot_answer_is_refused(home, change, rule):
+    path = write_shards(home)
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | change))
+    with pytest.raises(InputError, match=rule):
+        read_count_file(path)
+
+
+def test_a_set_of_one_class_is_refused(home):
+    path = write_shards(home, label_threshold=0.9)
+    with pytest.raises(InputError, match=r"must have both classes; its 8970 measured rows have no"):
+        judge(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: b"nothing",
+        lambda data: data[:-100],
+        lambda data: data.replace(b'"n_counted": 2990', b'"n_counted": 2991'),
+    ],
+)
+def test_other_files_of_counts_are_refused(home, change):
+    settings, _ = read_count_file(write_shards(home))
+    data = counted_shard(settings, settings.files()[0]).to_bytes()
+    with pytest.raises(InputError, match="file x must"):
+        Counted.of_bytes(change(data), "file x")
+
+
+def test_counts_of_a_shard_are_no_evidence(home):
+    settings, _ = read_count_file(write_shards(home))
+    (home / "a").write_bytes(counted_shard(settings, settings.files()[0]).to_bytes())
+    with pytest.raises(InputError, match="must be the evidence of a verdict"):
+        _ = CountedEvidence(home / "a").record
+    assert pd.read_parquet("shards/part-0.parquet").shape[0] == N
