@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -275,3 +276,10 @@ def test_counts_of_a_shard_are_no_evidence(home):
     with pytest.raises(InputError, match="must be the evidence of a verdict"):
         _ = CountedEvidence(home / "a").record
     assert pd.read_parquet("shards/part-0.parquet").shape[0] == N
+
+
+def test_the_count_file_of_the_guide_is_one():
+    guide = Path(__file__).parents[3] / "docs/guides/evaluation-files.md"
+    block = guide.read_text("utf-8").partition("# chats.yaml\n")[2].partition("```")[0]
+    found = CountFile.model_validate(yaml.safe_load(block))
+    assert list(found.models) == ["candidate", "champion"]
