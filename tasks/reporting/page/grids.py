@@ -20,7 +20,7 @@ LIMITS = ("floor", "ceiling")
 MARKS = {
     "error": ("✕", "check ended in an error"),
     "fail": ("✕", "fails a check"),
-    "insufficient": ("?", "not enough evidence for a check"),
+    "insufficient": ("?", "lacks evidence"),
     "waived": ("⊘", "check waived"),
     "warn": ("!", "fails a check that only warns"),
     "small": ("~", "too few comments, judged in its category"),

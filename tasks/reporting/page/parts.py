@@ -47,7 +47,7 @@ from biasgate.tasks.reporting.tables import (
 )
 
 # Most checks in the tables of a page: if there are more, the first.
-CHECKS = 120
+CHECKS = 100
 
 
 @dataclass(frozen=True)
