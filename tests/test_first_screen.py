@@ -22,8 +22,9 @@ from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.results import Published
-from biasgate.tasks.reporting.story import Story, VerdictStory
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
+from biasgate.tasks.reporting.verdict_story import VerdictStory
 from biasgate.tasks.tracking.notes import candidate_note
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"

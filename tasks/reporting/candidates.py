@@ -12,14 +12,7 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
-from biasgate.tasks.reporting.story import (
-    DECISION,
-    GAINED,
-    HOLDS,
-    TO_PASS,
-    WORSE,
-    Story,
-)
+from biasgate.tasks.reporting.story import DECISION, GAINED, HOLDS, TO_PASS, WORSE, Story
 from biasgate.tasks.wording import IN_TITLE, MOST_EXCEPTIONS, exceptions_in_words, first_names
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.records import Summary, Verdict
-from biasgate.tasks.reporting.story import Check
+from biasgate.tasks.reporting.verdict_story import Check
 
 # XML 1.0 cannot represent other characters below space, or lone surrogates.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

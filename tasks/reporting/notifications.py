@@ -30,7 +30,7 @@ from biasgate.tasks.records import Summary
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.reporting.results import Results, results_of
-from biasgate.tasks.reporting.story import VerdictStory
+from biasgate.tasks.reporting.verdict_story import VerdictStory
 
 # Services read these as markup, as a mention of people, or as a link.
 _MARKUP = {"@": "(at)", "<": "(", ">": ")", "`": "'", "*": "", "[": "(", "]": ")", "|": "/"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.story import GAINED, NO_CHAMPION, WORSE, Story
+from biasgate.tasks.reporting.story import GAINED, WORSE, Story
+from biasgate.tasks.reporting.verdict_story import NO_CHAMPION
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"

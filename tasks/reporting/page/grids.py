@@ -12,8 +12,9 @@ from bias_metrics import Difference, MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
-from biasgate.tasks.reporting.story import Check, Story, gains_of
+from biasgate.tasks.reporting.story import Story, gains_of
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
+from biasgate.tasks.reporting.verdict_story import Check
 
 LIMITS = ("floor", "ceiling")
 # From the worst: what the checks of one number came to. A mark and words, not colour alone.

@@ -31,7 +31,7 @@ from biasgate.tasks.reporting.page.drawing import (
 )
 from biasgate.tasks.reporting.page.grids import LIMITS, Grid, metric_grid
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.story import Check, Story
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (
     NOTHING,
     Table,
@@ -45,6 +45,7 @@ from biasgate.tasks.reporting.tables import (
     thousandths,
     with_interval,
 )
+from biasgate.tasks.reporting.verdict_story import Check
 
 # Most checks in the tables of a page: if there are more, the first.
 CHECKS = 100

@@ -13,7 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights, new_because, pool
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.reporting.story import VerdictStory
+from biasgate.tasks.reporting.verdict_story import VerdictStory
 
 PLANNED = 1000
 CHOICES = judging.CHOICES | {"planned_rows": PLANNED}

@@ -11,7 +11,7 @@ from bias_metrics.gate.rules import Rule, correct_for_candidates
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
-from biasgate.tasks.reporting.story import VerdictStory
+from biasgate.tasks.reporting.verdict_story import VerdictStory
 from biasgate.tasks.scoring.registered_candidates import refuse_uncounted
 
 RULE = {"metric": "auc", "scope": "overall", "floor": 0.8}

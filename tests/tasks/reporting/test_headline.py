@@ -19,7 +19,8 @@ from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
-from biasgate.tasks.reporting.story import Change, Story, VerdictStory, _headline
+from biasgate.tasks.reporting.story import Story, _headline
+from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
 from biasgate.tasks.wording import in_short
 
 

@@ -1,0 +1,226 @@
+"""What a verdict says, as data: terminal, pages, comments and messages lay it out.
+
+It is made from the checks that decided, so that nothing said can contradict the verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bias_metrics import RuleResult
+from bias_metrics.gate import WORST_FIRST, Loss
+from bias_metrics.metrics import METRICS
+from bias_metrics.parts import counted
+from biasgate.tasks.outcomes import Word
+from biasgate.tasks.records import Verdict
+from biasgate.tasks.reporting.tables import number
+from biasgate.tasks.wording import exceptions_in_words, shown_worse, word_of_verdict
+
+NO_CHAMPION = "There was no champion to compare with."
+_CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
+_COUNTED = {
+    "error": "with an error",
+    "fail": "failed",
+    "insufficient": "without enough evidence",
+    "pass": "passed",
+    "waived": "waived",
+    "warn": "with a warning alone",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What came of one check of the policy."""
+
+    status: str
+    """Its outcome; `waived` or `warn` if it did not pass and does not count."""
+    excuse: str
+    """Why it does not count; else empty."""
+    word: str
+    """The outcome in words, with the excuse."""
+    sentence: str
+    """What was measured, and what it was compared with."""
+    result: RuleResult
+    """The result behind it."""
+
+    @classmethod
+    def of(cls, result: RuleResult) -> Check:
+        """Say what came of a check."""
+        status, excuse = str(result.outcome), ""
+        if status not in {"pass", "skipped"}:
+            if result.waived_by:
+                status, excuse = "waived", f"waived by {result.waived_by}"
+            elif result.action == "warn":
+                status, excuse = "warn", "only warns"
+        word = _CHECKS.get(result.outcome, result.outcome)
+        word = f"{word} ({excuse})" if excuse else word
+        return cls(status, excuse, word, result.sentence, result)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it counts against the candidate."""
+        return self.status in {"fail", "error"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A number of an identity beside the champion's."""
+
+    group: str
+    metric: str
+    champion: float
+    candidate: float
+    bound: str = ""
+    """How much worse it is shown to be at least; empty if it is better."""
+
+    @property
+    def text(self) -> str:
+        """The identity, the metric, both values and the bound."""
+        metric = METRICS[self.metric]
+        values = (number(one, signed=metric.is_gap) for one in (self.champion, self.candidate))
+        bound = f", worse by {self.bound}" if self.bound else ""
+        return f"{self.group} {metric.title} {' → '.join(values)}{bound}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictStory:
+    """What is said of a verdict."""
+
+    candidate: str
+    evaluation_set: str
+    word: Word
+    """The outcome; a pass says for how many it is proven, a block who is shown to be worse off."""
+    exceptions: tuple[str, ...]
+    """What a pass does not say; each line is a sentence."""
+    policy: str
+    counted: str
+    """How many checks there are, and what came of them."""
+    bounds: str
+    """How many bounds were looked at, and how many may be wrong."""
+    basis: tuple[str, ...]
+    """Which counts, which nights' rows and which share of a year's alpha decided, if they did."""
+    checks: tuple[Check, ...]
+    """In the order of the policy."""
+    unmet: tuple[Check, ...]
+    """Those that did not pass, the worst first; skipped ones are left out."""
+    worse: str
+    """Who is shown to be worse than the champion, and by how much."""
+    worsened: tuple[Loss, ...]
+    """The numbers behind that, the largest loss first."""
+    champion: str | None
+    """The champion that it is compared with."""
+    objective: str
+    """The number that ranks versions which pass, beside the champion's."""
+    verdict: Verdict
+    """What all this is said of."""
+
+    @classmethod
+    def of_verdict(cls, verdict: Verdict) -> VerdictStory:
+        """Say what a verdict says."""
+        checks = tuple(map(Check.of, verdict.results))
+        kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
+        champion, objective = verdict.champion, verdict.objective
+        value = "undefined" if objective.value is None else f"{objective.value:.4f}"
+        ranked = f"{objective.name} is {value}; there was no champion to compare with"
+        return VerdictStory(
+            candidate=verdict.candidate.name,
+            evaluation_set=verdict.evaluation_set.name,
+            word=word_of_verdict(verdict),
+            exceptions=tuple(exceptions_in_words([verdict])),
+            policy=verdict.policy.name,
+            counted=_counted(checks),
+            bounds=verdict.bounds.sentence,
+            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict)),
+            checks=checks,
+            unmet=tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
+            worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
+            worsened=tuple(verdict.worsened),
+            champion=None if champion is None else champion.model or champion.name,
+            objective=ranked if champion is None else objective.comparison,
+            verdict=verdict,
+        )
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The identities of which a check failed, the worst first."""
+        return _groups(check for check in self.unmet if check.has_failed)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """The others of which a check lacks evidence."""
+        lacking = _groups(check for check in self.unmet if check.status == "insufficient")
+        return tuple(name for name in lacking if name not in self.failing)
+
+    @property
+    def losses(self) -> tuple[Change, ...]:
+        """What is shown to be worse than the champion's by its own comments, the worst first."""
+        return tuple(
+            Change(cell.group, cell.metric, cell.second, cell.first, cell.at_least)
+            for cell in self.worsened
+            if not cell.without
+        )
+
+    @property
+    def about(self) -> str:
+        """The candidate and the set."""
+        return f"{self.candidate} on {self.evaluation_set}"
+
+    @property
+    def met(self) -> tuple[Check, ...]:
+        """The checks that passed or were skipped."""
+        return tuple(check for check in self.checks if check.status in {"pass", "skipped"})
+
+
+def _counted(checks: Sequence[Check]) -> str:
+    found = Counter(check.status for check in checks)
+    n_skipped = found.pop("skipped", 0)
+    known = [f"{found[status]:,} {words}" for status, words in _COUNTED.items() if status in found]
+    skipped = f"; {n_skipped:,} skipped" if n_skipped else ""
+    known_of = ", ".join(known) or "nothing to check"
+    return f"{counted(found.total(), 'check')}: {known_of}{skipped}"
+
+
+def _counts(verdict: Verdict) -> Iterator[str]:
+    """Say which counts decided; nothing if rows did."""
+    counts = verdict.counts
+    if counts is None:
+        return
+    yield (
+        f"Decided by counts of {counted(counts.n_shards, 'shard')}, without rows: every AUC is "
+        f"known within {counts.widest:.1g}; what counts do not tell is in `verdict.json`."
+    )
+
+
+def _nights(verdict: Verdict) -> Iterator[str]:
+    """Say which nights' rows a verdict pools; nothing if it is about a single set."""
+    nights = verdict.nights
+    if nights is not None:
+        first = "" if nights.number > 1 else f" It is the first: {nights.began}."
+        yield (
+            f"Night {nights.number}: judged by the {nights.n_rows:,} rows of all nights. The "
+            f"bounds hold at every night together ({nights.bound}, tightest at "
+            f"{nights.planned_rows:,} rows).{first}"
+        )
+
+
+def _year(verdict: Verdict) -> Iterator[str]:
+    """Say which share of a year's alpha decided; nothing if decisions are not counted."""
+    online = verdict.online
+    if online is None:
+        return
+    alpha = f"{100 * online.level / online.share:g} %"
+    planned = "" if online.planned is None else f" ({online.planned:,} are planned)"
+    bounds = f"the chance that any promotion of the year is wrong is at most {alpha}"
+    if online.bounds == "share_wrong":
+        bounds = f"on average at most {alpha} of the promotions of the year are wrong"
+    yield (
+        f"Decision {online.number:,} of {online.year}{planned}: a candidate that is not good "
+        f"enough passes it with a chance of at most {100 * online.level:.2g} %, so that {bounds}."
+    )
+
+
+def _groups(checks: Iterable[Check]) -> tuple[str, ...]:
+    names = (check.result.group for check in checks)
+    return tuple(dict.fromkeys(name for name in names if name is not None))
