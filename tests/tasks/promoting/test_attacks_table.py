@@ -1,4 +1,4 @@
-"""Each attack in the table of the promotion page is run by a test; what nothing finds has none."""
+"""Each attack in the table of the threat model is run by a test; what nothing finds has none."""
 
 import ast
 import functools
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "guides" / "promotion.md"
+PAGE = ROOT / "docs" / "threat-model.md"
 TASKS = Path(__file__).parents[1]
 ROOMS = ("ledger", "verifying", "promoting")
 # By the first words of the row; None where nothing finds the attack and no test shows that.
