@@ -1,6 +1,6 @@
 """How often the alarm of drift is wrong when nothing changes, and how often it finds a change.
 
-`python -m benchmarks._drift` prints the figures of docs/evidence/nightly.md.
+`python -m benchmarks._drift` prints the figures of docs/evidence/gate.md.
 """
 
 from __future__ import annotations

@@ -2,15 +2,17 @@
 
 Scores are normal within each class and group, so that every population value is known; rules
 are applied by `bias_metrics.gate.decide.decide`, as in an evaluation.
-`python -m benchmarks._operating` prints the table of docs/guides/policies.md.
+`python -m benchmarks._operating` prints docs/evidence/operating.csv.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date
 
 import numpy as np
@@ -109,22 +111,19 @@ def allowed_error(share: float, draws: int) -> float:
     return 2 * math.sqrt(share * (1 - share) / draws)
 
 
-def markdown(draws: int) -> str:
-    """Return the table of outcomes."""
-    lines = ["| situation | passes | fails | insufficient | required |", "|---|--:|--:|--:|---|"]
+def table(draws: int) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of the table of outcomes."""
+    yield "situation", "passes", "fails", "insufficient", "required"
     for one in situations():
         found = simulate(one, draws)
-        shares = " | ".join(
-            f"{found[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")
-        )
+        shares = [f"{found[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")]
         demand = (
             f"at most {one.most_passes:.1%} passes"
             if one.most_passes < 1
             else f"at least {one.least_passes:.0%} passes"
         )
-        lines.append(f"| {one.name} | {shares} | {demand} |")
-    return "\n".join(lines)
+        yield one.name, *shares, demand
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown(2000) + "\n")
+    csv.writer(sys.stdout, lineterminator="\n").writerows(table(2000))

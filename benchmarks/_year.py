@@ -214,7 +214,7 @@ def _nights(value: float) -> str:
 
 
 def main() -> None:
-    """Print the tables of docs/evidence/nightly.md."""
+    """Print the tables of docs/evidence/gate.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--years", type=int, default=1000)
     n_years = parser.parse_args().years

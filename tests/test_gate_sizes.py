@@ -138,15 +138,16 @@ def test_a_bound_below_the_planted_loss_is_counted_by_its_rows():
     assert found["missed"] == {"2 to 3": [1, 1], "4 to 9": [1, 0], "10 and more": [0, 0]}
 
 
-def test_tables_are_written_between_their_marks(tmp_path):
-    target, results = tmp_path / "page.md", tmp_path / "found.json"
-    target.write_text(f"before\n{command.BEGIN}\nold\n{command.END}\nafter\n")
+def test_each_table_is_a_file(tmp_path):
+    results = tmp_path / "found.json"
     found = page.summary(LINE, {page.key_of(LINE): [drawn()]})
     for _ in range(2):
-        command.write([found], results=results, page=target)
-    text = target.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith(f"{command.END}\nafter\n")
-    assert "old" not in text
-    assert text.count("| 100 / 0 / 0 / 0 |") == 1
+        command.write([found], results=results, folder=tmp_path / "tables")
+    outcomes = (tmp_path / "tables" / "outcomes.csv").read_text()
+    assert outcomes == (
+        "scores,policy,candidate,identities,1500,samples,+-,required\n"
+        "real,no-worse,equal,9,100 / 0 / 0 / 0,1,94,\n"
+    )
+    written = {path.stem for path in (tmp_path / "tables").iterdir()}
+    assert written == {"outcomes", "blocking", "shown", "missed"}
     assert json.loads(results.read_text())[0]["draws"] == 1

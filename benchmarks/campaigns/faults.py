@@ -2,7 +2,7 @@
 
     python -m benchmarks.campaigns.faults --repeat 5
 
-prints the table of docs/evidence/disturbed.md. Each trial starts from a registry in which version 1
+prints the table of docs/evidence/operation.md. Each trial starts from a registry in which version 1
 is champion and version 2 has passed against it. A process of its own promotes version 2 and is
 disturbed; then the disturbance ends, and the next run promotes again.
 """

@@ -2,7 +2,7 @@
 
     python -m benchmarks.campaigns.kills --repeat 5
 
-prints the table of docs/evidence/disturbed.md. Each trial runs the flow `evaluate` in its own
+prints the table of docs/evidence/operation.md. Each trial runs the flow `evaluate` in its own
 process,
 on two candidates and six shards each, and kills it with SIGKILL at one point. Then the same
 evaluation runs again, undisturbed. Or the command runs on a Dask cluster, and a worker is killed.

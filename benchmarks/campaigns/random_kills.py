@@ -2,7 +2,7 @@
 
     python -m benchmarks.campaigns.random_kills --kills 100
 
-prints the second table of docs/evidence/disturbed.md. Commands run in their own process group,
+prints the second table of docs/evidence/operation.md. Commands run in their own process group,
 those
 with a flow with Prefect's temporary server, and SIGKILL goes to the process or to the group. After
 each series of kills on one store the same command runs to its end. Then the exit code, the champion

@@ -2,7 +2,7 @@
 
     python -m benchmarks.campaigns.rollbacks --pairs 50
 
-prints what docs/evidence/disturbed.md says about rollbacks. Each trial starts from a registry in
+prints what docs/evidence/operation.md says about rollbacks. Each trial starts from a registry in
 which version 2 replaced version 1. A process of its own rolls back and is killed just before one
 call of MLflow's client; or two processes roll back at once. Then `rollback` is called twice more.
 Version 1 must be champion after the first of them, by exactly one rollback in the ledger.

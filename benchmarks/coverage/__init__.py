@@ -1,5 +1,5 @@
 """How often intervals hold the true value, and how often a floor at the truth passes.
 
-`python -m benchmarks.coverage` draws the samples, writes docs/evidence/coverage.md, and its
-tables as CSV in docs/evidence/coverage.
+`python -m benchmarks.coverage` draws the samples, fills a table of docs/evidence/intervals.md,
+and writes its tables as CSV in docs/evidence/coverage.
 """

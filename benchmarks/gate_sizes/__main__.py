@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,7 @@ from biasgate.tasks.gating.policy import Policy, read_policy
 
 REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "benchmarks" / "results" / "gate_sizes.json"
-PAGE = REPOSITORY / "docs" / "evidence" / "gate-sizes.md"
-BEGIN, END = "<!-- begin tables -->", "<!-- end tables -->"
+FOLDER = REPOSITORY / "docs" / "evidence" / "gate-sizes"
 
 
 class Kept:
@@ -70,13 +70,14 @@ class Kept:
                 known.append(one)
 
 
-def write(summaries: Sequence[Mapping[str, Any]], *, results: Path, page: Path) -> None:
-    """Write the counts, and put the tables into the page."""
+def write(summaries: Sequence[Mapping[str, Any]], *, results: Path, folder: Path) -> None:
+    """Write the counts, and the tables."""
     each = ",\n".join(json.dumps(one) for one in summaries)
     results.write_text(f"[\n{each}\n]\n", encoding="utf-8")
-    text = page.read_text(encoding="utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n{tables(summaries)}\n{END}{after}", encoding="utf-8")
+    folder.mkdir(exist_ok=True)
+    for name, rows in tables(summaries).items():
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def wanted(given: argparse.Namespace) -> Iterator[Line]:
@@ -100,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--situations", default="", help="words in their names, with commas")
     parser.add_argument("--kept", type=Path, default=REPOSITORY / "build" / "gate_sizes.jsonl")
     parser.add_argument("--fresh", action="store_true", help="draw all again, as after new code")
-    parser.add_argument("--save", action="store_true", help="write the page: all kept lines")
+    parser.add_argument("--save", action="store_true", help="write all kept lines")
     given = parser.parse_args(arguments)
     if given.fresh:
         given.kept.unlink(missing_ok=True)
@@ -109,10 +110,11 @@ def main(arguments: list[str] | None = None) -> None:
         for line in chosen:
             kept.complete(line, given.draws, Path(folder))
             print(" ".join(map(str, key_of(line))), len(kept.draws[key_of(line)]), flush=True)
-    print(tables(kept.summaries(chosen)))
+    for name, rows in tables(kept.summaries(chosen)).items():
+        print(name, *map(" | ".join, rows), sep="\n")
     if given.save:
         everything = parser.parse_args(["--sizes", *map(str, kept.sizes)])
-        write(kept.summaries(wanted(everything)), results=RESULTS, page=PAGE)
+        write(kept.summaries(wanted(everything)), results=RESULTS, folder=FOLDER)
 
 
 if __name__ == "__main__":

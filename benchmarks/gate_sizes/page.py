@@ -1,4 +1,4 @@
-"""What the kept draws say: counts by line, and the tables of docs/evidence/gate-sizes.md."""
+"""What the kept draws say: counts by line, and the tables of docs/evidence/gate-sizes."""
 
 from __future__ import annotations
 
@@ -101,6 +101,7 @@ def error(n: int, draws: int) -> float:
 SHOWN = ("any", "any of 4 rows", "planted", "planted of 4 rows", "another")
 OUTCOMES = ("pass", "pass, except", "fail", "insufficient")
 Summary = Mapping[str, Any]
+Row = list[str]
 
 
 def _percent(counts: Iterable[int], n: int) -> str:
@@ -126,7 +127,7 @@ def shown(one: Summary) -> str:
     return _percent((one["shown"][kind] for kind in SHOWN), one["draws"])
 
 
-def table(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> Iterator[str]:
+def table(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> Iterator[Row]:
     """Yield the lines of a table with a column for each set size.
 
     The column `+-` has two Monte Carlo errors of the share of passes, in points: the largest.
@@ -136,10 +137,8 @@ def table(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> Itera
     for one in summaries:
         line = one["scores"], one["policy"], one["situation"], one["identities"]
         by_line.setdefault(line, {})[one["rows"]] = one
-    yield "| scores | policy | candidate | identities | " + " | ".join(
-        [*(f"{n:,}" for n in sizes), "samples", "+-", "required |"]
-    )
-    yield "|---|---|---|--:|" + "---|" * len(sizes) + "--:|--:|---|"
+    head = ("scores", "policy", "candidate", "identities")
+    yield [*head, *map(str, sizes), "samples", "+-", "required"]
     for line, by_size in by_line.items():
         each = list(by_size.values())
         errors = [
@@ -155,7 +154,7 @@ def table(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> Itera
             f"{100 * max(errors):.0f}",
             _required(allowed),
         ]
-        yield f"| {' | '.join(map(str, cells))} |"
+        yield [str(one) for one in cells]
 
 
 def _required(passes: float | None) -> str:
@@ -164,7 +163,7 @@ def _required(passes: float | None) -> str:
     return f"at most {passes:.0%} pass" if passes < 1 else "none passes unnamed"
 
 
-def missed_rows(summaries: Iterable[Summary]) -> Iterator[str]:
+def missed_rows(summaries: Iterable[Summary]) -> Iterator[Row]:
     """Yield, by the fewest rows, how many bounds of a planted loss are below it."""
     total: dict[str, list[int]] = {}
     for one in summaries:
@@ -174,27 +173,21 @@ def missed_rows(summaries: Iterable[Summary]) -> Iterator[str]:
             known[1] += below
     for kind, (n, below) in total.items():
         if n:
-            yield f"| {kind} | {n} | {100 * below / n:.1f} | {100 * error(below, n):.1f} |"
+            yield [kind, str(n), f"{100 * below / n:.1f}", f"{100 * error(below, n):.1f}"]
 
 
-def tables(summaries: Sequence[Summary]) -> str:
-    """Return all tables."""
+def tables(summaries: Sequence[Summary]) -> dict[str, list[Row]]:
+    """Return all tables by their names.
+
+    `outcomes`: percent that pass, pass with exceptions, fail, are insufficient. `blocking`: rules
+    that block a model which should pass. `shown`: percent with a cell shown to be worse: of any
+    identity, of any with 4 rows, of the planted one, of that with 4 rows, of another. `missed`:
+    bounds of the planted loss, at 95 %, and how many percent are below it.
+    """
     real = [one for one in summaries if one["scores"] == REAL and one["policy"] != "default"]
-    parts = [
-        f"Percent {' / '.join(OUTCOMES)}:",
-        table(summaries, outcomes),
-        "Rules that block a model which should pass, in percent of the samples:",
-        table([one for one in summaries if one["required"] is None], blocked),
-    ]
-    if real:
-        parts += [
-            f"Percent with a cell shown to be worse: {' / '.join(SHOWN)}:",
-            table(real, shown),
-            "Bounds of the loss in the number and identity that is worse, at 95 %:",
-            (
-                "| fewest rows of a compared class | bounds | below the loss, percent | +- |",
-                "|---|--:|--:|--:|",
-                *missed_rows(real),
-            ),
-        ]
-    return "\n\n".join(part if isinstance(part, str) else "\n".join(part) for part in parts)
+    return {
+        "outcomes": list(table(summaries, outcomes)),
+        "blocking": list(table([one for one in summaries if one["required"] is None], blocked)),
+        "shown": list(table(real, shown)),
+        "missed": [["fewest rows", "bounds", "below the loss", "+-"], *missed_rows(real)],
+    }

@@ -1,10 +1,10 @@
 """Compare candidates of every kind on real comments, as Markdown.
 
 pip install ".[text]" alt-profanity-check
-BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE \
-    > docs/evidence/compared.md
+BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE
 
-STORE is a new folder; MLflow and results are there afterwards (`biasgate ui --store STORE`).
+prints a part of docs/evidence/numbers.md. STORE is a new folder; MLflow and results are there
+afterwards (`biasgate ui --store STORE`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from biasgate.tasks.store import Workplace
 CONFIG = Path(deployments.__file__).parent / "evaluations" / "compared.yaml"
 DOORS = ("baseline", "baseline registered", "baseline served")
 PAGE = """\
-# Candidates of every kind, compared
+## Candidates of every kind
 
 {n_candidates} candidates on real comments, by one evaluation file,
 [compared.yaml](../../deployments/evaluations/compared.yaml): the TF-IDF baseline, the same version
@@ -50,13 +50,13 @@ phrases of Dixon et al. (2018). Identities are found by their words. Brackets ar
 The interval of the worst BPSN AUC allows for choosing the worst of many. Phrases made from few
 templates are not independent, and their intervals do not allow for that.
 
-`python docs/reproduce/compared.py` trained, scored and wrote this page, on {machine}
+`python docs/reproduce/compared.py` trained, scored and wrote this part, on {machine}
 ({versions}).
 Rows per second were measured once for each cell, and include loading the model. The load of the
 machine at the end was {load:.0f}. If that is more than the number of cores, other work used most
 of them.
 
-{tables}## The same model through every entry point
+{tables}### The same model through every entry point
 
 The largest difference between a score and the baseline's own score, over all comments of a set:
 
@@ -65,7 +65,7 @@ The largest difference between a score and the baseline's own score, over all co
 {doors}
 """
 TABLE = """\
-## {name}: {n:,} comments, {n_positive:,} toxic
+### {name}: {n:,} comments, {n_positive:,} toxic
 
 | candidate | AUC | final score | worst BPSN AUC | of | verdict | rows/s |
 |---|---|---|---|---|---|--:|
@@ -75,7 +75,7 @@ TABLE = """\
 
 
 def main() -> None:
-    """Train, serve, score, evaluate, print the page."""
+    """Train, serve, score, evaluate, print the part."""
     store = Path(sys.argv[1]).resolve()
     candidates = train(str(CONFIG), str(store))
     place = Workplace(store)

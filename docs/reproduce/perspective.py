@@ -1,10 +1,13 @@
-"""Compare the two Perspective models of Borkan et al. (2019) term by term, as Markdown.
+"""Compare the two Perspective models of Borkan et al. (2019) term by term.
 
-BIASGATE_REAL_DATA=FOLDER python docs/reproduce/perspective.py > docs/evidence/perspective.md
+BIASGATE_REAL_DATA=FOLDER python docs/reproduce/perspective.py
+
+prints the counts of docs/evidence/numbers.md, and writes docs/evidence/perspective.csv.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from pathlib import Path
@@ -14,32 +17,22 @@ import pandas as pd
 from bias_metrics import Difference, compare_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
 
-INTRODUCTION = """\
-# TOXICITY@6 against TOXICITY@1
-
-This page compares the two Perspective models of Borkan et al. (2019) on the {n:,} identity phrases
-made from {templates} templates (data by the authors of Perspective, CC BY 4.0). A phrase mentions
-a term if it contains the term as a whole word. Each difference is @6 minus @1, with two paired 95
-% intervals: one as if phrases were independent, and one that allows for phrases of the same
-template. **Phrases of one template are far from independent**: the standard error of a BPSN
-difference is {smallest:.0f} to {largest:.0f} times as large (median {median:.0f}) when templates
-are taken into account. For a term with fewer than 20 templates there is no such interval, and
-nothing is said about it.
-
-`python docs/reproduce/perspective.py` writes this page.
-
-| metric | improved | got worse | not shown | too few templates | improved, phrases independent |
-|---|--:|--:|--:|--:|--:|
-{summary}
-
-| term | templates | BPSN @1 | BPSN @6 | difference | phrases independent | by template | shown |
-|---|--:|--:|--:|--:|---|---|---|
-"""
+HEAD = (
+    "term",
+    "templates",
+    "BPSN @1",
+    "BPSN @6",
+    "difference",
+    "phrases independent",
+    "by template",
+    "shown",
+)
+TABLE = Path(__file__).parents[1] / "evidence" / "perspective.csv"
 TOO_FEW = "too few templates"
 
 
 def main() -> None:
-    """Print the page."""
+    """Print the counts, write the table."""
     folder = Path(os.environ["BIASGATE_REAL_DATA"])
     phrases = pd.read_parquet(folder / "perspective_templates.parquet")
     terms = pd.read_csv(folder / "perspective_unitary_results.csv")["subgroup"]
@@ -57,24 +50,18 @@ def main() -> None:
             if plain[term]["bpsn_auc"].std_error
         ]
     )
-    summary = "\n".join(_counts(metric, plain, clustered) for metric in SUBGROUP_METRICS[:3])
-    print(
-        INTRODUCTION.format(
-            n=len(phrases),
-            templates=phrases["template"].nunique(),
-            smallest=growth.min(),
-            largest=growth.max(),
-            median=growth.median(),
-            summary=summary,
-        ),
-        end="",
-    )
-    for term in sorted(masks, key=lambda name: -(plain[name]["bpsn_auc"].value or 0)):
-        one, other = plain[term]["bpsn_auc"], clustered[term]["bpsn_auc"]
-        print(
-            f"| {term} | {templates[term]} | {one.second:.3f} | {one.first:.3f} | "
-            f"{one.value:+.3f} | {_interval(one)} | {_interval(other)} | {_shown(other)} |"
-        )
+    print(f"{len(phrases):,} phrases of {phrases['template'].nunique()} templates")
+    print(f"errors times {growth.min():.0f} to {growth.max():.0f}, median {growth.median():.0f}")
+    for metric in SUBGROUP_METRICS[:3]:
+        print(_counts(metric, plain, clustered))
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEAD)
+        for term in sorted(masks, key=lambda name: -(plain[name]["bpsn_auc"].value or 0)):
+            one, other = plain[term]["bpsn_auc"], clustered[term]["bpsn_auc"]
+            values = f"{one.second:.3f}", f"{one.first:.3f}", f"{one.value:+.3f}"
+            shown = _interval(one), _interval(other), _shown(other)
+            writer.writerow([term, templates[term], *values, *shown])
 
 
 def _counts(metric: str, plain: dict, clustered: dict) -> str:

@@ -5,7 +5,7 @@ python docs/reproduce/published.py --reference FOLDER --data FOLDER --output FOL
 `--reference` is a folder of published values; the tables among them are drawn from it, no
 value is part of this repository. `--data` (or BIASGATE_REAL_DATA) is the folder of real data:
 the figures whose own data is not public are drawn on it, and say so. Either alone will do.
-`docs/evidence/published.md` says which file holds what.
+`docs/evidence/numbers.md` says what each value is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Published values, each recomputed and compared at the precision that it was printed with.
 
-`docs/evidence/published.md` lists them all, and the ones that nobody can recompute without the
+`docs/evidence/numbers.md` lists them all, and the ones that nobody can recompute without the
 authors' models or data.
 """
 

@@ -15,7 +15,7 @@ def test_intervals_cover_the_truth_and_floors_at_the_truth_seldom_pass(case):
     found = simulated.hold(case)
     assert len(found) == len(simulated.NUMBERS)
     wrong = {name: one for name, one in found.items() if not one.holds}
-    if case.dependence:  # as docs/evidence/prediction-powered.md says
+    if case.dependence:  # as docs/evidence/intervals.md says
         wrong = {k: one for k, one in wrong.items() if one.covered < LEAST or one.passed > MOST}
     assert wrong == {}
 

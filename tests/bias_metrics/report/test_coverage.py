@@ -1,6 +1,6 @@
 """Intervals cover the true value as often as they should, and floors at the truth seldom pass.
 
-The cases are those of docs/evidence/coverage.md, with fewer samples.
+The cases are those of docs/evidence/intervals.md, with fewer samples.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """What `mlflow.validate_evaluation_results` says when this gate says no.
 
-The reason why the gate is not built on it; docs/guides/policies.md has the table.
+The reason why the gate is not built on it; docs/guides/policies.md sums it up.
 """
 
 from datetime import date
