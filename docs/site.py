@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ PROOFS = ROOT / "tests" / "bias_metrics" / "proofs.csv"
 NAV: Mapping[str, tuple[str, list[str]]] = {
     "Start": (
         "From a file of scores to a verdict.",
-        ["start", "tutorial", "glossary"],
+        ["start", "tutorial", "guides/results", "glossary"],
     ),
     "Evaluate": (
         "What is measured, and on which models.",
@@ -49,28 +50,13 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
     ),
     "Gate": (
         "What a model must meet, and what a pass is worth.",
-        [
-            "guides/policies",
-            "guides/promotion",
-            "guides/deploying",
-            "guides/transparency",
-            "threat-model",
-        ],
+        ["guides/policies", "guides/promotion", "guides/transparency", "threat-model"],
     ),
     "Operate": (
         "Every night, on the machines of a team.",
-        [
-            "guides/nightly",
-            "guides/ci",
-            "guides/terminal",
-            "guides/operate",
-            "systems",
-        ],
+        ["guides/nightly", "guides/ci", "guides/operate"],
     ),
-    "Extend": (
-        "Your own kinds, and biasgate itself.",
-        ["extending", "pipeline", "contributing"],
-    ),
+    "Extend": ("Your own kinds, and biasgate itself.", ["extending", "contributing"]),
     "Reference": (
         "Made from the code: every key, command and function.",
         [
@@ -85,28 +71,24 @@ NAV: Mapping[str, tuple[str, list[str]]] = {
     "Evidence": (
         "What was measured, each with its command.",
         [
-            "evidence/coverage",
-            "evidence/gate-sizes",
-            "evidence/nightly",
-            "evidence/prediction-powered",
-            "evidence/raters",
-            "evidence/terms",
-            "evidence/published",
-            "evidence/verdicts",
-            "evidence/perspective",
-            "evidence/successors",
-            "evidence/compared",
-            "evidence/transformers",
+            "evidence/numbers",
+            "evidence/intervals",
+            "evidence/gate",
+            "evidence/models",
             "evidence/mitigation",
-            "evidence/full-size-night",
-            "evidence/disturbed",
-            "history",
+            "evidence/operation",
         ],
     ),
 }
 Key = tuple[str, str, str]  # name, value, meaning
 # Pages of the repository that stand elsewhere on the site.
 MOVED = {"bias_metrics/README.md": "reference/metrics.md", "CONTRIBUTING.md": "contributing.md"}
+# Folders whose files make a page, and commands that print a section of one.
+MADE = {
+    "tasks/scoring/http/presets": "reference/services.md",
+    "tasks/scoring/asking/guards": "reference/services.md",
+}
+_SECTION = re.compile(r"`biasgate schema ([\w-]+)`")
 _LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?!https?:|mailto:|#)(?P<target>[^)\s]+)\)")
 
 
@@ -126,7 +108,8 @@ def main(target: Path) -> None:
         text = _LINK.sub(
             lambda link, at=origin, to=page: linked(link, at, to, target), page.read_text("utf-8")
         )
-        page.write_text(text, "utf-8")
+        keys = os.path.relpath(target / "reference" / "evaluation-file.md", page.parent)
+        page.write_text(_SECTION.sub(partial(keys_linked, keys), text), "utf-8")
     for name, schema in {"evaluation": evaluation_schema(), "policy": policy_schema()}.items():
         (target / "schemas" / f"{name}.schema.json").write_text(
             json.dumps(schema, indent=1), "utf-8"
@@ -152,8 +135,8 @@ def linked(link: re.Match[str], origin: Path, page: Path, target: Path) -> str:
     found = Path(os.path.normpath(origin.parent / path))
     inside = found.relative_to(ROOT).as_posix() if found.is_relative_to(ROOT) else ""
     at = "#" + anchor if anchor else ""
-    if inside in MOVED:
-        return f"{link['text']}({os.path.relpath(target / MOVED[inside], page.parent)}{at})"
+    if moved := (MOVED | MADE).get(inside):
+        return f"{link['text']}({os.path.relpath(target / moved, page.parent)}{at})"
     if inside == "README.md":
         return f"{link['text']}({os.path.relpath(target / 'start.md', page.parent)}{at})"
     if found.is_relative_to(DOCS) and found.is_file() and found.suffix != ".py":
@@ -162,6 +145,13 @@ def linked(link: re.Match[str], origin: Path, page: Path, target: Path) -> str:
         )
     text = link["text"].strip("![]`")
     return f"{text} (`{inside}` in the repository)" if text != inside else f"`{inside}`"
+
+
+def keys_linked(page: str, command: re.Match[str]) -> str:
+    """Let a command that prints a section's keys lead to them."""
+    section = command[1]
+    known = section in sections_of(evaluation_schema())
+    return f"[{command[0]}]({page}#{section.lower()})" if known else command[0]
 
 
 def title_and_first(page: Path) -> tuple[str, str]:

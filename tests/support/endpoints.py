@@ -2,7 +2,7 @@
 
     python tests/support/endpoints.py
 
-prints the table of docs/evidence/operation.md: how each attack ended, how long it took, and how much
+prints a table of docs/evidence/operation.md: how each attack ended, how long it took, and how much
 memory it needed beyond a call that is answered properly. Each call is one request of a candidate of
 kind `http` with `timeout_s: 3` and `tries: 1`, in a process of its own.
 """
