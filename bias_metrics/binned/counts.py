@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -24,7 +24,7 @@ from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics.binned.comparison import comparison_of
 from bias_metrics.binned.rates import rate_gap_comparison_of, rate_gaps_of, threshold_report_of
-from bias_metrics.binned.report import Bracket, Counts, brackets_of, report_of
+from bias_metrics.binned.report import Bracket, Cell, Counts, brackets_of, cells_of, report_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import CLASSES, Class
 from bias_metrics.report.report import BiasComparison, BiasReport
@@ -73,6 +73,9 @@ class ScoreCounts:
     """(2, k): those of them that are in any subgroup."""
     subgroups: Counts
     """(number of subgroups, 2, k)."""
+    _cells: dict[Background, tuple[Cell, dict[str, dict[str, Cell]]]] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     @classmethod
     def of(cls, rows: Rows, y_score: npt.ArrayLike, *, shard: str, bits: int = BITS) -> ScoreCounts:
@@ -197,6 +200,12 @@ class ScoreCounts:
     def n(self) -> int:
         """Number of rows."""
         return int(self.everyone.sum())
+
+    def cells(self, background: Background) -> tuple[Cell, dict[str, dict[str, Cell]]]:
+        """Return the overall AUC and each subgroup's cells, measured once for all confidences."""
+        if background not in self._cells:
+            self._cells[background] = cells_of(self, background)
+        return self._cells[background]
 
     def require(self, shards: Iterable[str]) -> None:
         """Refuse counts in which a shard is missing, or that have others.

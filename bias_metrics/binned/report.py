@@ -65,7 +65,8 @@ class Cell:
         y, x = y[several], x[several]
         pairs = 2.0 * n_y * n_x
         if found.std_error is not None:
-            moved = math.sqrt(float((y * x.astype(np.float64)) @ (y + x))) / pairs
+            of_y, of_x = y.astype(np.float64), x.astype(np.float64)
+            moved = math.sqrt(float((of_y * of_x) @ (of_y + of_x))) / pairs
             least = min(n_y, n_x)
             error = found.std_error + moved * math.sqrt(least / (least - 1))
             found = replace(found, std_error=error)
@@ -119,7 +120,7 @@ def report_of(
     background: Background,
 ) -> BiasReport:
     """Return the report at a confidence."""
-    overall, cells = cells_of(counts, background)
+    overall, cells = counts.cells(background)
     auc = overall.at(confidence)
     measured = {
         name: {metric: cell.at(confidence) for metric, cell in of_group.items()}
@@ -132,7 +133,7 @@ def brackets_of(
     counts: ScoreCounts, *, power: float, groups: tuple[str, ...], background: Background
 ) -> dict[str | None, dict[str, Bracket | None]]:
     """Return between which two numbers each exact value lies."""
-    overall, cells = cells_of(counts, background)
+    overall, cells = counts.cells(background)
     measured = {
         name: {metric: cell.ends() for metric, cell in of_group.items()}
         for name, of_group in cells.items()
