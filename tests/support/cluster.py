@@ -55,7 +55,7 @@ def evaluate_on_cluster(
     command = [sys.executable, "-m", "biasgate", "evaluate", str(config), "--verbose"]
     for name in ("output", "store"):
         command += [f"--{name}", str(folder / name)]
-    with _cluster(folder, workers, known) as address, (folder / "command.log").open("wb") as log:
+    with cluster(folder, workers, known) as address, (folder / "command.log").open("wb") as log:
         command += [*RUNNER, json.dumps({"address": address})]
         ended = subprocess.run(command, env=known, stdout=log, stderr=log, check=False)
     asked = {one.stem: one.read_text("utf-8").splitlines() for one in notes.glob("*.asked")}
@@ -88,7 +88,7 @@ def scores_in(store: Path) -> set[bytes]:
 
 
 @contextlib.contextmanager
-def _cluster(
+def cluster(
     folder: Path, workers: Mapping[str, tuple[str, ...]], known: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the address of a scheduler with some workers, each with its own options."""

@@ -45,10 +45,10 @@ def frame(seed):
     return found
 
 
-def write_shards(folder, **changes):
-    """Write three shards, the policy and the count file; return the path of the last."""
+def write_shards(folder, n_shards=N_SHARDS, **changes):
+    """Write shards, the policy and the count file; return the path of the last."""
     (folder / "shards").mkdir()
-    for number in range(N_SHARDS):
+    for number in range(n_shards):
         frame(number).to_parquet(folder / f"shards/part-{number}.parquet")
     (folder / "own.yaml").write_text(yaml.safe_dump(POLICY))
     return write_file(folder, **changes)

@@ -1,0 +1,53 @@
+"""Shards that are counted on a Dask cluster, of which a worker is killed: the same bytes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from distributed import Client
+from prefect.settings import PREFECT_API_URL
+from support.cluster import RUNNER, cluster
+from support.hashed import until
+from support.shards import write_shards
+
+from biasgate.tasks.counting.settings import read_count_file
+from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.evidence.counted import Counted, read_counted
+
+pytestmark = pytest.mark.slow
+N_SHARDS = 40
+WORKERS = dict.fromkeys(("one", "two", "three", "four"), ())
+
+
+def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
+    tmp_path, prefect_server
+):
+    del prefect_server
+    path = write_shards(tmp_path, n_shards=N_SHARDS)
+    settings, _ = read_count_file(path)
+    undisturbed = Counted.sum(counted_shard(settings, one) for one in reversed(settings.files()))
+    known = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value())}
+    counts = tmp_path / "out/counts"
+    with cluster(tmp_path, WORKERS, known) as address:
+        command = [sys.executable, "-m", "biasgate", "count", str(path), "--verbose"]
+        command += ["--output", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
+        command += [*RUNNER, json.dumps({"address": address})]
+        with (tmp_path / "command.log").open("wb") as log, Client(address) as client:
+            running = subprocess.Popen(command, env=known, stdout=log, stderr=log)
+            until(lambda: counts.is_dir() and any(counts.iterdir()))
+            first, *others = client.scheduler_info(n_workers=-1)["workers"]
+            client.run(os._exit, 1, workers=[first], wait=False)
+            until(lambda: first not in client.scheduler_info(n_workers=-1)["workers"])
+            n_before = len(list(counts.iterdir()))
+            code = running.wait(300)
+    assert code == 0, (tmp_path / "command.log").read_text()[-3000:]
+    assert len(others) == len(WORKERS) - 1
+    assert n_before < N_SHARDS
+    found = read_counted(tmp_path / "out/evidence.counts")
+    assert found.record.shards == undisturbed.record.shards
+    assert {role: one.to_bytes() for role, one in found.counts.items()} == {
+        role: one.to_bytes() for role, one in undisturbed.counts.items()
+    }
+    assert len(list(counts.iterdir())) == N_SHARDS
