@@ -304,6 +304,11 @@ def _lowest_auc(report: Report) -> tuple[str, str] | None:
     return min(known, key=lambda cell: known[cell], default=None)
 
 
+def focus_of(report: Report, verdict: Verdict) -> Focus | None:
+    """Return the number to show first, without telling the rest."""
+    return _focus(report, _worst_check(report, VerdictStory.of_verdict(verdict).unmet))
+
+
 def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
     """Return the number of the worst failed check, else the lowest AUC of the worst identity."""
     if worst is None:

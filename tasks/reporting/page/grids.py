@@ -12,7 +12,7 @@ from bias_metrics import Difference, MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
-from biasgate.tasks.reporting.story import Story, gains_of
+from biasgate.tasks.reporting.story import focus_of, gains_of
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
 from biasgate.tasks.reporting.verdict_story import Check
 
@@ -168,7 +168,7 @@ def metric_grid(
     """
     outcomes, subgroups = Outcomes(verdict, kinds), report.bias.subgroups
     known = axes or axes_of([(report, verdict)])
-    focus = Story.of(report, verdict).focus
+    focus = focus_of(report, verdict)
     names, note = shown_rows(subgroups, most, None if focus is None else focus.group)
     changes = {(cell.group, cell.metric): "worse" for cell in verdict.worsened if not cell.without}
     changes |= {(gain.group, gain.metric): "better" for gain in gains_of(differences)}
