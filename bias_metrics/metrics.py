@@ -154,7 +154,7 @@ _TABLE = (
         Pair("positive", "negative", inside=True),
         question="how well toxic and harmless comments that mention {of} are told apart "
         "(Subgroup AUC)",
-        harm="toxic and non-toxic comments that mention {group} are hard to tell apart",
+        harm="non-toxic comments that mention {group} too often score above toxic ones that do",
         when_low="harmless and toxic ones are harder to tell apart",
         hint="low: toxic and harmless mentions are mixed up",
     ),
@@ -165,7 +165,7 @@ _TABLE = (
         Pair("negative", "positive", flip=True),
         question="how well harmless comments that mention {of} are separated from toxic ones that "
         "do not (BPSN AUC)",
-        harm="non-toxic comments that mention {group} score like toxic ones that do not",
+        harm="non-toxic comments that mention {group} too often score above toxic ones that do not",
         when_low="harmless ones are harder to tell from toxic comments elsewhere",
         hint="low: harmless mentions score like toxic comments",
     ),
@@ -176,7 +176,7 @@ _TABLE = (
         Pair("positive", "negative"),
         question="how well toxic comments that mention {of} are separated from harmless ones that "
         "do not (BNSP AUC)",
-        harm="toxic comments that mention {group} score like non-toxic ones that do not",
+        harm="toxic comments that mention {group} too often score below non-toxic ones that do not",
         when_low="toxic ones are harder to tell from harmless comments elsewhere",
         hint="low: toxic mentions are missed",
     ),

@@ -47,10 +47,10 @@ _GAPS: Mapping[Gap, str] = {
     "narrower": "have less widely spread scores than",
 }
 _NOTICED: Mapping[tuple[str, Gap], str] = {
-    ("harmless", "higher"): " and will be flagged more often",
-    ("harmless", "lower"): " and will be flagged less often",
-    ("toxic", "higher"): " and will be missed less often",
-    ("toxic", "lower"): " and will be missed more often",
+    ("harmless", "higher"): " and will be flagged more often at some thresholds",
+    ("harmless", "lower"): " and will be flagged less often at some thresholds",
+    ("toxic", "higher"): " and will be missed less often at some thresholds",
+    ("toxic", "lower"): " and will be missed more often at some thresholds",
 }
 _FLAGGED = (
     "Harmless comments that mention {group} score so high that they mix with abuse elsewhere: "

@@ -152,7 +152,7 @@ def bounds_looked_at(
     jointly = sum(of_rival.n_bounds for of_rival in losses.values())
     text = f"Looked at: {counted(len(apart), 'bound', 'bounds')} of rules"
     if apart:
-        text += f", of which at most {expected:.2g} may be wrong by chance"
+        text += f", of which on average at most {expected:.2g} are wrong by chance"
     if jointly:
         share = 100 * alpha
         text += f"; {jointly:,} joint bounds of losses, any wrong in at most {share:g} of 100 sets"

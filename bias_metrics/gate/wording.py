@@ -124,7 +124,8 @@ def alone_sentence(
     """
     if outcome == "error":
         return f"{name} is not a finite number."
-    against = f"worse than the {kind}'s" if kind in RIVALS else f"beyond the {kind} {limit:g}"
+    side = {"floor": "below", "ceiling": "above"}.get(kind, "")
+    against = f"{side} the {kind} {limit:g}" if side else f"worse than the {kind}'s"
     parts = [f"{name}: {lack}, {_stands_for(place, blind, not_measured, outcome)}."]
     if outcome == "fail":
         parts.append(f"Alone it is shown to be {against}.")

@@ -8,6 +8,7 @@ from typing import Any
 
 from bias_metrics import RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
+from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
@@ -73,7 +74,14 @@ class CandidateStory:
             return self.sentence
         if len(self.stories) == 1:
             return self.worst.headline
-        return f"{self.worst.headline.removesuffix('.')} (on {self.worst.evaluation_set})."
+        worst = self.worst
+        too = [
+            story.evaluation_set
+            for story in self.stories
+            if story is not worst and story.word.status == worst.word.status
+        ]
+        word = "; ".join(["", f"{self.outcome.lower()} on {first_names(too)}, too"] if too else [])
+        return f"{worst.headline.removesuffix('.')} (on {worst.evaluation_set}{word})."
 
     @property
     def exceptions(self) -> tuple[str, ...]:
@@ -185,7 +193,7 @@ class CandidateStory:
             return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
         if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
             return ""
-        return "; if the set cannot measure them, say so in the policy (`not_measured`)"
+        return "; if the set cannot measure an identity, say so in the policy (`not_measured`)"
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
@@ -194,9 +202,9 @@ class CandidateStory:
             if change.group in lost:  # of whom both is shown, the loss is told
                 continue
             by_group.setdefault(change.group, f"{change.text}{on_set}")
-        texts = list(by_group.values())
-        more = [counted(len(texts) - 1, "more identity", "more identities")] if texts[1:] else []
-        return "; ".join([*texts[:1], *more])
+        names = list(by_group)
+        more = [f"also {first_names(names[1:], IN_TITLE)}"] if names[1:] else []
+        return "; ".join([*list(by_group.values())[:1], *more])
 
     def _holds(self) -> str:
         """Say on each set for how many it holds and what is said of the others: they add up."""
@@ -215,7 +223,7 @@ class CandidateStory:
                 for words, names in story.others
             ]
             texts.append(", ".join(parts))
-        return f"{'; '.join(texts)}{self._cure()}"
+        return "; ".join(texts)
 
     def _to_pass(self) -> str:
         """Say what stands between it and a pass."""
@@ -231,7 +239,7 @@ class CandidateStory:
         parts = [_needed(failed[0])] if failed else []
         parts += [f"{counted(len(failed) - 1, 'more failed check')}"] if failed[1:] else []
         lacking = [check.result for check in unmet if not check.has_failed]
-        return "; ".join([*parts, *_lacking(lacking)])
+        return f"{'; '.join([*parts, *_lacking(lacking)])}{self._cure()}"
 
 
 def _nobody(compared: Sequence[Story]) -> str:
@@ -248,6 +256,10 @@ def _nobody(compared: Sequence[Story]) -> str:
 def _needed(result: RuleResult) -> str:
     """Say what a failed check asks for."""
     of = f" of {result.group}" if result.group is not None else ""
+    if result.rule == HARM:
+        size = f" more than {result.limit:g}" if result.limit else ""
+        worse = f"no longer shown to be{size} worse than the {result.kind}'s"
+        return f"{METRICS[result.metric].title}{of} {worse}"
     on_slice = f" on {result.slice}" if result.slice else ""
     limit = {
         "floor": f"at least {result.limit:g}",
@@ -263,7 +275,7 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     close = [one for one in results if one not in few and _is_close(one)]
     if few:
         verb = "has" if len(few) == 1 else "have"
-        yield f"{counted(len(few), 'check')} {verb} too few comments{_more_rows(few)}"
+        yield f"{counted(len(few), 'check')} {verb} too few comments{_whose(few)}"
     for kind, found in {
         "limit": [one for one in close if one.kind not in RIVALS],
         "margin": [one for one in close if one.kind in RIVALS],
@@ -293,21 +305,6 @@ def _is_close(result: RuleResult) -> bool:
     """Say whether there are enough rows for an interval, but the limit is in it."""
     has_ends = result.low is not None and result.high is not None
     return has_ends and result.not_excluded is None and result.blind is None
-
-
-def _more_rows(results: Iterable[RuleResult]) -> str:
-    """Say how many more comments would do, of the identity that lacks most."""
-    needed = {
-        str(result.group): {kind: n for kind, n in result.rows_needed.items() if n > 0}
-        for result in results
-        if result.group is not None and result.outcome == "insufficient"
-    }
-    name = max(needed, key=lambda group: sum(needed[group].values()), default=None)
-    if name is None or not needed[name]:
-        return ""
-    classes = {"positive": "toxic", "negative": "harmless"}
-    rows = " and ".join(f"{n:,} {classes[kind]}" for kind, n in needed[name].items())
-    return f", {rows} more that mention {name}"
 
 
 def _ended(text: str) -> str:

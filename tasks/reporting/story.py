@@ -61,7 +61,7 @@ class Errors:
 
     threshold: str
     text: str
-    """Both rates in words, and the interval of the difference from others."""
+    """For each kind of error the rates in words, and the interval of the gap to others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,29 +170,29 @@ def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str
 
 
 def _errors(report: Report) -> Errors | None:
-    """Return the error rate that is shown to be the most times that of all; None without one."""
+    """Return whose error rates are shown to be higher, the most times that of all first."""
     at = report.thresholds.get(GIVEN)
     if at is None:
         return None
     every = error_rates(at.overall)
-    found = [
-        (gap.low / overall, name, metric)
-        for name, of_group in at.gaps.items()
-        for metric, gap in of_group.items()
-        if gap.low is not None and gap.low > 0 and (overall := every[RATE_OF_GAP[metric]].value)
-    ]
-    if not found:
-        nobody = "nobody's comments are shown to be flagged or missed more often than others'"
-        return Errors(short(at.threshold), nobody)
-    _, name, metric = max(found)
-    rate, gap = RATE_OF_GAP[metric], at.gaps[name][metric]
-    label, verb = _ERRORS[rate]
-    own = error_rates(at.subgroups[name])[rate].value
-    return Errors(
-        short(at.threshold),
-        f"{percent(own)} of {label} comments about {name} are {verb}, {percent(every[rate].value)} "
-        f"of all {label} ones (gap to others [{points(gap.low)}, {points(gap.high)}] points)",
-    )
+    texts = []
+    for metric, rate in RATE_OF_GAP.items():
+        overall = every[rate].value
+        lows = {name: gaps[metric].low for name, gaps in at.gaps.items() if metric in gaps}
+        names = [name for name, low in lows.items() if low is not None and low > 0]
+        if not names or not overall:
+            continue
+        names.sort(key=lambda name: -(lows[name] or 0.0))
+        gap, (label, verb) = at.gaps[names[0]][metric], _ERRORS[rate]
+        own = error_rates(at.subgroups[names[0]])[rate].value
+        also = f"; also more of {first_names(names[1:])}" if names[1:] else ""
+        texts.append(
+            f"{percent(own)} of {label} comments about {names[0]} are {verb}, {percent(overall)} "
+            f"of all {label} ones (gap to others [{points(gap.low)}, {points(gap.high)}] points)"
+            f"{also}"
+        )
+    nobody = "nobody's comments are shown to be flagged or missed more often than others'"
+    return Errors(short(at.threshold), ". ".join(texts) or nobody)
 
 
 def gains_of(differences: Differences | None) -> tuple[Change, ...]:

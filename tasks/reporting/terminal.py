@@ -89,7 +89,7 @@ def print_results(
         return
     places = [str(results.folder)] * (1 if results.summary is not None else 2)
     for line in results.lines:
-        _print_candidate(out, line, line.next_command(*places), store)
+        _print_candidate(out, line, line.next_command(*places), store, everything=everything)
     if results.summary is not None:
         _print_uses(out, results.summary.sets)
     _print_where_to_look(out, results, store)
@@ -99,16 +99,24 @@ def print_results(
 
 
 def _print_candidate(
-    out: Console, line: CandidateStory, following: list[str], store: Path | None
+    out: Console,
+    line: CandidateStory,
+    following: list[str],
+    store: Path | None,
+    *,
+    everything: bool,
 ) -> None:
-    """Print what is said of a candidate, in at most `_LINES` lines; the command is not wrapped."""
+    """Print what is said of a candidate, by default in at most `_LINES` lines.
+
+    The command is not wrapped.
+    """
     colour = COLOURS[line.badge]
     word, name = shown(line.word.text), shown(line.name)
     out.print(f"[bold {colour}]{word}[/]: [bold]{name}[/]", soft_wrap=True)
     texts = [_wrapped(out, text) for text in line.told]
     most = _LINES - 2
     ends = list(accumulate(map(len, texts)))
-    is_cut = ends[-1] > most
+    is_cut = ends[-1] > most and not everything
     n_shown = bisect_right(ends, most - 1) if is_cut else len(texts)
     for part in chain.from_iterable(texts[: max(n_shown, 1)]):
         out.print(part, soft_wrap=True)

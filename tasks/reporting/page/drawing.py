@@ -42,7 +42,7 @@ class Axis:
     @property
     def ends(self) -> str:
         """The two ends, in words for a heading."""
-        return plus_minus(f"{self.low:g} to {self.high:g}")
+        return plus_minus(f"drawn from {self.low:g} to {self.high:g}")
 
     @classmethod
     def of_aucs(cls, found: Iterable[float | None]) -> Axis:

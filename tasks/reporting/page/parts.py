@@ -88,13 +88,6 @@ class Part:
         """The first others."""
         return self.story.met[: self.most_checks]
 
-    @property
-    def left_out(self) -> str:
-        """A note if there are more."""
-        if max(len(self.story.unmet), len(self.story.met)) <= self.most_checks:
-            return ""
-        return f"Tables list the first {self.most_checks}; all are in verdict.json."
-
 
 def describe(
     anchor: str, report: Report, verdict: Verdict, details: Details, axes: Mapping[str, Axis]

@@ -105,9 +105,10 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
             spans((3, 13), (17, 27)),
             {},
             (
-                "toxic ones score lower than other toxic comments and will be missed more often; "
+                "toxic ones score lower than other toxic comments "
+                "and will be missed more often at some thresholds; "
                 "harmless ones score higher than other harmless comments "
-                "and will be flagged more often."
+                "and will be flagged more often at some thresholds."
             ),
         ),
         (  # a drop of .18 +- .04: neither overlap nor its absence is clear
@@ -134,7 +135,7 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
             (
                 "toxic ones have more widely spread scores than other toxic comments; "
                 "harmless ones score higher than other harmless comments "
-                "and will be flagged more often."
+                "and will be flagged more often at some thresholds."
             ),
         ),
     ],
@@ -146,10 +147,10 @@ def test_a_difference_that_is_no_pattern_is_told_as_it_is(rows, options, said):
 
 
 ONE_SIDED = {
-    "harmless higher": (spans((10, 20), (20, 30)), "and will be flagged more often"),
-    "harmless lower": (spans((-5, 5), (20, 30)), "and will be flagged less often"),
-    "toxic higher": (spans((0, 10), (25, 35)), "and will be missed less often"),
-    "toxic lower": (spans((0, 10), (15, 25)), "and will be missed more often"),
+    "harmless higher": (spans((10, 20), (20, 30)), "flagged more often"),
+    "harmless lower": (spans((-5, 5), (20, 30)), "flagged less often"),
+    "toxic higher": (spans((0, 10), (25, 35)), "missed less often"),
+    "toxic lower": (spans((0, 10), (15, 25)), "missed more often"),
 }
 
 
@@ -162,7 +163,7 @@ def test_a_shift_of_one_class_alone_has_words_of_its_own(pattern):
     assert found.name == f"{kind} mentions score {way}"
     assert found.sentence == (
         f'Of the comments that mention "muslim", only the {kind} ones are clearly shifted: '
-        f"they score {way} than other {kind} comments {said}."
+        f"they score {way} than other {kind} comments and will be {said} at some thresholds."
     )
 
 
@@ -170,7 +171,7 @@ def test_a_shift_of_one_class_may_go_with_overlap():
     found = diagnose(spans((10, 30), (20, 30)))
     assert found.pattern == "harmless higher"
     assert found.sentence.endswith(
-        "often. In addition, harmless and toxic ones are harder to tell apart; "
+        "often at some thresholds. In addition, harmless and toxic ones are harder to tell apart; "
         "harmless ones are harder to tell from toxic comments elsewhere."
     )
 

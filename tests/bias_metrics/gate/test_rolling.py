@@ -81,7 +81,7 @@ def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passe
     verdict = judged(Evidence(report(CATEGORIES, hindu=(BAD, 5))))
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == ("fail", "fail", "religion")
-    assert "Alone it is shown to be beyond the floor 0.8." in hindu.sentence
+    assert "Alone it is shown to be below the floor 0.8." in hindu.sentence
 
 
 def test_the_value_of_a_small_group_never_decides():

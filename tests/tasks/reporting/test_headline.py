@@ -14,6 +14,7 @@ from support.made import (
     verdict_of,
 )
 
+from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate.exceptions import PassException
 from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
@@ -178,7 +179,7 @@ def lacking(**parts):
     [
         (
             [lacking(group="deaf", rows_needed={"positive": 134})],
-            "1 check has too few comments, 134 toxic more that mention deaf",
+            "1 check has too few comments (deaf)",
         ),
         ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit (gay)"),
         (
@@ -231,6 +232,22 @@ def test_who_is_treated_worst_is_told_of_each_set(worst, said):
     ]
     found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
     assert dict(found.facts).get("Treated worst") == said
+
+
+def test_a_headline_on_one_set_says_which_sets_ended_the_same():
+    [story] = story_of("ab", check("X.", "fail"), outcome="fail").stories
+    [passed] = story_of("ab", outcome="pass").stories
+    stories = [
+        replace(one, evaluation_set=f"s{at}") for at, one in enumerate([story, passed, story], 1)
+    ]
+    found = CandidateStory("c", WORDS["fail"], "X.", tuple(stories))
+    assert found.headline == f"{story.headline.removesuffix('.')} (on s1; blocked on s3, too)."
+
+
+def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
+    known = {"rule": HARM, "kind": "champion", "limit": 0.02, "metric": "bpsn_auc", "group": "b"}
+    said = dict(story_of("ab", check("X.", "fail", **known), outcome="fail").facts)["To pass"]
+    assert said == "BPSN AUC of b no longer shown to be more than 0.02 worse than the champion's"
 
 
 @pytest.mark.parametrize(

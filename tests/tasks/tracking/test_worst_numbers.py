@@ -77,7 +77,7 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
         (
             rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
-            "b BPSN AUC 0.800 → 0.500, worse by at least 0.150; 1 more identity",
+            "b BPSN AUC 0.800 → 0.500, worse by at least 0.150; also a",
         ),
         (
             rival_of(),
