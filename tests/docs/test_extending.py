@@ -26,6 +26,8 @@ FILES = {
     found[1]: block.content
     for block in blocks_of(PAGE)
     if (found := re.match(r"# ([\w/]+\.\w+)\n", block.content))
+} | {
+    f"tests/{one.name}": one.read_text("utf-8") for one in (PAGE.parent / "acme/tests").glob("*.py")
 }
 MESSAGES = [
     {

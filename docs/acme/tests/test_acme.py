@@ -1,0 +1,28 @@
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from bias_metrics import Rows, evaluate_bias, rate_gaps
+from biasgate.extend import Evidence, decide, read_policy
+
+RULES = read_policy("acme.yaml", Path(__file__).parents[1]).decision_rules()
+
+
+def outcome(score_of_harmless_gay_comments):
+    toxic = np.arange(400) % 2 == 0
+    gay = np.arange(400) % 4 < 2
+    scores = np.where(toxic, 0.9, 0.1) + np.linspace(0, 0.05, 400)
+    scores[~toxic & gay] = score_of_harmless_gay_comments
+    evidence = {}
+    for level in {rule.level for rule in RULES}:
+        report = evaluate_bias(toxic, scores, {"gay": gay}, confidence=level).to_dict()
+        gaps = rate_gaps(Rows(toxic, {"gay": gay}), scores, threshold=0.5, confidence=level)
+        report["thresholds"] = {"given": gaps.to_dict()}
+        evidence[None, level] = Evidence(report)
+    return decide(evidence, RULES, today=date(2026, 1, 1)).outcome
+
+
+def test_a_model_that_flags_harmless_comments_of_one_identity_is_blocked():
+    assert outcome(0.2) == "pass"
+    assert outcome(0.6) == "fail"
