@@ -58,6 +58,12 @@ def check_sets(check: Callable[[], None], store: Path) -> None:
         until_stopped(check, store)
 
 
+def flow_called(name: str) -> Any:
+    """Return a flow; importing it takes seconds."""
+    module = {"train": "score"}.get(name, name)
+    return getattr(import_module(f"biasgate.flows.{module}"), name)
+
+
 def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
     """Run the flow of this name; a signal ends it, and everything that it started, within seconds.
 
@@ -65,7 +71,7 @@ def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
     """
     say("loading Prefect")
     with waiting("loading"):
-        flow = getattr(import_module(f"biasgate.flows.{name}"), name)
+        flow = flow_called(name)
     from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
 
     TemporaryServer()  # Prefect starts it if no other server is set
