@@ -176,7 +176,7 @@ def by_counts(folder: Path) -> dict[str, Any]:
         total = part
     assert total is not None
     first, second = total.counts.values()
-    comparison = staged("compare", lambda: first.compare(second))
+    comparison = staged("compare", lambda: first.compare(second, total.pairs["champion"]))
     of_models = [described(one) for one in (first, second)]
     return {
         "numbers": dict(zip(MODELS, (one["numbers"] for one in of_models), strict=True)),

@@ -1,53 +1,141 @@
 """Two models by counts of the same rows: differences whose bounds hold however they are related.
 
-Counts of one pass do not tell which rows two models rank alike, so the covariance that pairs them
-is unknown. The standard error of a difference is at most the sum of the two models' own; the
-intervals here take it to be that.
+Counts of one model do not tell which rows another ranks alike. Without counts of pairs, the
+standard error of a difference is taken as the largest possible, the sum of the two models' own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bias_metrics._core.differences import Difference, less, negated, sized, undefined_difference
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import (
+    Difference,
+    less,
+    negated,
+    paired,
+    sized,
+    undefined_difference,
+)
+from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue, Named
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, Metric
+from bias_metrics.binned.pairs import Pairs
+from bias_metrics.binned.report import Key, compared, numbers_of
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, Metric
 from bias_metrics.report.report import BiasComparison, Overall
+from bias_metrics.rows import Background
 
 if TYPE_CHECKING:
     from bias_metrics.binned.counts import ScoreCounts
 
 
 def comparison_of(
-    first: ScoreCounts, second: ScoreCounts, confidence: float, **options: Any
+    first: ScoreCounts,
+    second: ScoreCounts,
+    pairs: ScoreCounts | None,
+    confidence: float,
+    **options: Any,
 ) -> BiasComparison:
     """Return the comparison; see `ScoreCounts.compare`."""
-    refuse_other_rows(first, second)
-    a, b = (counts.report(confidence=confidence, **options) for counts in (first, second))
-    cells = {
-        name: {
-            metric: widest(cell, getattr(b.subgroups[name], metric), METRICS[metric], confidence)
-            for metric, cell in bias.by_metric().items()
-        }
-        for name, bias in a.subgroups.items()
-    }
+    for counts in (second, pairs):
+        if counts is not None:
+            refuse_other_rows(first, counts)
+    reports = [counts.report(confidence=confidence, **options) for counts in (first, second)]
+    a, b = reports
+    numbers = [numbers_of(one) for one in reports]
+    cells: dict[str | None, dict[str, Difference]] = {None: {}}
+    cells |= {name: {} for name in first.names}
+    for (name, metric), together in _related(first, second, pairs, a.background):
+        own, other = (one[name][metric] for one in numbers)
+        is_gap = METRICS[metric].is_gap
+        cells[name][metric] = (
+            widest(own, other, METRICS[metric], confidence)
+            if together is None
+            else together.difference(own, other, confidence, is_gap=is_gap)
+        )
+    overall = cells.pop(None)["auc"]
     means = {
         metric: _apart(getattr(a.power_mean, metric), getattr(b.power_mean, metric))
         for metric in FINAL_SCORE_PARTS
     }
-    overall = _apart(a.overall.auc, b.overall.auc)
     return BiasComparison(
         first=a,
         second=b,
         overall=Overall(a.overall.n, a.overall.n_positive, overall),
-        subgroups={name: Named(of_group) for name, of_group in cells.items()},
+        subgroups={name: Named(of_group) for name, of_group in cells.items() if name is not None},
         power_mean=Named(means),
         final_score=_apart(a.final_score, b.final_score),
         confidence=confidence,
     )
+
+
+@dataclass(frozen=True)
+class Related:
+    """How two models' numbers are related, and how far binning may move their difference."""
+
+    together: Joint
+    wrong: float
+    errors: tuple[float, float]
+    moved: float
+    slack: float
+    small: bool
+
+    def difference(
+        self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool
+    ) -> Difference:
+        """Return the difference, whatever the rows that are related in an unknown way do."""
+        found = self._apart(a, b, self.together, confidence)
+        if not is_gap:
+            return found
+        total = self._apart(a, negated(b), self.together.negated(), confidence)
+        return sized(found, total, b, confidence)
+
+    def _apart(
+        self, a: MetricValue, b: MetricValue, together: Joint, confidence: float
+    ) -> Difference:
+        assert a.std_error is not None  # noqa: S101
+        assert b.std_error is not None  # noqa: S101
+        covariance = together.covariance - self.wrong
+        variance = self.errors[0] ** 2 + self.errors[1] ** 2 - 2 * covariance
+        largest = (sum(self.errors) + self.moved) ** 2
+        error = min((math.sqrt(max(variance, 0.0)) + self.moved) ** 2, largest)
+        least = Joint((a.std_error**2 + b.std_error**2 - error) / 2, together.thirds)
+        found = paired(a, b, least, confidence, small=self.small)
+        assert found.ends is not None  # noqa: S101
+        low, high = found.ends[0] - self.slack, found.ends[1] + self.slack
+        return replace(found, low=low, high=high, p_value=None)
+
+
+def _related(
+    first: ScoreCounts, second: ScoreCounts, pairs: ScoreCounts | None, background: Background
+) -> Iterator[tuple[Key, Related | None]]:
+    """Yield how the two models' numbers are related, where that is known and both have an error."""
+    if pairs is None:
+        yield from ((key, None) for key, _, _ in compared(first, background))
+        return
+    known, of_models = Pairs.of(first, second, pairs), (first, second)
+    rows = (compared(one, background) for one in (*of_models, pairs))
+    for (key, *of_first), (_, *of_second), (_, *of_pairs) in zip(*rows, strict=True):
+        a, b = (counts.cells(background)[key] for counts in of_models)
+        y, x = zip(of_first, of_second, of_pairs, strict=True)
+        if a.binned.std_error is None or b.binned.std_error is None:
+            yield key, None
+            continue
+        yield (
+            key,
+            Related(
+                *known.together(y, x, flip=key[0] is not None and PAIRS[key[1]].flip),
+                (a.binned.std_error - a.moved, b.binned.std_error - b.moved),
+                a.moved + b.moved,
+                a.slack + b.slack,
+                any(few_errors(one.binned.value or 0.0, *one.binned.sizes) for one in (a, b)),
+            ),
+        )
 
 
 def widest(a: MetricValue, b: MetricValue, metric: Metric, confidence: float) -> Difference:

@@ -22,9 +22,11 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics.binned.bins import MANTISSA, bins_of
 from bias_metrics.binned.comparison import comparison_of
+from bias_metrics.binned.pairs import pair_codes
 from bias_metrics.binned.rates import rate_gap_comparison_of, rate_gaps_of, threshold_report_of
-from bias_metrics.binned.report import Bracket, Cell, Counts, brackets_of, cells_of, report_of
+from bias_metrics.binned.report import Bracket, Cell, Counts, Key, brackets_of, cells_of, report_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import CLASSES, Class
 from bias_metrics.report.report import BiasComparison, BiasReport
@@ -37,7 +39,6 @@ __all__ = ["ScoreCounts"]
 MOST_ROWS = 4 * 10**9  # twice the pairs of as many rows still fit into 64 bits
 MOST_BYTES = 2**30
 BITS = 12
-_MANTISSA = 52
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +74,7 @@ class ScoreCounts:
     """(2, k): those of them that are in any subgroup."""
     subgroups: Counts
     """(number of subgroups, 2, k)."""
-    _cells: dict[Background, tuple[Cell, dict[str, dict[str, Cell]]]] = field(
-        init=False, repr=False, default_factory=dict
-    )
+    _cells: dict[Background, dict[Key, Cell]] = field(init=False, repr=False, default_factory=dict)
 
     @classmethod
     def of(cls, rows: Rows, y_score: npt.ArrayLike, *, shard: str, bits: int = BITS) -> ScoreCounts:
@@ -98,8 +97,8 @@ class ScoreCounts:
             If there are clusters or sampling weights, a score is not finite, or `bits` is out of
             range.
         """
-        if not 0 <= bits <= _MANTISSA:
-            msg = f"`bits` must be from 0 to {_MANTISSA}; got {bits}."
+        if not 0 <= bits <= MANTISSA:
+            msg = f"`bits` must be from 0 to {MANTISSA}; got {bits}."
             raise ValueError(msg)
         rows.refuse("ScoreCounts.of", "clusters")
         scores = rows.scores("y_score", y_score).astype(np.float64)
@@ -109,7 +108,7 @@ class ScoreCounts:
         if weight is not None:
             rows, scores, weight = rows.within(weight > 0), scores[weight > 0], weight[weight > 0]
         order = np.argsort(scores)
-        ordered = _bins_of(scores[order], bits)
+        ordered = bins_of(scores[order], bits)
         starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
         ends = np.append(starts[1:], scores.size)[: starts.size] - 1
         code = np.empty(scores.size, dtype=np.intp)
@@ -135,6 +134,19 @@ class ScoreCounts:
             by_class(np.flatnonzero(any_of(masks)) if masks else slice(0)),
             np.stack(own) if own else empty,
         )
+
+    @classmethod
+    def of_pairs(
+        cls, rows: Rows, y_score_a: npt.ArrayLike, y_score_b: npt.ArrayLike, *, shard: str
+    ) -> ScoreCounts:
+        """Count how often two models' scores are in each pair of wide bins, for `compare`.
+
+        Parameters are those of `of`. They are added, written and read like other counts, and have
+        no other use.
+        """
+        scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
+        codes = pair_codes(*(rows.scores(*one).astype(np.float64) for one in scores.items()))
+        return cls.of(rows, codes, shard=shard, bits=MANTISSA)
 
     def __add__(self, other: ScoreCounts) -> ScoreCounts:
         """Add the counts of other shards of the same evaluation.
@@ -201,7 +213,7 @@ class ScoreCounts:
         """Number of rows."""
         return int(self.everyone.sum())
 
-    def cells(self, background: Background) -> tuple[Cell, dict[str, dict[str, Cell]]]:
+    def cells(self, background: Background) -> dict[Key, Cell]:
         """Return the overall AUC and each subgroup's cells, measured once for all confidences."""
         if background not in self._cells:
             self._cells[background] = cells_of(self, background)
@@ -277,20 +289,28 @@ class ScoreCounts:
         return brackets_of(self, power=check_power(power), groups=groups, background=background)
 
     def compare(
-        self, other: ScoreCounts, *, confidence: float = 0.95, **options: Any
+        self,
+        other: ScoreCounts,
+        pairs: ScoreCounts | None = None,
+        *,
+        confidence: float = 0.95,
+        **options: Any,
     ) -> BiasComparison:
         """Return the differences of `compare_bias` from another model, by counts of the same rows.
 
-        Counts of one pass do not tell which rows two models rank alike, so how their errors are
-        related is unknown. Each interval reaches from this model's lower end less the other's upper
-        one to the opposite, which holds however they are related. It is wider than that of
-        `compare_bias`, many times so for models that are much alike: it is harder to show that a
-        model is not worse, and that it is worse.
+        How the models' errors are related is known as far as `pairs` tell. Intervals hold whatever
+        they leave open: they are a little wider than those of `compare_bias`. Without `pairs`, and
+        for power means and the final score, each reaches from this model's lower end less the
+        other's upper one to the opposite, which is many times wider for models that are much
+        alike: it is harder to show that a model is not worse, and that it is worse.
 
         Parameters
         ----------
         other : ScoreCounts
             Of the champion's scores.
+        pairs : ScoreCounts, optional
+            Of the pairs of this model's and the other's scores, by `of_pairs`. Bins of both models
+            must have at least four bits.
         confidence : float, default=0.95
             As in `compare_bias`.
         options
@@ -299,15 +319,15 @@ class ScoreCounts:
         Returns
         -------
         BiasComparison
-            Standard errors are the sums of the two models' own ones, the largest possible.
-            Aggregates have none, and there are no p-values.
+            Standard errors are the largest possible. Aggregates have none, and there are no
+            p-values.
 
         Raises
         ------
         ValueError
             If the counts are of other shards, subgroups or numbers of rows.
         """
-        return comparison_of(self, other, check_confidence(confidence), **options)
+        return comparison_of(self, other, pairs, check_confidence(confidence), **options)
 
     def rate_gaps(
         self,
@@ -440,9 +460,9 @@ class ScoreCounts:
                 )
                 raise ValueError(msg)
         n = [int(bound) for bound in self.everyone.sum(axis=1, dtype=np.float64)]
-        own = [_bins_of(ends, self.bits) for ends in (self.least, self.most)]
+        own = [bins_of(ends, self.bits) for ends in (self.least, self.most)]
         wrong = {
-            "`bits` must be from 0 to 52": not 0 <= self.bits <= _MANTISSA,
+            "`bits` must be from 0 to 52": not 0 <= self.bits <= MANTISSA,
             "`bins` must ascend": bool((np.diff(self.bins) <= 0).any()),
             "`least` must be at most `most`": not bool((self.least <= self.most).all()),
             "`least` and `most` must lie in their bins": not all(
@@ -465,10 +485,3 @@ class ScoreCounts:
 
 
 _ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
-
-
-def _bins_of(scores: FloatArray, bits: int) -> Counts:
-    """Return the bin of each score: its leading bits, as a number that ascends with the score."""
-    bits_of = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
-    ordered = np.where(bits_of < 0, np.iinfo(np.int64).min - bits_of, bits_of)
-    return np.asarray(ordered >> (_MANTISSA - bits))

@@ -8,7 +8,7 @@ row's bin; the standard error by at most the root sum of squares of these.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bias_metrics._core.cells import Auc, lacks, placed_auc
 from bias_metrics._core.ranks import Placed, Runs
 from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, Pair
+from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.report.steps import report_from
 from bias_metrics.rows import Background
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Counts = npt.NDArray[np.int64]
 Bracket = tuple[float, float]
+Key = tuple[str | None, str]
+"""A subgroup, or None for all rows; and a metric."""
 Numbers = dict[str | None, dict[str, MetricValue]]
 _NO_INTERVAL = "a number that it rests on has no interval"
 
@@ -38,6 +40,8 @@ class Cell:
 
     binned: Auc
     slack: float
+    moved: float = 0.0
+    """The part of the standard error that is for binning alone."""
 
     @classmethod
     def of(
@@ -63,14 +67,14 @@ class Cell:
             Runs(places.astype(np.float64), starts), placed, flip=flip, centre=centre
         )
         y, x = y[several], x[several]
-        pairs = 2.0 * n_y * n_x
+        pairs, moved = 2.0 * n_y * n_x, 0.0
         if found.std_error is not None:
             of_y, of_x = y.astype(np.float64), x.astype(np.float64)
             moved = math.sqrt(float((of_y * of_x) @ (of_y + of_x))) / pairs
             least = min(n_y, n_x)
-            error = found.std_error + moved * math.sqrt(least / (least - 1))
-            found = replace(found, std_error=error)
-        return cls(found, int(y @ x) / pairs)
+            moved *= math.sqrt(least / (least - 1))
+            found = replace(found, std_error=found.std_error + moved)
+        return cls(found, int(y @ x) / pairs, moved)
 
     def at(self, confidence: float) -> MetricValue:
         """Return the number with an interval that holds that of the exact scores."""
@@ -91,24 +95,31 @@ class Cell:
         return replace(self.binned, value=low), replace(self.binned, value=high)
 
 
-def cells_of(
-    counts: ScoreCounts, background: Background
-) -> tuple[Cell, dict[str, dict[str, Cell]]]:
-    """Return the overall AUC, and the cells of each subgroup by metric."""
+def cells_of(counts: ScoreCounts, background: Background) -> dict[Key, Cell]:
+    """Return the cells of each subgroup, after the overall AUC."""
     several = counts.least < counts.most
+    found = {}
+    for (name, metric), y, x in compared(counts, background):
+        words, flip = ("negatives", "positives"), False
+        if name is not None:
+            pair = PAIRS[metric]
+            side = "subgroup" if pair.inside else "background"
+            words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
+        found[name, metric] = Cell.of(y, x, several, words, metric, flip=flip)
+    return found
+
+
+def compared(counts: ScoreCounts, background: Background) -> Iterator[tuple[Key, Counts, Counts]]:
+    """Yield the rows y and x that each number compares: first the overall AUC, of nobody."""
     positive, negative = counts.everyone
-    overall = Cell.of(negative, positive, several, ("negatives", "positives"), "auc")
-    found: dict[str, dict[str, Cell]] = {}
+    yield (None, "auc"), negative, positive
     for name, own in zip(counts.names, counts.subgroups, strict=True):
         out = own if background == "outside_subgroup" else counts.anyone
-        found[name] = {}
         for metric in SUBGROUP_METRICS:
             pair = PAIRS[metric]
-            y, x = _compared(pair, counts.everyone, own, out)
-            side = "subgroup" if pair.inside else "background"
-            names = f"{side}_{pair.y}s", f"subgroup_{pair.x}s"
-            found[name][metric] = Cell.of(y, x, several, names, metric, flip=pair.flip)
-    return overall, found
+            y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
+            rows = own[y] if pair.inside else counts.everyone[y] - out[y]
+            yield (name, metric), rows, own[x]
 
 
 def report_of(
@@ -120,25 +131,16 @@ def report_of(
     background: Background,
 ) -> BiasReport:
     """Return the report at a confidence."""
-    overall, cells = counts.cells(background)
-    auc = overall.at(confidence)
-    measured = {
-        name: {metric: cell.at(confidence) for metric, cell in of_group.items()}
-        for name, of_group in cells.items()
-    }
-    return _reported(counts, auc, measured, power, groups, background)
+    measured = {key: cell.at(confidence) for key, cell in counts.cells(background).items()}
+    return _reported(counts, measured, power, groups, background)
 
 
 def brackets_of(
     counts: ScoreCounts, *, power: float, groups: tuple[str, ...], background: Background
 ) -> dict[str | None, dict[str, Bracket | None]]:
     """Return between which two numbers each exact value lies."""
-    overall, cells = counts.cells(background)
-    measured = {
-        name: {metric: cell.ends() for metric, cell in of_group.items()}
-        for name, of_group in cells.items()
-    }
-    report = _reported(counts, overall.ends(), measured, power, groups, background)
+    measured = {key: cell.ends() for key, cell in counts.cells(background).items()}
+    report = _reported(counts, measured, power, groups, background)
     return {
         name: {metric: _bracket(value) for metric, value in values.items()}
         for name, values in numbers_of(report).items()
@@ -155,16 +157,9 @@ def numbers_of(report: BiasReport) -> Numbers:
     return found | {None: of_all}
 
 
-def _compared(pair: Pair, everyone: Counts, own: Counts, out: Counts) -> tuple[Counts, Counts]:
-    """Return the rows y and x that a metric compares."""
-    y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
-    return own[y] if pair.inside else everyone[y] - out[y], own[x]
-
-
 def _reported(
     counts: ScoreCounts,
-    auc: MetricValue,
-    measured: Mapping[str, Mapping[str, MetricValue]],
+    measured: Mapping[Key, MetricValue],
     power: float,
     groups: tuple[str, ...],
     background: Background,
@@ -175,8 +170,9 @@ def _reported(
     move it by, whatever the cells have to do with each other.
     """
     subgroups = {}
-    for (name, cells), own in zip(measured.items(), counts.subgroups, strict=True):
-        given: dict[str, Any] = dict(cells)
+    auc = measured[None, "auc"]
+    for name, own in zip(counts.names, counts.subgroups, strict=True):
+        given: dict[str, Any] = {metric: measured[name, metric] for metric in SUBGROUP_METRICS}
         positive, negative = (int(of_class.sum()) for of_class in own)
         subgroups[name] = SubgroupBias(n_positive=positive, n_negative=negative, **given)
     n_positive = int(counts.everyone[0].sum())

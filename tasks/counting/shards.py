@@ -18,6 +18,7 @@ from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.counting.settings import ENDING, SCORE, CountFile
 from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, WEIGHT
 from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
+from biasgate.tasks.evidence.rows import CANDIDATE
 
 FOLDER = "counts"
 """Where in the output the counts of each shard are kept."""
@@ -37,6 +38,8 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
     """
     digest = file_digest(path)
     counts: dict[str, list[ScoreCounts]] = {role: [] for role in settings.models}
+    pairs: dict[str, list[ScoreCounts]] = {role: [] for role in settings.models}
+    del pairs[CANDIDATE]
     n_rows = n_rated = n_measured = 0
     for number, batch in enumerate(_batches(settings.of_shard(path))):
         rows, scores, rated = _measured(settings, batch)
@@ -45,9 +48,14 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         for role, of_role in scores.items():
             name = f"{digest} {number}"
             counts[role].append(ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
-    names = frozenset([digest])
-    found = {role: replace(ScoreCounts.sum(of), shards=names) for role, of in counts.items() if of}
-    n_counted = found["candidate"].n if found else 0
+            if role in pairs:
+                both = scores[CANDIDATE], of_role
+                pairs[role].append(ScoreCounts.of_pairs(rows, *both, shard=name))
+    found, of_pairs = (
+        {role: replace(ScoreCounts.sum(of), shards=frozenset([digest])) for role, of in each if of}
+        for each in (counts.items(), pairs.items())
+    )
+    n_counted = found[CANDIDATE].n if found else 0
     if not n_counted:
         msg = f"shard {path} must have rows to measure; none of its {n_rows} rows is one."
         raise InputError(msg)
@@ -59,7 +67,7 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         n_measured=n_measured,
         n_counted=n_counted,
     )
-    return Counted(CountedRecord(key=settings.key, shards=[shard]), found)
+    return Counted(CountedRecord(key=settings.key, shards=[shard]), found, of_pairs)
 
 
 def _batches(source: CountFile) -> Iterator[pa.Table]:

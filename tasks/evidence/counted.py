@@ -1,7 +1,7 @@
 """Evidence without rows: counts of scores, from which a verdict can be recomputed.
 
-`evidence.counts` is an archive of `record.json` and, for each model, of the counts of its scores
-(`candidate.npz`, `champion.npz`). One such file is written for each shard; added, they are the
+`evidence.counts` is an archive of `record.json`, of the counts of each model's scores
+(`candidate.npz`, `champion.npz`), and of those of pairs of scores (`champion-pairs.npz`). One such file is written for each shard; added, they are the
 evidence. It has no text, no id and no row.
 """
 
@@ -40,15 +40,15 @@ NO_MEMBERS = (
     "score are wider than needed, and whose comments a loss comes from is not told."
 )
 NO_PAIRS = (
-    "How the models' errors are related is unknown: bounds of differences hold whatever it is, and "
-    "are wider than those of paired rows. So it takes more to show that nobody is worse, and more "
-    "to show that somebody is."
+    "How two models' errors are related is known by wide bins of scores: bounds of differences of "
+    "AUCs hold whatever these leave open. For power means, the final score and error rates it is "
+    "unknown, and bounds are as wide as they can be."
 )
 NO_CATEGORIES = "Identities with too few comments are not judged in their category."
 
 if TYPE_CHECKING:
     from biasgate.tasks.gating.policy import Policy
-_RECORD, _NPZ = "record.json", ".npz"
+_RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
 MOST_BYTES = 2**30
 _ROLES = (CANDIDATE, "champion", "reference")
 
@@ -86,6 +86,8 @@ class Counted:
 
     record: CountedRecord
     counts: Mapping[str, ScoreCounts]
+    pairs: Mapping[str, ScoreCounts]
+    """By rival: of pairs of the candidate's and its scores."""
 
     def __add__(self, other: Counted) -> Counted:
         """Add the counts of other shards.
@@ -113,11 +115,12 @@ class Counted:
                 raise InputError(msg)
         try:
             counts = {role: own + other.counts[role] for role, own in self.counts.items()}
+            pairs = {role: own + other.pairs[role] for role, own in self.pairs.items()}
         except ValueError as error:
             msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
             raise InputError(msg) from error
         shards = sorted([*ours.shards, *theirs.shards], key=lambda one: (one.name, one.sha256))
-        return Counted(replace(ours, shards=shards), counts)
+        return Counted(replace(ours, shards=shards), counts, pairs)
 
     @staticmethod
     def sum(parts: Iterable[Counted]) -> Counted:
@@ -128,9 +131,9 @@ class Counted:
         """Return the archive; the same counts give the same bytes."""
         file = io.BytesIO()
         record = json.dumps(plain(self.record), sort_keys=True).encode()
-        parts = {_RECORD: record} | {
-            role + _NPZ: counts.to_bytes() for role, counts in self.counts.items()
-        }
+        parts = {_RECORD: record}
+        parts |= {role + _NPZ: counts.to_bytes() for role, counts in self.counts.items()}
+        parts |= {role + _PAIRS: counts.to_bytes() for role, counts in self.pairs.items()}
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, content in parts.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
@@ -150,11 +153,14 @@ class Counted:
                 known = {one.filename: one for one in archive.infolist()}
                 _require_size(known, what)
                 record = check(parse_json(archive.read(known[_RECORD]), what), CountedRecord, what)
-                counts = {
-                    role: ScoreCounts.from_bytes(archive.read(known[role + _NPZ]))
-                    for role in _ROLES
-                    if role + _NPZ in known
-                }
+                counts, pairs = (
+                    {
+                        role: ScoreCounts.from_bytes(archive.read(known[role + ending]))
+                        for role in _ROLES
+                        if role + ending in known
+                    }
+                    for ending in (_NPZ, _PAIRS)
+                )
         except InputError:
             raise
         except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, EOFError) as error:
@@ -162,7 +168,7 @@ class Counted:
                 f"{what} must be counts of scores as biasgate writes them; {printable(str(error))}"
             )
             raise InputError(msg) from error
-        found = cls(record, counts)
+        found = cls(record, counts, pairs)
         found.refuse_contradictions(what)
         return found
 
@@ -175,8 +181,9 @@ class Counted:
             and len(shards) == len(self.record.shards) > 0
             and all(
                 one.shards == shards and one.n == n_counted and one.names == self.names
-                for one in self.counts.values()
+                for one in (*self.counts.values(), *self.pairs.values())
             )
+            and self.pairs.keys() == self.counts.keys() - {CANDIDATE}
         )
         if not of_record:
             msg = f"{what} must have the counts of the shards that it names; it has others."
@@ -370,8 +377,9 @@ class CountedEvidence:
         groups: Sequence[str] | None,
     ) -> dict[str, Any]:
         """Return the candidate beside a rival as rules read it."""
-        own, other = self.counts[CANDIDATE], self.counts[rival]
-        found = own.compare(other, confidence=confidence, **self._options(groups)).to_dict()
+        own, other, pairs = self.counts[CANDIDATE], self.counts[rival], self.counted.pairs[rival]
+        options = self._options(groups)
+        found = own.compare(other, pairs, confidence=confidence, **options).to_dict()
         gaps = {
             name: own.compare_rate_gaps(
                 other,

@@ -1,11 +1,17 @@
 """Two models by counts: the differences of the exact comparison, with wider bounds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, compare_bias
+from bias_metrics.binned.pairs import Pairs
+from bias_metrics.binned.report import compared
+from bias_metrics.metrics import PAIRS
+from bias_metrics.report import Measurement, Pairing
 
 
 def two_models(seed, n=600):
@@ -78,3 +84,103 @@ def test_counts_of_other_rows_are_refused():
     fewer = rows.within(np.arange(rows.n) > 0)
     with pytest.raises(ValueError, match="of the same rows; their numbers of rows differ"):
         second.compare(ScoreCounts.of(fewer, b[1:], shard="all"))
+
+
+def paired(seed, noise=0.4, n=20_000, bits=12):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < 0.3
+    groups = {"gay": rng.random(n) < 0.3, "muslim": rng.random(n) < 0.1}
+    shared = rng.normal(1.5 * y_true, 1)
+    a, b = (1 / (1 + np.exp(-shared - noise * rng.normal(size=n))) for _ in range(2))
+    rows = Rows(y_true, groups)
+    return (
+        rows,
+        (a, b),
+        counts_of(rows, a, b, bits=bits),
+        (ScoreCounts.of_pairs(rows, a, b, shard="all")),
+    )
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+@pytest.mark.parametrize(("noise", "wider"), [(0.1, 2.6), (0.4, 1.4), (1.0, 1.15)])
+def test_pairs_of_wide_bins_give_nearly_the_intervals_of_paired_rows(noise, wider, background):
+    rows, scores, (first, second), pairs = paired(1, noise)
+    options = {"confidence": 0.9, "background": background}
+    found = differences(first.compare(second, pairs, **options))
+    alone = differences(first.compare(second, **options))
+    exact = differences(compare_bias(rows.y_true, *scores, rows.subgroups, **options))
+    for name in ("gay", "muslim"):
+        for metric, cell in exact[name].items():
+            own, width = found[name][metric], cell.high - cell.low
+            assert own.low <= cell.low
+            assert own.high >= cell.high
+            assert own.high - own.low < wider * width
+            assert alone[name][metric].low < own.low
+            if cell.size_high is not None:
+                assert own.size_low <= cell.size_low + 0.01 * width
+                assert own.size_high >= cell.size_high - 0.01 * width
+    assert found[None]["auc"].high - found[None]["auc"].low < (
+        alone[None]["auc"].high - alone[None]["auc"].low
+    )
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 0.5, 3.0]))
+def test_the_covariance_is_known_within_what_is_open(seed, noise):
+    rows, (a, b), (first, second), pairs = paired(seed, noise, 1_000, bits=52)
+    known = Pairs.of(first, second, pairs)
+    of_counts = [compared(one, "outside_subgroup") for one in (first, second, pairs)]
+    ranked = Pairing(*(Measurement(rows, score) for score in (a, b)))
+    for (key, *one), (_, *other), (_, *both) in zip(*of_counts, strict=True):
+        if key[0] is None:
+            continue
+        y, x = zip(one, other, both, strict=True)
+        found, open_ = known.together(y, x, flip=PAIRS[key[1]].flip)
+        exact = ranked.apart(key[0])[key[1]].together
+        assert abs(found.covariance - exact.covariance) <= open_ + 1e-15
+
+
+def test_pairs_add_up_like_other_counts():
+    rows, (a, b), (first, second), pairs = paired(2, n=3_000)
+    half = np.arange(rows.n) % 2 == 0
+    parts = [
+        ScoreCounts.of_pairs(rows.within(of), a[of], b[of], shard=shard)
+        for shard, of in (("one", half), ("two", ~half))
+    ]
+    added = replace(parts[1] + parts[0], shards=pairs.shards)
+    assert added.to_bytes() == pairs.to_bytes()
+    assert first.compare(second, added) == first.compare(second, pairs)
+
+
+def test_scores_below_0_and_any_size_have_pairs():
+    rng = np.random.default_rng(3)
+    rows = Rows(rng.random(500) < 0.5, {"gay": rng.random(500) < 0.5})
+    scores = [rng.normal(size=500) * 10.0 ** rng.integers(-300, 300, 500) for _ in range(2)]
+    first, second = counts_of(rows, *scores)
+    pairs = ScoreCounts.of_pairs(rows, *scores, shard="all")
+    found = first.compare(second, pairs).subgroups["gay"].bpsn_auc
+    exact = compare_bias(rows.y_true, *scores, rows.subgroups).subgroups["gay"].bpsn_auc
+    assert found.low <= exact.low + 1e-4
+    assert found.high >= exact.high - 1e-4
+
+
+def test_pairs_of_other_rows_or_too_wide_bins_are_refused():
+    rows, (a, b), (first, second), pairs = paired(2, n=500)
+    with pytest.raises(ValueError, match="of the same rows; they are of others"):
+        first.compare(second, ScoreCounts.of_pairs(rows, b[::-1].copy(), a, shard="all"))
+    with pytest.raises(ValueError, match="of the same rows; they are of others"):
+        first.compare(second, ScoreCounts.of_pairs(rows, a * 1e-9, b, shard="all"))
+    with pytest.raises(ValueError, match="their shards differ"):
+        first.compare(second, ScoreCounts.of_pairs(rows, a, b, shard="other"))
+    wide = counts_of(rows, a, b, bits=2)
+    with pytest.raises(ValueError, match="must have at least 4 bits; got 2"):
+        wide[0].compare(wide[1], pairs)
+
+
+def test_a_number_without_an_error_has_no_paired_difference():
+    rows = Rows([0, 1, 0, 1], {"gay": [1, 1, 0, 0]})
+    scores = [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.5]
+    pairs = ScoreCounts.of_pairs(rows, *scores, shard="all")
+    first, second = counts_of(rows, *scores)
+    found = first.compare(second, pairs).subgroups["gay"].bpsn_auc
+    assert found.value == 0
+    assert found.low is None

@@ -84,7 +84,10 @@ def test_no_text_and_no_id_is_kept(home):
     for path in (home / "out").rglob("*"):
         assert path.is_dir() or COMMENT.encode() not in path.read_bytes()
     with zipfile.ZipFile(home / "out/evidence.counts") as archive:
-        assert archive.namelist() == ["record.json", "candidate.npz", "champion.npz"]
+        assert archive.namelist() == [
+            "record.json",
+            *("candidate.npz", "champion.npz", "champion-pairs.npz"),
+        ]
 
 
 def test_kept_counts_are_not_counted_again_unless_an_option_or_the_content_differs(
@@ -136,6 +139,16 @@ def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
         assert bounds["fpr_gap", "ceiling", name] == pytest.approx(size, abs=1e-3)
     assert bounds["auc", "floor", None] <= exact.overall.auc.low
     assert bounds["final_score", "floor", None] <= exact.final_score.low
+
+
+def test_without_champion_or_with_a_shared_background_there_is_a_verdict(home):
+    verdict = judge(write_shards(home, champion=None, background="no_identity"))
+    assert verdict.outcome == "pass"
+    assert verdict.champion is None
+    assert len(verdict.counts.not_told) == 2
+    with_reference = {"name": "then", "score": "old", "threshold": 0.5}
+    verdict = judge(write_file(home, reference=with_reference))
+    assert (verdict.outcome, verdict.reference.name) == ("pass", "then")
 
 
 def test_the_same_shard_under_two_names_is_refused(home):

@@ -1,0 +1,17 @@
+"""The bin of a score: its leading bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import FloatArray
+
+MANTISSA = 52
+
+
+def bins_of(scores: FloatArray, bits: int) -> npt.NDArray[np.int64]:
+    """Return the bin of each score: its leading bits, as a number that ascends with the score."""
+    bits_of = (scores + 0.0).view(np.int64)  # -0.0 becomes 0.0
+    ordered = np.where(bits_of < 0, np.iinfo(np.int64).min - bits_of, bits_of)
+    return np.asarray(ordered >> (MANTISSA - bits))
