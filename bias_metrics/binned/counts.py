@@ -299,7 +299,8 @@ class ScoreCounts:
         """Return the differences of `compare_bias` from another model, by counts of the same rows.
 
         How the models' errors are related is known as far as `pairs` tell. Intervals hold whatever
-        they leave open: they are a little wider than those of `compare_bias`. Without `pairs`, and
+        that leaves open: they are a little wider than those of `compare_bias`. How skewed a
+        difference is, is taken from wide bins. Without `pairs`, and
         for power means and the final score, each reaches from this model's lower end less the
         other's upper one to the opposite, which is many times wider for models that are much
         alike: it is harder to show that a model is not worse, and that it is worse.

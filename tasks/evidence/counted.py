@@ -1,8 +1,8 @@
 """Evidence without rows: counts of scores, from which a verdict can be recomputed.
 
 `evidence.counts` is an archive of `record.json`, of the counts of each model's scores
-(`candidate.npz`, `champion.npz`), and of those of pairs of scores (`champion-pairs.npz`). One such file is written for each shard; added, they are the
-evidence. It has no text, no id and no row.
+(`candidate.npz`, `champion.npz`), and of those of pairs of scores (`champion-pairs.npz`). One such
+file is written for each shard; added, they are the evidence. It has no text, no id and no row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bias_metrics import ScoreCounts
 from bias_metrics.gate import LEAST_COMPARED, Evidence, EvidenceKey, Losses, Rule, SmallGroups
@@ -45,9 +45,6 @@ NO_PAIRS = (
     "unknown, and bounds are as wide as they can be."
 )
 NO_CATEGORIES = "Identities with too few comments are not judged in their category."
-
-if TYPE_CHECKING:
-    from biasgate.tasks.gating.policy import Policy
 _RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
 MOST_BYTES = 2**30
 _ROLES = (CANDIDATE, "champion", "reference")
@@ -270,17 +267,19 @@ class CountedEvidence:
         """What the counts do not tell."""
         return [NO_ROWS, NO_MEMBERS, *([NO_PAIRS] if len(self.roles) > 1 else [])]
 
-    def told(self, policy: Policy) -> RestsOnCounts:
-        """Return what a verdict says of the counts: what they are of, and what they do not tell."""
+    def told(self, *, categories: bool) -> RestsOnCounts:
+        """Return what a verdict says of the counts: what they are of, and what they do not tell.
+
+        `categories`: whether its policy has any.
+        """
         own = self.counts[CANDIDATE]
         brackets = own.brackets(background=self.background).values()
         ends = [one for of_group in brackets for one in of_group.values() if one is not None]
-        categories = [NO_CATEGORIES] if policy.hierarchy is not None else []
         return RestsOnCounts(
             n_shards=len(self.counted.record.shards),
             bits=own.bits,
             widest=max((high - low for low, high in ends), default=0.0),
-            not_told=[*self.not_told, *categories],
+            not_told=[*self.not_told, *([NO_CATEGORIES] if categories else [])],
         )
 
     def measure(

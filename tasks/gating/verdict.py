@@ -166,7 +166,7 @@ def build_verdict(
         online=None
         if online is None
         else OnlineRecord(**vars(online) | {"level": share * (1 - policy.confidence)}),
-        counts=None if counted is None else counted.told(policy),
+        counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
     )
 
 
