@@ -3,19 +3,20 @@
 pip install ".[text]" alt-profanity-check
 BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE
 
-prints a part of docs/evidence/numbers.md. STORE is a new folder; MLflow and results are there
-afterwards (`biasgate ui --store STORE`).
+prints a part of docs/evidence/numbers.md, and writes docs/evidence/compared.csv. STORE is a new
+folder; MLflow and results are there afterwards (`biasgate ui --store STORE`).
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
 import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -52,11 +53,11 @@ templates are not independent, and their intervals do not allow for that.
 
 `python docs/reproduce/compared.py` trained, scored and wrote this part, on {machine}
 ({versions}).
-Rows per second were measured once for each cell, and include loading the model. The load of the
-machine at the end was {load:.0f}. If that is more than the number of cores, other work used most
-of them.
+[All results](compared.csv). Rows per second were measured once for each cell, and include loading
+the model. The load of the machine at the end was {load:.0f}. If that is more than the number of
+cores, other work used most of them.
 
-{tables}### The same model through every entry point
+### The same model through every entry point
 
 The largest difference between a score and the baseline's own score, over all comments of a set:
 
@@ -64,14 +65,8 @@ The largest difference between a score and the baseline's own score, over all co
 |---|--:|--:|--:|
 {doors}
 """
-TABLE = """\
-### {name}: {n:,} comments, {n_positive:,} toxic
-
-| candidate | AUC | final score | worst BPSN AUC | of | verdict | rows/s |
-|---|---|---|---|---|---|--:|
-{rows}
-
-"""
+HEAD = ("set", "comments", "toxic", "candidate", "AUC", "final score", "worst BPSN AUC", "of")
+TABLE = Path(__file__).parents[1] / "evidence" / "compared.csv"
 
 
 def main() -> None:
@@ -94,7 +89,11 @@ def main() -> None:
             for one in pinned
         }
         summary: Any = evaluate(str(CONFIG), str(store / "results"), str(store))
-    tables = "".join(table(source.name, summary, scored, store) for source in sources)
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*HEAD, "verdict", "rows a second"])
+        for source in sources:
+            writer.writerows(table(source.name, summary, scored, store))
     training = freeze(candidates[0].train_on, store)
     machine = describe_machine()
     print(
@@ -107,7 +106,6 @@ def main() -> None:
                 [f"Python {platform.python_version()}"]
                 + [f"{one} {version(one)}" for one in ("torch", "transformers", "scikit-learn")]
             ),
-            tables=tables,
             doors="\n".join(doors(source.name, scored) for source in sources),
         ),
         end="",
@@ -131,9 +129,8 @@ def table(
     summary: Mapping[str, Any],
     scored: Mapping[tuple[str, str], tuple[np.ndarray, float]],
     store: Path,
-) -> str:
-    """Return the table of one set."""
-    rows: list[str] = []
+) -> Iterator[list[str]]:
+    """Yield the rows of one set."""
     for verdict in summary["verdicts"]:
         if verdict["evaluation_set"]["name"] != of_set:
             continue
@@ -141,11 +138,10 @@ def table(
         report = store / "results" / of_set / name / "report.json"
         bias = json.loads(report.read_text("utf-8"))["bias"]
         worst = bias["worst"]["bpsn_auc"]
+        n = bias["overall"]["n"], bias["overall"]["n_positive"]
         columns = [name, interval(bias["overall"]["auc"]), interval(bias["final_score"])]
         columns += [interval(worst), worst["subgroup"], verdict["outcome"]]
-        rows.append("| " + " | ".join([*columns, f"{scored[of_set, name][1]:,.0f}"]) + " |")
-    n = bias["overall"]["n"], bias["overall"]["n_positive"]
-    return TABLE.format(name=of_set, n=n[0], n_positive=n[1], rows="\n".join(rows))
+        yield [of_set, *map(str, n), *columns, f"{scored[of_set, name][1]:.0f}"]
 
 
 def interval(value: Mapping[str, Any]) -> str:
