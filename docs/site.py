@@ -177,7 +177,9 @@ def index_page(section: str, said: str, pages: Iterable[str], target: Path) -> I
     for name in pages:
         [file] = [one for ending in (".md", ".ipynb") if (one := target / (name + ending)).exists()]
         title, first = title_and_first(file)
-        yield f"- [{title}]({name}{file.suffix}): {first.rstrip('.:')}."
+        yield f"- [{title}]({name}{file.suffix}): {first.rstrip('.:')}".rstrip() + (
+            "" if first.endswith("?") else "."
+        )
     yield from ("", "```{toctree}", ":hidden:", "", *pages, "```")
 
 
