@@ -27,7 +27,9 @@ FILES = {
     for block in blocks_of(PAGE)
     if (found := re.match(r"# ([\w/]+\.\w+)\n", block.content))
 } | {
-    f"tests/{one.name}": one.read_text("utf-8") for one in (PAGE.parent / "acme/tests").glob("*.py")
+    str(one.relative_to(PAGE.parent / "acme")): one.read_text("utf-8")
+    for ending in ("*.py", "*.yaml")
+    for one in (PAGE.parent / "acme").rglob(ending)
 }
 MESSAGES = [
     {
