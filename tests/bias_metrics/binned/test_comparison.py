@@ -166,7 +166,7 @@ def test_scores_below_0_and_any_size_have_pairs():
 def test_pairs_of_other_rows_or_too_wide_bins_are_refused():
     rows, (a, b), (first, second), pairs = paired(2, n=500)
     with pytest.raises(ValueError, match="of the same rows; they are of others"):
-        first.compare(second, ScoreCounts.of_pairs(rows, b[::-1].copy(), a, shard="all"))
+        first.compare(second, ScoreCounts.of_pairs(rows, a[::-1].copy(), b, shard="all"))
     with pytest.raises(ValueError, match="of the same rows; they are of others"):
         first.compare(second, ScoreCounts.of_pairs(rows, a * 1e-9, b, shard="all"))
     with pytest.raises(ValueError, match="their shards differ"):
