@@ -357,6 +357,7 @@ class ScoreCounts:
     def compare_rate_gaps(
         self,
         other: ScoreCounts,
+        pairs: ScoreCounts | None = None,
         *,
         thresholds: tuple[float, float],
         confidence: float = 0.95,
@@ -365,7 +366,7 @@ class ScoreCounts:
         """Return the differences of two models' gaps, each at its threshold, as `compare` does."""
         level, models = check_confidence(confidence), (self, other)
         at = check_threshold(thresholds[0]), check_threshold(thresholds[1])
-        return rate_gap_comparison_of(models, at, level, background)
+        return rate_gap_comparison_of(models, pairs, at, level, background)
 
     def flagged(self, threshold: float) -> dict[str | None, dict[Class, tuple[int, int]]]:
         """Return how many rows score at or above a threshold: at least, and at most.

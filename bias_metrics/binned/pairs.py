@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.covariance import Joint
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 BITS = 4
 Rows = tuple[Counts, Counts, Counts]
+"""Some rows by bins of the first model, of the second, and by pairs."""
+Mask = npt.NDArray[np.bool_]
 _HALF = 2**16  # more wide bins than there are on one side of 0
-Thirds = tuple[float, float, float, float]
 
 
 def pair_codes(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -74,6 +76,30 @@ class Pairs:
             thirds += (-sign if flip else sign) * of_side / n**2
         aaa, aab, abb, bbb = thirds.tolist()
         return Joint(covariance, (aaa, aab, abb, bbb)), wrong
+
+    def both(self, rows: Rows, flagged: tuple[Mask, Mask]) -> tuple[int, int]:
+        """Return how many rows both models flag, at least and at most, given their flagged bins.
+
+        A threshold cuts at most one wide bin of a model. Of the rows in it that are surely flagged
+        by the other model, at least as many are flagged by both as do not fit into the rest of the
+        bin.
+        """
+        together, sides = rows[2], []
+        for own, flags, wide, places in zip(
+            rows[:2], flagged, self.of_bins, self.of_pairs, strict=True
+        ):
+            size, of_flagged = np.bincount(wide, own), np.bincount(wide, own * flags)
+            is_cut = (of_flagged > 0) & (of_flagged < size)
+            whole = (of_flagged == size)[places]
+            cut = [(places == at, of_flagged[at], size[at]) for at in np.flatnonzero(is_cut)]
+            sides.append((whole, cut, is_cut[places]))
+        (whole_a, cut_a, in_a), (whole_b, cut_b, in_b) = sides
+        low = high = int(together[whole_a & whole_b].sum())
+        for cut, others in ((cut_a, whole_b), (cut_b, whole_a)):
+            for inside, n_flagged, size in cut:
+                n = int(together[inside & others].sum())
+                low, high = low + max(n - int(size - n_flagged), 0), high + min(n, int(n_flagged))
+        return low, high + int(together[in_a & in_b].sum())
 
     def _of_side(self, rows: Rows, others: Rows) -> tuple[float, float, FloatArray]:
         """Return the covariance of the rows' placements, its error, and the third moments."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import Difference, negated, paired, sized
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.binned.comparison import refuse_other_rows, widest
+from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import Counts
 from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
@@ -62,12 +65,14 @@ def threshold_report_of(
 
 def rate_gap_comparison_of(
     models: tuple[ScoreCounts, ScoreCounts],
+    pairs: ScoreCounts | None,
     thresholds: tuple[float, float],
     confidence: float,
     background: Background,
 ) -> RateGapComparison:
     """Return the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
-    refuse_other_rows(*models)
+    for counts in (models[1], *(() if pairs is None else (pairs,))):
+        refuse_other_rows(models[0], counts)
     a, b = (
         rate_gaps_of(counts, at, confidence, background)
         for counts, at in zip(models, thresholds, strict=True)
@@ -79,7 +84,95 @@ def rate_gap_comparison_of(
         }
         for name, cells in a.subgroups.items()
     }
+    if pairs is not None:
+        both = Decisions(models, pairs, thresholds)
+        for metric, rate in threshold_metrics().items():
+            for name, (found, slack) in both.differences(rate, confidence, background).items():
+                if found.ends is not None:
+                    cell = differences[name][metric]
+                    known: dict[str, Any] = {
+                        "first": cell.first,
+                        "second": cell.second,
+                        "value": cell.value,
+                    }
+                    differences[name][metric] = _widened(replace(found, **known), slack)
     return RateGapComparison(a, b, differences)
+
+
+class Decisions:
+    """Which bins two models flag, each at its threshold."""
+
+    def __init__(
+        self,
+        models: tuple[ScoreCounts, ScoreCounts],
+        pairs: ScoreCounts,
+        thresholds: tuple[float, float],
+    ) -> None:
+        self.known, self.counts = Pairs.of(*models, pairs), (*models, pairs)
+        (a, b), (at, other) = models, thresholds
+        self.sure = a.least >= at, b.least >= other
+        self.possible = a.most >= at, b.most >= other
+
+    def differences(
+        self, rate: Rate, confidence: float, background: Background
+    ) -> dict[str, tuple[Difference, float]]:
+        """Return the difference of each subgroup's gap, and how far it may be off."""
+        name, found = _name_of(rate), {}
+        classes = [CLASSES.index(label) for label in rate.of]
+        for at, group in enumerate(self.counts[0].names):
+            sides = []
+            for own in (True, False):
+                rows = []
+                for counts in self.counts:
+                    members = counts.subgroups[at]
+                    out = members if background == "outside_subgroup" else counts.anyone
+                    of_side = members if own else counts.everyone - out
+                    rows.append(of_side[classes].sum(axis=0))
+                sides.append(self._share(rate, rows))
+            (own_share, most, slack), (other, most_of_other, more) = sides
+            gap = ShareGap(own_share, other, name)
+            difference = gap.difference(confidence)
+            if difference.ends is not None:
+                a, b = gap.measure(confidence, 0), gap.measure(confidence, 1)
+                covariance = most.covariance(0, 1) + most_of_other.covariance(0, 1)
+                opposed = Joint(-covariance, (0.0, 0.0, 0.0, 0.0))
+                total = paired(a, negated(b), opposed, confidence, small=True)
+                difference = sized(difference, total, b, confidence)
+            found[group] = difference, slack + more
+        return found
+
+    def _share(self, rate: Rate, rows: list[Counts]) -> tuple[Share, Share, float]:
+        """Return how often the event happens under each model, and how far that may be off.
+
+        The first takes it that as few rows as possible have the event under both, the second as
+        many.
+        """
+        a, b, together = rows
+        n = int(a.sum())
+        fewest, most = (
+            [int(of[flags].sum()) for of, flags in zip((a, b), which, strict=True)]
+            for which in (self.sure, self.possible)
+        )
+        events = [(low + high) // 2 for low, high in zip(fewest, most, strict=True)]
+        low = self.known.both((a, b, together), self.sure)[0]
+        high = self.known.both((a, b, together), self.possible)[1]
+        if rate.event != "flagged":
+            events = [n - one for one in events]
+            low, high = max(n - sum(most) + low, 0), n - sum(fewest) + high
+        slack = (sum(most) - sum(fewest) + 2) / n if sum(most) > sum(fewest) else 0.0
+        known = tuple(events)
+        return Share(n, known, min(low, *known)), Share(n, known, min(high, *known)), slack
+
+
+def _widened(found: Difference, by: float) -> Difference:
+    """Return a difference whose bounds reach farther."""
+    ends = {"low": -by, "high": by, "size_low": -by, "size_high": by}
+    moved: dict[str, Any] = {end: getattr(found, end) + step for end, step in ends.items()}
+    return replace(found, p_value=None, **moved)
+
+
+def _name_of(rate: Rate) -> str:
+    return f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
 
 
 def _gaps(
@@ -90,7 +183,7 @@ def _gaps(
     sure, possible = counts.least >= threshold, counts.most >= threshold
     if rate.event != "flagged":
         sure, possible = ~possible, ~sure
-    name = f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
+    name = _name_of(rate)
 
     def ends(rows: Counts) -> tuple[Share, Share]:
         of = rows[classes].sum(axis=0)

@@ -40,9 +40,9 @@ NO_MEMBERS = (
     "score are wider than needed, and whose comments a loss comes from is not told."
 )
 NO_PAIRS = (
-    "How two models' errors are related is known by wide bins of scores: bounds of differences of "
-    "AUCs hold whatever these leave open. For power means, the final score and error rates it is "
-    "unknown, and bounds are as wide as they can be."
+    "How two models' errors are related is known by wide bins of scores: bounds of differences "
+    "hold whatever these leave open. For power means and the final score it is unknown, and bounds "
+    "are as wide as they can be."
 )
 NO_CATEGORIES = "Identities with too few comments are not judged in their category."
 _RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
@@ -382,6 +382,7 @@ class CountedEvidence:
         gaps = {
             name: own.compare_rate_gaps(
                 other,
+                pairs,
                 thresholds=(at[CANDIDATE], at[rival]),
                 confidence=confidence,
                 background=self.background,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, compare_rate_gaps, rate_gaps, threshold_report
+from bias_metrics.binned.pairs import Pairs
 
 THRESHOLD = 0.6
 
@@ -58,6 +59,46 @@ def test_bounds_of_two_models_hold_those_of_the_paired_rows(seed):
             assert own.size_high >= cell.size_high
 
 
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 0.6, 0.613]))
+def test_pairs_give_nearly_the_bounds_of_paired_rows(seed, at):
+    rng = np.random.default_rng(seed)
+    n = 2_000
+    rows = Rows(rng.random(n) < 0.5, {"gay": rng.random(n) < 0.4, "muslim": rng.random(n) < 0.3})
+    shared = rng.normal(rows.y_true, 1)
+    a, b = (1 / (1 + np.exp(-shared - 0.3 * rng.normal(size=n))) for _ in range(2))
+    pairs = ScoreCounts.of_pairs(rows, a, b, shard="all")
+    first, second = (counts_of(rows, one, 12) for one in (a, b))
+    found = first.compare_rate_gaps(second, pairs, thresholds=(0.5, at))
+    alone = first.compare_rate_gaps(second, thresholds=(0.5, at))
+    exact = compare_rate_gaps(rows, a, b, threshold_a=0.5, threshold_b=at)
+    for name, cells in exact.subgroups.items():
+        for metric, cell in cells.items():
+            own, wide = found.subgroups[name][metric], alone.subgroups[name][metric]
+            assert own.low <= cell.low + 1e-9
+            assert own.high >= cell.high - 1e-9
+            assert own.size_high >= cell.size_high - 1e-9
+            assert own.high - own.low < wide.high - wide.low
+            if at == 0.5:
+                assert own.high - own.low == pytest.approx(cell.high - cell.low)
+
+
+def test_the_rows_that_both_models_flag_are_between_two_numbers():
+    rng = np.random.default_rng(5)
+    rows = Rows(rng.random(800) < 0.5, {"gay": rng.random(800) < 0.5})
+    a = rng.random(800)
+    b = np.clip(a + 0.05 * rng.normal(size=800), 0, 1)
+    first, second = (counts_of(rows, one, 12) for one in (a, b))
+    pairs = ScoreCounts.of_pairs(rows, a, b, shard="all")
+    known = Pairs.of(first, second, pairs)
+    of_rows = tuple(one.everyone.sum(axis=0) for one in (first, second, pairs))
+    for at in (0.25, 0.3, 0.5, 0.77, 0.99):
+        low, high = known.both(of_rows, (first.least >= at, second.least >= at))
+        exact = int(((a >= at) & (b >= at)).sum())
+        assert low <= exact <= high
+        if at in {0.25, 0.5}:
+            assert low == exact == high
+
+
 def test_a_gap_without_rows_or_with_one_has_the_reason():
     rows = Rows([0, 0, 0, 1], {"gay": [1, 0, 0, 0]})
     found = counts_of(rows, [0.9, 0.1, 0.2, 0.3], 12).rate_gaps(threshold=0.5)
@@ -85,6 +126,15 @@ def test_half_of_the_rows_in_a_bin_that_a_threshold_cuts_count_as_flagged():
     counts = counts_of(rows, [0.55, 0.6, 0.7, 0.2, 0.9], 0)
     assert counts.flagged(0.65)[None] == {"positive": (0, 3), "negative": (0, 1)}
     assert counts.threshold_report(threshold=0.65).overall.n_true_positive == 1
+
+
+def test_a_gap_without_rows_has_no_paired_difference():
+    rows = Rows([0, 0, 0, 1], {"gay": [1, 0, 0, 0]})
+    scores = [0.9, 0.1, 0.2, 0.3], [0.8, 0.1, 0.2, 0.3]
+    pairs = ScoreCounts.of_pairs(rows, *scores, shard="all")
+    first, second = (counts_of(rows, one, 12) for one in scores)
+    found = first.compare_rate_gaps(second, pairs, thresholds=(0.5, 0.5)).subgroups["gay"]
+    assert found["fnr_gap"].reason == "no subgroup positives"
 
 
 def test_counts_of_other_rows_are_not_compared():
