@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,18 @@ def _no_keys_of_this_machine(tmp_path_factory):
         folder = tmp_path_factory.mktemp("no-keys")
         (folder / "trusted_keys.json").write_text('{"keys": []}', "utf-8")
         patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick():
+    """No test pulls the plug; and commands are made once, not each time one is called."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        with suppress(ImportError):  # it comes with the extra
+            from typer import testing  # noqa: PLC0415
+
+            patch.setattr(testing, "_get_command", cache(testing._get_command))
         yield
 
 

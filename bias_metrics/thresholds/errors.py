@@ -91,10 +91,12 @@ class ErrorRates(Tabular):
     def rate(self, name: str) -> MetricValue:
         """Return one of the five rates by its name."""
         parts, wholes, lack = RATES[name]
-        whole = sum(getattr(self, count) for count in wholes)
-        if not whole:
-            return undefined(lack)
-        return MetricValue(sum(getattr(self, count) for count in parts) / whole)
+        # Python's own sum rounds in another way since 3.12.
+        part, whole = (
+            float(np.sum([getattr(self, count) for count in counts], dtype=np.float64))
+            for counts in (parts, wholes)
+        )
+        return MetricValue(part / whole) if whole else undefined(lack)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -16,6 +16,8 @@ Read = TypeVar("Read")
 
 def plain(content: Any) -> Any:
     """Return plain values: those of a record are what its `to_dict` returns, if it has one."""
+    if content is None or isinstance(content, str | int | float):
+        return content  # most values are one of these
     if isinstance(content, Mapping):
         return {key: plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

@@ -497,6 +497,7 @@ def test_intervals_hold(slope, shift, n_own, clustered):
 # ------------------------------------------------------------------ few positives
 
 
+@pytest.mark.evaluates
 @pytest.mark.parametrize(
     ("n", "share", "clusters"), [(30, 0.05, 0), (100, 0.01, 0), (200, 0.02, 50)]
 )

@@ -71,6 +71,7 @@ def share_named(name, draws, others=0):
     return found[pattern] / draws
 
 
+@pytest.mark.evaluates
 @pytest.mark.parametrize("name", DRAWN)
 def test_each_distribution_is_named_in_nine_draws_of_ten(name):
     assert share_named(name, 40) >= 0.9
@@ -120,6 +121,7 @@ def share_with_a_pattern(distribution, sizes, draws, **options):
     return 1 - (found["none"] + found["no evidence"]) / draws
 
 
+@pytest.mark.evaluates
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("distribution", UNBIASED)
 def test_without_bias_no_pattern_is_seen(distribution, sizes):

@@ -145,6 +145,7 @@ def test_no_more_causes_are_sought_than_can_be_measured_soon(monkeypatch):
     assert found == ({"x": [], "y": [], "z": ["x"]}, [["x"]])
 
 
+@pytest.mark.evaluates
 def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_listed():
     change = CHANGES["equal gaps of opposite sign, 4 groups"]
     rng = simulated.np.random.default_rng(5)
@@ -160,6 +161,7 @@ def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_liste
     assert simulated.listed(change, FEW // 2) <= 0.1
 
 
+@pytest.mark.evaluates
 def test_a_gap_where_none_was_is_listed():
     assert simulated.listed(CHANGES["a gap of .18 where none was"], FEW) >= 0.8
 

@@ -85,6 +85,7 @@ def share_with_a_finding(k, draws, *, together):
     return found / draws
 
 
+@pytest.mark.evaluates
 def test_several_candidates_are_seldom_found_to_differ_by_chance():
     assert share_with_a_finding(5, 25, together=False) >= 0.12
     assert share_with_a_finding(5, 25, together=True) <= 0.08

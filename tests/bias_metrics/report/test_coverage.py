@@ -41,6 +41,7 @@ def _faults(found):
     return {name: faults for name, faults in told.items() if faults}
 
 
+@pytest.mark.evaluates
 def test_a_floor_at_the_truth_rarely_passes_where_few_positives_are_widely_spread():
     found = cells.Cell(0.95, 25, 1_000, spread=5.0).hold(200)["auc"]
     assert found.passed <= 0.12
@@ -53,6 +54,7 @@ def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
     assert found.covered >= 0.88
 
 
+@pytest.mark.evaluates
 def test_positives_in_few_clusters_are_no_evidence():
     case = clustered.Clustered(200, 0.9, unequal=False, few=10)
     assert {one.missing for one in case.hold(20).values()} == {1.0}

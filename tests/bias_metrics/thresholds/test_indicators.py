@@ -241,6 +241,7 @@ def clustered(rng, n=300, size=20):
     return found | {"clusters": codes}
 
 
+@pytest.mark.evaluates
 @pytest.mark.parametrize("draw", [independent, by_decision, clustered])
 def test_intervals_hold_as_often_as_they_claim(draw):
     """95 % are claimed. Of 400 samples, 92 % or fewer would hold in 1 of 200 runs by chance."""
@@ -253,6 +254,7 @@ def test_intervals_hold_as_often_as_they_claim(draw):
     assert min(held.values()) > 0.92 * n, held
 
 
+@pytest.mark.evaluates
 def test_gaps_of_alike_groups_are_shown_together_in_at_most_one_of_twenty_samples():
     rng = np.random.default_rng(4)
     shown, n = 0, 300

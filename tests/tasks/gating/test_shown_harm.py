@@ -68,26 +68,21 @@ def shown(verdict):
 
 
 PLANTS = {
-    "subgroup_auc": "both",
-    "bpsn_auc": "harmless",
-    "bnsp_auc": "toxic",
-    "positive_aeg": "toxic",
-    "negative_aeg": "harmless",
-    "fpr_gap": "harmless",
-    "fnr_gap": "toxic",
+    "both": ["subgroup_auc"],
+    "harmless": ["bpsn_auc", "negative_aeg", "fpr_gap"],
+    "toxic": ["bnsp_auc", "positive_aeg", "fnr_gap"],
 }
 
 
-@pytest.mark.parametrize("metric", PLANTS)
+@pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", ["default", "no-worse", "strict"])
-def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, metric):
-    threshold = AT if metric.endswith("_gap") else None
-    columns = rows(PLANTS[metric])
-    verdict = judged(tmp_path, columns, read_policy(name, SHIPPED), threshold)
+def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, plant):
+    verdict = judged(tmp_path, rows(plant), read_policy(name, SHIPPED), AT)
     assert verdict.outcome == "fail"
-    found = shown(verdict)[metric]
-    assert (found.outcome, found.action) == ("fail", "block")
-    assert (found.threshold is not None) == (threshold is not None)
+    for metric in PLANTS[plant]:
+        found = shown(verdict)[metric]
+        assert (found.outcome, found.action) == ("fail", "block")
+        assert (found.threshold is not None) == metric.endswith("_gap")
     first = verdict.results[0]
     assert (first.rule, first.group) == ("shown_harm", "transgender")
     assert word_of_verdict(verdict).text == "Blocked, worse for transgender"

@@ -46,7 +46,7 @@ def year(keys):
                 "expires": day(number),
                 "model": "m",
                 "number": number,
-                "predecessor": plain(Chain(links).head),
+                "predecessor": plain(Chain(links[-1:]).head),
                 "time": day(number),
                 "state": "done",
                 "note": "done",

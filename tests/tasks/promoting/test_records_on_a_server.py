@@ -3,6 +3,7 @@
 A server refuses sources of versions that a local store accepts.
 """
 
+import pytest
 from typer.testing import CliRunner
 
 from biasgate.cli import app
@@ -15,6 +16,7 @@ def run(*arguments):
     return done.exit_code, " ".join((done.output + done.stderr).split())
 
 
+@pytest.mark.evaluates
 def test_a_server_takes_a_policy_and_a_trial_of_rights(mlflow_server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, said = run("policy", "register", "default", "--model", "toxicity")

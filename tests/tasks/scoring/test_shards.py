@@ -174,7 +174,7 @@ def damaged(content):
     yield "torn", content[: len(content) // 2]
     yield "empty", b""
     yield "no parquet", b"x" * len(content)
-    for at in range(4, len(content) - 4, max(1, len(content) // 60)):
+    for at in range(4, len(content) - 4, max(1, len(content) // 20)):
         yield f"byte {at}", content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :]
 
 
