@@ -85,12 +85,9 @@ class World:
         assert promote_one([verdict], version, self.gateway).promoted
         self.paths = {one: artifact(self.gateway, version, one) for one in FILES}
         self.paths["record.json"] = set_folder(self.store) / "record.json"
-        self.documents = {
-            name: json.loads(path.read_text("utf-8")) for name, path in self.paths.items()
-        }
-        self.documents["entry"] = json.loads(
-            self.gateway.client.get_model_version(LEDGER, "1").tags[TAG]
-        )
+        self.texts = {name: path.read_text("utf-8") for name, path in self.paths.items()}
+        self.texts["entry"] = self.gateway.client.get_model_version(LEDGER, "1").tags[TAG]
+        self.documents = {name: json.loads(text) for name, text in self.texts.items()}
         envelope = self.documents["attestation.json"]
         self.documents["statement"] = json.loads(base64.b64decode(envelope["payload"]))
         self.documents["tags"] = dict(self.gateway.resolve(version.uri).tags)
@@ -100,9 +97,7 @@ class World:
 
     def write(self, name, content):
         """Store a document as somebody who can write everywhere does."""
-        if name == "entry":
-            self.gateway.client.set_model_version_tag(LEDGER, "1", TAG, json.dumps(content))
-        elif name == "tags":
+        if name == "tags":
             for key, value in content.items() if isinstance(content, dict) else ():
                 text = value if isinstance(value, str) else json.dumps(value)
                 text = text.encode(errors="replace").decode()
@@ -113,12 +108,24 @@ class World:
                 "attestation.json", self.documents["attestation.json"] | {"payload": payload}
             )
         else:
-            self.paths[name].write_text(json.dumps(content), "utf-8")
+            self._store(name, json.dumps(content))
 
     def restore(self, name):
-        """Write the document as it was."""
-        stored = "attestation.json" if name == "statement" else name
-        self.write(stored, self.documents[stored])
+        """Write the document as it was, to the byte."""
+        if name == "tags":
+            self.write(name, self.documents[name])
+            for key in self.gateway.client.get_model_version(MODEL, "1").tags:
+                if key not in self.documents[name]:
+                    self.gateway.client.delete_model_version_tag(MODEL, "1", key)
+        else:
+            stored = "attestation.json" if name == "statement" else name
+            self._store(stored, self.texts[stored])
+
+    def _store(self, name, text):
+        if name == "entry":
+            self.gateway.client.set_model_version_tag(LEDGER, "1", TAG, text)
+        else:
+            self.paths[name].write_text(text, "utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +153,7 @@ def check(world, data):
         code = run(world)
     finally:
         world.restore(name)
+    assert run(world) == 0
     if name in {"verdict.json", "statement"} and not same:
         assert code == 3
 
