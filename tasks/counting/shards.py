@@ -37,25 +37,24 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         If a value is wrong, a score is missing or the shard has no rows to measure.
     """
     digest = file_digest(path)
-    counts: dict[str, list[ScoreCounts]] = {role: [] for role in settings.models}
-    pairs: dict[str, list[ScoreCounts]] = {role: [] for role in settings.models}
-    del pairs[CANDIDATE]
+    counts: dict[str, ScoreCounts] = {}
+    pairs: dict[str, ScoreCounts] = {}
+
+    def add(to: dict[str, ScoreCounts], role: str, found: ScoreCounts) -> None:
+        to[role] = to[role] + found if role in to else found
+
     n_rows = n_rated = n_measured = 0
     for number, batch in enumerate(_batches(settings.of_shard(path))):
         rows, scores, rated = _measured(settings, batch)
         n_rows, n_rated = n_rows + batch.num_rows, n_rated + rated
         n_measured += rows.n
+        name = f"{digest} {number}"  # one for each batch, since no name adds up with itself
         for role, of_role in scores.items():
-            name = f"{digest} {number}"
-            counts[role].append(ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
-            if role in pairs:
+            add(counts, role, ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
+            if role != CANDIDATE:
                 both = scores[CANDIDATE], of_role
-                pairs[role].append(ScoreCounts.of_pairs(rows, *both, shard=name))
-    found, of_pairs = (
-        {role: replace(ScoreCounts.sum(of), shards=frozenset([digest])) for role, of in each if of}
-        for each in (counts.items(), pairs.items())
-    )
-    n_counted = found[CANDIDATE].n if found else 0
+                add(pairs, role, ScoreCounts.of_pairs(rows, *both, shard=name))
+    n_counted = counts[CANDIDATE].n if counts else 0
     if not n_counted:
         msg = f"shard {path} must have rows to measure; none of its {n_rows} rows is one."
         raise InputError(msg)
@@ -67,7 +66,11 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         n_measured=n_measured,
         n_counted=n_counted,
     )
-    return Counted(CountedRecord(key=settings.key, shards=[shard]), found, of_pairs)
+    counts, pairs = (
+        {role: replace(one, shards=frozenset([digest])) for role, one in each.items()}
+        for each in (counts, pairs)
+    )
+    return Counted(CountedRecord(key=settings.key, shards=[shard]), counts, pairs)
 
 
 def _batches(source: CountFile) -> Iterator[pa.Table]:
