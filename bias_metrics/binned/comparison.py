@@ -50,7 +50,9 @@ def comparison_of(
     numbers = [numbers_of(one) for one in reports]
     cells: dict[str | None, dict[str, Difference]] = {None: {}}
     cells |= {name: {} for name in first.names}
-    for (name, metric), together in _related(first, second, pairs, a.background):
+    known = second, pairs, a.background
+    related = first.once(known, lambda: dict(_related(first, *known)))
+    for (name, metric), together in related.items():
         own, other = (one[name][metric] for one in numbers)
         is_gap = METRICS[metric].is_gap
         cells[name][metric] = (
