@@ -13,10 +13,11 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
-from biasgate.tasks.reporting.story import DECISION, GAINED, HOLDS, TO_PASS, WORSE, Story
+from biasgate.tasks.reporting.story import DECISION, GAINED, HOLDS, TO_PASS, UNKNOWN, WORSE, Story
 from biasgate.tasks.wording import IN_TITLE, MOST_EXCEPTIONS, exceptions_in_words, first_names
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read
+_NAMES = 3  # most names of identities whose checks lack evidence
 _SETS = 3  # most sets of which one line tells
 
 
@@ -139,7 +140,7 @@ class CandidateStory:
             "Treated worst": self._treated_worst(),
             WORSE: self._changes("losses") or _nobody(compared),
             HOLDS: self._holds(),
-            "No evidence for": self._unknown(),
+            UNKNOWN: self._unknown(),
             **({f"At threshold {errors.threshold}": f"{errors.text}{on_set}"} if errors else {}),
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
@@ -193,7 +194,7 @@ class CandidateStory:
             return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
         if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
             return ""
-        return "; if the set cannot measure an identity, say so in the policy (`not_measured`)"
+        return "; name in the policy whom the set cannot measure (`not_measured`)"
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
@@ -292,7 +293,9 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
 def _whose(results: Iterable[RuleResult]) -> str:
     """Return the identities of some checks, in brackets; empty if they have none."""
     names = list(dict.fromkeys(one.group for one in results if one.group is not None))
-    return f" ({first_names(names, IN_TITLE)})" if names else ""
+    if len(names) > _NAMES:
+        return f" (of {len(names):,} identities)"
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _more_sets(texts: Sequence[object]) -> list[str]:

@@ -26,7 +26,8 @@ from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import first_names
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
-HOLDS, TO_PASS, DECISION = "Holds for", "To pass", "Decision"
+HOLDS, UNKNOWN = "Holds for", "No evidence for"
+TO_PASS, DECISION = "To pass", "Decision"
 _FAILED, _UNSETTLED = "failed", "not settled"
 _EXCEPTED, _UNCHECKED = "excepted", "not checked alone"
 _WORSE = "shown to be worse"

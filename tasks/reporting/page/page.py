@@ -21,7 +21,7 @@ from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.story import DECISION, GAINED, TO_PASS
+from biasgate.tasks.reporting.story import DECISION, GAINED, TO_PASS, UNKNOWN
 from biasgate.tasks.reporting.tables import (
     PANELS,
     Table,
@@ -139,10 +139,16 @@ class Page:
         return found
 
     @property
-    def decision(self) -> str:
-        """What became of all candidates, if it is the same of several; else empty."""
-        sentences = {line.sentence for line in self.lines}
-        return sentences.pop() if len(sentences) == 1 < len(self.lines) else ""
+    def shared(self) -> dict[str, str]:
+        """What is said once, by its label, since it is the same of several candidates."""
+        told = [dict(line.facts) for line in self.lines]
+        if len(told) < 2:
+            return {}
+        return {
+            label: text
+            for label in (UNKNOWN, DECISION)
+            if (text := told[0].get(label)) and all(one.get(label) == text for one in told)
+        }
 
     @property
     def outcomes(self) -> list[tuple[str, str]]:
@@ -161,11 +167,7 @@ class Page:
 
         The command is for where the folder of results is; that of a candidate's page, in its own.
         """
-        found = [
-            (label, text, False)
-            for label, text in line.facts
-            if label != DECISION or not self.decision
-        ]
+        found = [(label, text, False) for label, text in line.facts if label not in self.shared]
         places = (Path(self.output).name,) if self.output else (".", ".")
         command = shlex.join(["biasgate", *line.next_command(*places)])
         last = {TO_PASS, GAINED, DECISION}

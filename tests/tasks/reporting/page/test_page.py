@@ -197,7 +197,7 @@ def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(
     value = shown(cell, signed=METRICS[focus.metric].is_gap)
     assert facts["Treated worst"].startswith(f"{focus.group}: {focus.title} {value}")
     assert facts["Holds for"] == "0 of 3 identities, 2 failed (gay, muslim), 1 not settled (deaf)"
-    cure = "; if the set cannot measure an identity, say so in the policy ( not_measured )"
+    cure = "; name in the policy whom the set cannot measure ( not_measured )"
     assert facts["To pass"].endswith(cure)
     assert facts["Next"] == "biasgate show . --identity gay"
     assert page.one("p", class_="headline").text == story.headline
@@ -497,3 +497,9 @@ def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_n
     found = page_of((report, verdict, details)).one("section", id="diagnosis").one("p")
     assert found.text == "Of a `b` c: say so in the policy ( not_measured )."
     assert [one.text for one in found.find("code")] == ["not_measured"]
+
+
+def test_what_is_the_same_of_several_candidates_is_said_once(five):
+    found = page_of_all(five).one("section", id="verdict")
+    assert found.text.count("No evidence for: nobody (each identity has a number") == 1
+    assert found.text.count("No evidence for") == 1
