@@ -11,6 +11,7 @@ from prefect import flow
 from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.stages import stage
 from biasgate.tasks.common.own_folders import temporary_files
+from biasgate.tasks.common.prefect_task import is_spread
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
 from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_shard
@@ -48,7 +49,7 @@ def count_shards(settings: CountFile, output: str) -> Counted:
     for shard in settings.files():
         if len(waiting) == at_once():
             total = add_shard(total, waiting.popleft().result(), folder)
-        waiting.append(count_shard.submit(settings, str(shard), folder))
+        waiting.append(count_shard.submit(settings, str(shard), folder, send=is_spread()))
     while waiting:
         total = add_shard(total, waiting.popleft().result(), folder)
     assert total is not None  # noqa: S101 - there is a shard

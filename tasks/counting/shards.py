@@ -24,7 +24,7 @@ FOLDER = "counts"
 """Where in the output the counts of each shard are kept."""
 SPREAD = 64
 """Shards that are sent to a cluster at a time: the counts of as many fit into memory."""
-ROWS = 1_000_000
+ROWS = 500_000
 """Rows that are counted at once: they, and not the shard, must fit into memory."""
 
 
@@ -113,17 +113,24 @@ def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.
     return rows, scores, int(rated.sum())
 
 
-def add_shard(total: Counted | None, data: bytes, folder: str) -> Counted:
-    """Keep the counts of a shard in the folder, and add them to those of others."""
-    counted = Counted.of_bytes(data, "counts of a shard")
-    if len(counted.record.shards) == 1:
-        [shard] = counted.record.shards
-        kept = Path(folder) / named(shard.name, shard.sha256, counted.record.key)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        if not kept.exists():
-            with whole_file(kept) as temporary:
-                temporary.write_bytes(data)
+def add_shard(total: Counted | None, found: bytes | str, folder: str) -> Counted:
+    """Add the counts of a shard, or of a file of them, to those of others; keep what was sent."""
+    if isinstance(found, str):
+        counted = read_counted(Path(found))
+    else:
+        counted = Counted.of_bytes(found, "counts of a shard")
+        keep(counted, found, Path(folder))
     return counted if total is None else total + counted
+
+
+def keep(counted: Counted, data: bytes, folder: Path) -> Path:
+    """Write the counts of a shard to the folder, atomically; return the file."""
+    [shard] = counted.record.shards
+    path = folder / named(shard.name, shard.sha256, counted.record.key)
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary:
+        temporary.write_bytes(data)
+    return path
 
 
 def named(name: str, digest: str, key: str) -> str:
@@ -137,17 +144,20 @@ def at_once() -> int:
 
 
 @task(name="count shard", task_run_name="count {shard}")
-def count_shard(settings: CountFile, shard: str, folder: str) -> bytes:
-    """Return the counts of a shard, kept ones if they are in the folder. Safe to retry.
+def count_shard(settings: CountFile, shard: str, folder: str, *, send: bool) -> bytes | str:
+    """Count a shard, unless its counts are in the folder; return their file. Safe to retry.
 
-    A file of counts is read, not counted.
+    With `send` the counts themselves are returned, as a worker does whose folder is another one. A
+    file of counts is left where it is.
     """
     path = Path(shard)
-    if path.suffix == ENDING:
-        return read_counted(path).to_bytes()
-    kept = Path(folder) / named(path.name, file_digest(path), settings.key)
-    if kept.is_file():
-        return read_counted(kept).to_bytes()
-    counted = counted_shard(settings, path)
-    say(f"counted {shown(path.name)}: {counted.record.shards[0].n_measured:,} rows", aside=True)
-    return counted.to_bytes()
+    kept = path
+    if path.suffix != ENDING:
+        kept = Path(folder) / named(path.name, file_digest(path), settings.key)
+        if not kept.is_file():
+            counted = counted_shard(settings, path)
+            n = counted.record.shards[0].n_measured
+            say(f"counted {shown(path.name)}: {n:,} rows", aside=True)
+            data = counted.to_bytes()
+            return data if send else str(keep(counted, data, Path(folder)))
+    return str(kept)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -38,7 +39,7 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
             running = subprocess.Popen(command, env=known, stdout=log, stderr=log)
             until(lambda: counts.is_dir() and any(counts.iterdir()))
             first, *others = client.scheduler_info(n_workers=-1)["workers"]
-            client.run(os._exit, 1, workers=[first], wait=False)
+            os.kill(client.run(os.getpid, workers=[first])[first], signal.SIGKILL)
             until(lambda: first not in client.scheduler_info(n_workers=-1)["workers"])
             n_before = len(list(counts.iterdir()))
             code = running.wait(300)

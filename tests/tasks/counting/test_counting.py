@@ -26,7 +26,8 @@ def count(path):
     settings, policy = read_count_file(path)
     total = None
     for shard in settings.files():
-        total = add_shard(total, count_shard.fn(settings, str(shard), "out/counts"), "out/counts")
+        found = count_shard.fn(settings, str(shard), "out/counts", send=False)
+        total = add_shard(total, found, "out/counts")
     return total, settings, policy
 
 
@@ -71,6 +72,18 @@ def test_batches_of_any_size_give_the_same_bytes(home, monkeypatch):
         lambda source: (part.slice(at, 700) for part in chunks(source) for at in range(0, N, 700)),
     )
     assert counted_shard(settings, path).to_bytes() == whole.to_bytes()
+
+
+def test_counts_that_are_sent_are_those_that_are_kept(home):
+    path = write_shards(home)
+    total, settings, _ = count(path)
+    sent = [count_shard.fn(settings, str(one), "elsewhere", send=True) for one in settings.files()]
+    again = None
+    for data in sent:
+        again = add_shard(again, data, "sent")
+    assert again.to_bytes() == total.to_bytes()
+    for kept in (home / "out/counts").iterdir():
+        assert kept.read_bytes() == (home / "sent" / kept.name).read_bytes()
 
 
 def test_shards_add_up_in_any_order(home):
