@@ -114,7 +114,12 @@ def check(
     if isinstance(found, dict):
         same: Checked = cast("Checked", content)
         return same
-    if exact and (wrong := next(differences(content, plain(found)), None)) is not None:
+    try:
+        written = plain(found)
+    except LookupError as error:
+        msg = f"{what} must be {rule}; {printable(str(error))[:_SHOWN]} is missing."
+        raise InputError(msg) from None
+    if exact and (wrong := next(differences(content, written), None)) is not None:
         problem = f"{printable(wrong or 'it')[:_SHOWN]}: not as it is written"
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg)

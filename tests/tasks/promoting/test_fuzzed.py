@@ -163,6 +163,15 @@ def test_the_untouched_documents_hold(world):
     assert len(world.all) > 300
 
 
+def test_a_number_with_neither_value_nor_reason_is_a_finding(world):
+    place = ("bias", "subgroups", "gay", "bpsn_auc", "value")
+    world.write("report.json", replaced(world.documents["report.json"], place, None))
+    try:
+        assert run(world) == 3
+    finally:
+        world.restore("report.json")
+
+
 @settings(suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_any_field_ends_in_a_finding_or_holds(world, data):
