@@ -60,21 +60,22 @@ _FLAGGED = (
 
 def _one_sided(kind: str, gap: Gap) -> str:
     noticed = _NOTICED[kind, gap]
+    other = "toxic" if kind == "harmless" else "harmless"
     return (
-        f"Of the comments that mention {{group}}, only the {kind} ones are clearly shifted: they "
-        f"{_GAPS[gap]} other {kind} comments{noticed}.{{also}}"
+        f"Of the comments that mention {{group}}, the {kind} ones clearly {_GAPS[gap]} other "
+        f"{kind} comments{noticed}; no shift of the {other} ones is clear.{{also}}"
     )
 
 
 SENTENCES: Mapping[Pattern, str] = {
     "A": "Comments that mention {group} score higher than others of the same kind. Harmless ones "
-    "do not clearly mix with abuse elsewhere, but with one threshold for all comments, harmless "
-    "mentions will be flagged more often.",
+    "do not clearly mix with abuse elsewhere, but at some thresholds harmless mentions will be "
+    "flagged more often.",
     "B": _FLAGGED,
     "C": _FLAGGED + " {share} of the comments that mention {group} are toxic, against "
     "{background_share} of the others, which also distorts accuracy and pinned AUC.",
-    "D": "Comments that mention {group} score lower than others of the same kind: abuse of this "
-    "group will be missed more often.",
+    "D": "Comments that mention {group} score lower than others of the same kind: at some "
+    "thresholds abuse of this group will be missed more often.",
     "E": "Among comments that mention {group}, harmless and toxic ones score closer together: "
     "harmless mentions will be flagged and abuse of this group will be missed more often.",
     "F": "Comments that mention {group} score equally high on average, but their scores are more "

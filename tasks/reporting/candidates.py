@@ -194,7 +194,7 @@ class CandidateStory:
             return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
         if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
             return ""
-        return "; name in the policy whom the set cannot measure (`not_measured`)"
+        return "; or name in the policy whom the set cannot measure (`not_measured`)"
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
@@ -272,29 +272,36 @@ def _needed(result: RuleResult) -> str:
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
-    few = [one for one in results if any(n > 0 for n in one.rows_needed.values())]
-    close = [one for one in results if one not in few and _is_close(one)]
-    if few:
-        verb = "has" if len(few) == 1 else "have"
-        yield f"{counted(len(few), 'check')} {verb} too few comments{_whose(few)}"
-    for kind, found in {
-        "limit": [one for one in close if one.kind not in RIVALS],
-        "margin": [one for one in close if one.kind in RIVALS],
-    }.items():
+    close = [one for one in results if _is_close(one)]
+    others = [one for one in results if one not in close]
+    for one_is, several_are, found in (
+        (
+            "has too few comments or clusters",
+            "have too few comments or clusters",
+            [one for one in others if one.group],
+        ),
+        ("is too close to the limit", "are too close to the limit", _against(close, rival=False)),
+        ("is too close to the margin", "are too close to the margin", _against(close, rival=True)),
+        (
+            "of all together lacks evidence",
+            "of all together lack evidence",
+            [one for one in others if not one.group],
+        ),
+    ):
         if found:
-            verb = "is" if len(found) == 1 else "are"
-            yield f"{counted(len(found), 'check')} {verb} too close to the {kind}{_whose(found)}"
-    others = [one for one in results if one not in few and one not in close]
-    if others:
-        verb = "lacks" if len(others) == 1 else "lack"
-        yield f"{counted(len(others), 'check')} {verb} evidence{_whose(others)}"
+            is_what = one_is if len(found) == 1 else several_are
+            yield f"{counted(len(found), 'check')} {is_what}{_whose(found)}"
+
+
+def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
+    return [one for one in results if (one.kind in RIVALS) == rival]
 
 
 def _whose(results: Iterable[RuleResult]) -> str:
-    """Return the identities of some checks, in brackets; empty if they have none."""
+    """Return the identities and categories of some checks, in brackets; empty if none."""
     names = list(dict.fromkeys(one.group for one in results if one.group is not None))
     if len(names) > _NAMES:
-        return f" (of {len(names):,} identities)"
+        return f" (of {len(names):,} groups)"
     return f" ({', '.join(names)})" if names else ""
 
 
@@ -305,9 +312,8 @@ def _more_sets(texts: Sequence[object]) -> list[str]:
 
 
 def _is_close(result: RuleResult) -> bool:
-    """Say whether there are enough rows for an interval, but the limit is in it."""
-    has_ends = result.low is not None and result.high is not None
-    return has_ends and result.not_excluded is None and result.blind is None
+    """Say whether there are enough rows for the rule's bound, but it is on neither side."""
+    return result.bound is not None and result.not_excluded is None and result.blind is None
 
 
 def _ended(text: str) -> str:

@@ -45,10 +45,6 @@ class Focus:
 
     group: str
     metric: str
-    against: str
-    """What it is compared with, after the metric; empty without a failed check."""
-    is_difference: bool
-    """Whether it is the difference from the champion."""
 
     @property
     def title(self) -> str:
@@ -241,24 +237,23 @@ def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequenc
 
 
 def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
-    """Return who is treated worst with number and interval, then the limit."""
-    if worst is None:
+    """Return who is treated worst with number and interval, then the limit.
+
+    A loss against a rival says who got worse, not who is treated worst.
+    """
+    if worst is None or worst.kind in RIVALS:
         lowest = _lowest_auc(report)
         if lowest is None:
             return "", ""
         name, metric = lowest
         limit = f", the lowest of those with {LEAST_ROWS} comments of each compared class"
     else:
-        name, metric, is_shown = str(worst.group), worst.metric, worst.mode == "proven"
+        name, metric = str(worst.group), worst.metric
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
             return worst.sentence, ""
-        if worst.kind not in RIVALS:
-            side = "shown below the " if worst.kind == "floor" else "shown above the "
-            shown = side if is_shown else ""
-            limit = f", {shown}{worst.kind} {worst.limit:g}"
-        else:
-            shown = "shown to be " if is_shown else ""
-            limit = f", {shown}worse than the {worst.kind}'s"
+        side = "shown below the " if worst.kind == "floor" else "shown above the "
+        shown = side if worst.mode == "proven" else ""
+        limit = f", {shown}{worst.kind} {worst.limit:g}"
     at = report.thresholds.get(GIVEN)
     gaps = {} if at is None else at.gaps.get(name, {})
     cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
@@ -311,15 +306,10 @@ def focus_of(report: Report, verdict: Verdict) -> Focus | None:
 
 
 def _focus(report: Report, worst: RuleResult | None) -> Focus | None:
-    """Return the number of the worst failed check, else the lowest AUC of the worst identity."""
-    if worst is None:
+    """Return the number of whom is called treated worst; None if it is not one of an identity."""
+    if worst is None or worst.kind in RIVALS:
         lowest = _lowest_auc(report)
-        return None if lowest is None else Focus(*lowest, "", is_difference=False)
+        return None if lowest is None else Focus(*lowest)
     if worst.slice is not None or worst.metric not in SUBGROUP_METRICS:
         return None
-    against, is_difference = f"; {worst.kind} {worst.limit:g}", worst.kind == "champion"
-    if is_difference:
-        against = f" minus the champion's; margin {worst.limit:g}"
-    elif worst.kind in RIVALS:
-        return None
-    return Focus(str(worst.group), worst.metric, against, is_difference)
+    return Focus(str(worst.group), worst.metric)

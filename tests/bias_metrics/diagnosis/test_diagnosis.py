@@ -159,11 +159,13 @@ def test_a_shift_of_one_class_alone_has_words_of_its_own(pattern):
     rows, said = ONE_SIDED[pattern]
     found = diagnose(rows)
     kind, way = pattern.split()
+    other = {"toxic": "harmless", "harmless": "toxic"}[kind]
     assert found.pattern == pattern
     assert found.name == f"{kind} mentions score {way}"
     assert found.sentence == (
-        f'Of the comments that mention "muslim", only the {kind} ones are clearly shifted: '
-        f"they score {way} than other {kind} comments and will be {said} at some thresholds."
+        f'Of the comments that mention "muslim", the {kind} ones clearly score {way} than other '
+        f"{kind} comments and will be {said} at some thresholds; no shift of the {other} ones is "
+        "clear."
     )
 
 
@@ -171,7 +173,8 @@ def test_a_shift_of_one_class_may_go_with_overlap():
     found = diagnose(spans((10, 30), (20, 30)))
     assert found.pattern == "harmless higher"
     assert found.sentence.endswith(
-        "often at some thresholds. In addition, harmless and toxic ones are harder to tell apart; "
+        "no shift of the toxic ones is clear. In addition, harmless and toxic ones are harder to "
+        "tell apart; "
         "harmless ones are harder to tell from toxic comments elsewhere."
     )
 

@@ -14,6 +14,7 @@ from support.made import (
     verdict_of,
 )
 
+from bias_metrics import MetricValue
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate.exceptions import PassException
 from biasgate.cli import app
@@ -179,14 +180,14 @@ def lacking(**parts):
     [
         (
             [lacking(group="deaf", rows_needed={"positive": 134})],
-            "1 check has too few comments (deaf)",
+            "1 check has too few comments or clusters (deaf)",
         ),
-        ([lacking(low=0.78, high=0.83)] * 2, "2 checks are too close to the limit (gay)"),
+        ([lacking(bound=0.79)] * 2, "2 checks are too close to the limit (gay)"),
         (
-            [lacking(kind="champion", low=-0.02, high=0.01)],
+            [lacking(kind="champion", bound=-0.02)],
             "1 check is too close to the margin (gay)",
         ),
-        ([lacking()], "1 check lacks evidence (gay)"),
+        ([lacking(group=None)] * 2, "2 checks of all together lack evidence"),
     ],
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
@@ -265,3 +266,18 @@ def test_for_whom_there_is_no_evidence_is_said(unknown, said):
     ]
     found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
     assert dict(found.facts)["No evidence for"] == said
+
+
+def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst():
+    cells = {"subgroup_auc": MetricValue(0.7, low=0.6, high=0.8)}
+    report = report_with({"a": {}, "b": {}})
+    low = replace(report.bias.subgroups["a"], n_positive=100, n_negative=100, **cells)
+    subgroups = {**report.bias.subgroups, "a": low}
+    report = replace(report, bias=replace(report.bias, subgroups=subgroups))
+    loss_of_b = check("X.", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
+    story = Story.of(report, verdict_of(loss_of_b))
+    assert story.treated_worst == (
+        "a: Subgroup AUC 0.700 [0.600, 0.800], the lowest of those with 20 comments of each "
+        "compared class"
+    )
+    assert (story.focus.group, story.focus.metric) == ("a", "subgroup_auc")
