@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_a_copied_store_does_not_read_or_change_the_first(evaluated, tmp_path):
 
 
 def stored_paths(store):
-    with sqlite3.connect(store / "mlflow.db") as connection:
+    with closing(sqlite3.connect(store / "mlflow.db")) as connection, connection:
         rows = connection.execute(
             "SELECT artifact_uri FROM runs UNION SELECT source FROM model_versions"
         )
@@ -119,7 +120,7 @@ def test_artifacts_that_are_nowhere_are_a_finding(evaluated, tmp_path):
 )
 def test_a_database_of_another_mlflow_says_what_to_do(evaluated, tmp_path, revision, message):
     shutil.copy(evaluated / "store" / "mlflow.db", tmp_path)
-    with sqlite3.connect(tmp_path / "mlflow.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
     code, said = run("history", "toxicity", "--store", tmp_path)
     assert message in said

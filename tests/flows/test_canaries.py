@@ -1,6 +1,7 @@
 """A column that is the text itself, as cluster or as id: the comments stay in the frozen sets."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from support.contents import contents
@@ -29,7 +30,7 @@ def test_clusters_that_are_the_comments_are_numbers_in_scores_evidence_and_mlflo
     assert places(home / "out") == set()
     assert {name for name in places(home / "store") if "/sets/" not in name} == set()
     assert places(home / "store" / "sets")
-    with sqlite3.connect(home / "store" / "mlflow.db") as database:
+    with closing(sqlite3.connect(home / "store" / "mlflow.db")) as database:
         assert COMMENT not in "\n".join(database.iterdump())
     database.close()
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from prefect import get_client
@@ -198,7 +199,7 @@ def test_comments_lie_in_the_frozen_sets_and_nowhere_in_mlflow(world, first):
 
 def test_no_comment_is_in_mlflows_database(world, first):
     del first
-    with sqlite3.connect(world.store / "mlflow.db") as database:
+    with closing(sqlite3.connect(world.store / "mlflow.db")) as database:
         dump = "\n".join(database.iterdump())
     database.close()
     assert "shifted on comments" in dump

@@ -1,6 +1,7 @@
 """What an evaluation sends to a receiver, and that the receiver's address appears nowhere."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from prefect import get_client
@@ -27,7 +28,7 @@ def test_a_block_is_told_and_the_address_is_kept_nowhere(world, first, logged, m
     assert message["run_id"] == told.state.result().run_id
     assert not any(row["mark"] in str(message) for row in world.rows)
     assert files_with(TOKEN.encode(), world.folder) == []
-    with sqlite3.connect(world.store / "mlflow.db") as database:
+    with closing(sqlite3.connect(world.store / "mlflow.db")) as database:
         assert TOKEN not in "\n".join(database.iterdump())
     database.close()
     with get_client(sync_client=True) as client:

@@ -1,6 +1,7 @@
 """Comments are quoted on the one page that a user asked for, and nowhere else."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from support.contents import contents
@@ -56,7 +57,7 @@ def test_no_other_file_has_a_comment(world, quoted):
 
 def test_mlflow_has_none(world, quoted):
     assert quoted.runs
-    with sqlite3.connect(world.store / "mlflow.db") as database:
+    with closing(sqlite3.connect(world.store / "mlflow.db")) as database:
         dump = "\n".join(database.iterdump())
     database.close()
     texts = [dump, *(text for _, text in contents(world.store / "mlartifacts"))]
