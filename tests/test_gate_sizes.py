@@ -122,9 +122,10 @@ def test_a_table_has_a_column_for_each_size():
     larger = LINE._replace(n_rows=5_000)
     draws = {page.key_of(LINE): [drawn()], page.key_of(larger): [drawn("fail")] * 3}
     summaries = [page.summary(line, draws) for line in (LINE, larger)]
-    head, _, row = page.table(summaries, page.outcomes)
-    assert "| 1,500 | 5,000 |" in head
-    assert "| 100 / 0 / 0 / 0 | 0 / 0 / 100 / 0 | 1 to 3 |" in row
+    head, row = page.table(summaries, page.outcomes)
+    found = dict(zip(head, row, strict=True))
+    assert (found["1500"], found["5000"]) == ("100 / 0 / 0 / 0", "0 / 0 / 100 / 0")
+    assert found["samples"] == "1 to 3"
 
 
 def test_a_bound_below_the_planted_loss_is_counted_by_its_rows():

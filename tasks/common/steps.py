@@ -22,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 End = Callable[[str | None, float], object]
 _TASKS = "biasgate.tasks."
-_STAGES = {"evidence": "measuring"}
+_STAGES = {"counting": "measuring", "evidence": "measuring"}
 """Rooms of `tasks` whose steps belong to the stage of another name. Stages are what evaluation
 files name: a room may be renamed, divided or joined, and they stay."""
 _held = threading.Event()
