@@ -85,7 +85,7 @@ def test_it_says_what_is_wrong_in_words(executed):
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     printed = "".join(output.text for output in outputs if output.output_type == "stream")
     assert "gay: 0.775, below the floor: True" in printed
-    assert "they score higher than other harmless comments" in printed
+    assert "the harmless ones clearly score higher than other harmless comments" in printed
 
 
 def test_its_scores_are_what_their_script_writes():
