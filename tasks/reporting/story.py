@@ -46,11 +46,6 @@ class Focus:
     group: str
     metric: str
 
-    @property
-    def title(self) -> str:
-        """The metric's name."""
-        return METRICS[self.metric].title
-
 
 @dataclass(frozen=True)
 class Errors:
@@ -257,8 +252,8 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
     at = report.thresholds.get(GIVEN)
     gaps = {} if at is None else at.gaps.get(name, {})
     cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
-    if metric not in cells:
-        return (worst.sentence, "") if worst is not None else ("", "")
+    if worst is not None and metric not in cells:
+        return worst.sentence, ""
     known = METRICS[metric]
     return f"{name}: {known.title} {with_interval(cells[metric], signed=known.is_gap)}", limit
 

@@ -195,7 +195,9 @@ def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(
     focus = story.focus
     cell = getattr(judged[0].bias.subgroups[focus.group], focus.metric)
     value = shown(cell, signed=METRICS[focus.metric].is_gap)
-    assert facts["Treated worst"].startswith(f"{focus.group}: {focus.title} {value}")
+    assert facts["Treated worst"].startswith(
+        f"{focus.group}: {METRICS[focus.metric].title} {value}"
+    )
     assert facts["Holds for"] == "0 of 3 identities, 2 failed (gay, muslim), 1 not settled (deaf)"
     cure = "; or name in the policy whom the set cannot measure ( not_measured )"
     assert facts["To pass"].endswith(cure)
