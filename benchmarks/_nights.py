@@ -34,7 +34,8 @@ from bias_metrics._core.intervals import quantile
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import LEAST_ROWS, for_every_look
 from bias_metrics.parts import PackedMasks
-from biasgate.tasks.evidence.measure import Measuring, with_categories
+from biasgate.tasks.evidence.categories import with_categories
+from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.gating.policy import read_policy
 

@@ -38,7 +38,8 @@ from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json, read_record
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
 from biasgate.tasks.evidence.bounds import require_short, require_size
-from biasgate.tasks.evidence.measure import Measuring, with_categories
+from biasgate.tasks.evidence.categories import with_categories
+from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
 from biasgate.tasks.records.record import Record
