@@ -13,7 +13,7 @@ from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
-from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict
+from biasgate.tasks.records import CandidateDecision, HoldsFor, JudgedAgain, Verdict
 
 MOST_EXCEPTIONS = 12
 _NAMED = 3  # most names in a list
@@ -39,7 +39,7 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     text = WORDS[outcome].text
     if n < of:
         text = f"Passed for {n:,} of {of:,} identities"
-    elif any(verdict.exceptions for verdict in verdicts):
+    elif any(verdict.exceptions or changed_again(verdict) for verdict in verdicts):
         text = EXCEPT
     return replace(WORDS[outcome], text=text)
 
@@ -99,6 +99,30 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
     for reason, unnamed in unmeasured.items():
         yield f"{start} not measured ({reason}): {', '.join(unnamed)}."
+    yield from (f"{start}{'' if alone else ' '}: {text}" for text in changed_again(verdict))
+
+
+def changed_again(verdict: Verdict) -> list[str]:
+    """Say by which other choices of rows and labels the verdict changes, and why."""
+    return [
+        said
+        for one in (verdict.again.each if verdict.again else ())
+        if (said := _again_in_words(one, verdict.outcome))
+    ]
+
+
+def _again_in_words(again: JudgedAgain, outcome: str) -> str:
+    """Say what changes; the reason is a check that ends as the verdict does, if there is one."""
+    if again.outcome == outcome and not again.changed:
+        return ""
+    told = f"with {again.choices} the outcome would be {again.outcome}"
+    if again.outcome == outcome:
+        told = f"with {again.choices} the outcome would be the same"
+    reasons = sorted(again.changed, key=lambda one: one.outcome != again.outcome)
+    n = len(reasons)
+    of = f"; {n:,} of {counted(again.n_checks, 'check')} {'ends' if n == 1 else 'end'} otherwise"
+    reason = f": {reasons[0].outcome}, {reasons[0].sentence}" if reasons else "."
+    return f"{told}{of if reasons else ''}{reason}"
 
 
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:

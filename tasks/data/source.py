@@ -41,6 +41,33 @@ class PoolNights(Settings):
         return value
 
 
+class Otherwise(Settings):
+    """Other choices with which a set is judged again; those not named stay."""
+
+    label_threshold: Threshold | None = None
+    """A row is positive if its label is at least this."""
+    identity_rows: Literal["rated", "all"] | None = None
+    """Which rows are measured."""
+    min_raters: Annotated[int, Field(ge=1)] | None = None
+    """Fewest raters behind a label."""
+
+    @model_validator(mode="after")
+    def _chooses(self) -> Self:
+        if not self.chosen:
+            msg = "must name a choice, as in {label_threshold: 0.4}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What is chosen otherwise."""
+        return self.model_dump(exclude_none=True)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return ", ".join(f"{key} {value}" for key, value in self.chosen.items())
+
+
 class SourceSettings(Settings):
     """One evaluation set of a configuration; each source adds its own options."""
 
@@ -56,6 +83,7 @@ class SourceSettings(Settings):
             "power_mean_groups",
             "population",
             "pool_nights",
+            "judge_again",
             "required",
             "path",
         }
@@ -97,6 +125,10 @@ class SourceSettings(Settings):
     pool_nights: PoolNights | None = None
     """The set has fresh rows every night, and a candidate is judged by those of all nights since it
     was first compared with the same champion. Default: by the rows of one night."""
+    judge_again: Annotated[tuple[Otherwise, ...], Field(max_length=10)] = ()
+    """Other choices with which every verdict is judged again, as in
+    `[{label_threshold: 0.4}, {label_threshold: 0.6}, {identity_rows: all}]`. It decides nothing; a
+    verdict that changes is said with its reason."""
     prediction_powered: bool = False
     """Whether human identity labels on a random part of the rows are helped by term matching on all
     of them. The source gives both: null where a row has no human label."""
@@ -128,6 +160,18 @@ class SourceSettings(Settings):
                 "`pool_nights` needs a column of ids that no other night has, so that no comment "
                 "counts twice; got `id: row_number`"
             )
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _judges_one_night_again(self) -> Self:
+        for key in ("pool_nights", "prediction_powered"):
+            if self.judge_again and getattr(self, key):
+                msg = f"`judge_again` and `{key}` must not be set together: remove one of them"
+                raise ValueError(msg)
+        names = [str(one) for one in self.judge_again]
+        if len(set(names)) < len(names):
+            msg = f"`judge_again` must have different choices; got {'; '.join(names)}"
             raise ValueError(msg)
         return self
 

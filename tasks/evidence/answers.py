@@ -70,8 +70,8 @@ class Answers:
     """As in `MissingScores.to_dict()`; None where nothing is missing and there is no limit."""
 
 
-def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
-    """Measure what a verdict needs.
+def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answers:
+    """Measure what a verdict needs; `report` has the numbers that the evidence must give.
 
     Raises
     ------
@@ -89,8 +89,9 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
         small=asked.small,
         share=asked.share,
     )
-    alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
-    refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
+    if report is not None:
+        alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
+        refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
     return Answers(
         measured=measured,
         everyone=measured[everyone],

@@ -3,7 +3,8 @@
 `evidence.parquet` holds every measured row: its id, its label, its identities and slices, its
 cluster, and the scores of the candidate and its rivals; also the rows that would be measured if
 they had a score, with NaN instead. It holds no text. Its metadata name the
-sets and scores that it was created from.
+sets and scores that it was created from. Where a set is judged again by other choices, columns say
+which rows count by each choice, and which of them are toxic.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
 NIGHT, LABELLED = "night", "labelled"
+AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
+_AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
 _IDS = "id"
 # Steps that measure identities at once share what is read and ranked.
 _READING = threading.RLock()
@@ -74,10 +77,23 @@ class EvidenceFile:
     """The rows of one candidate on one set, in an `evidence.parquet`; read when asked for."""
 
     path: Path
+    otherwise: str = ""
+    """By which other choices rows are measured; empty for those of the set."""
 
-    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path]]:
+    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path, str]]:
         """Keep the path alone: another process reads the rows itself."""
-        return EvidenceFile, (self.path,)
+        return EvidenceFile, (self.path, self.otherwise)
+
+    @property
+    def again(self) -> list[EvidenceFile]:
+        """The same file by each of the other choices with which the set is judged again."""
+        names = [one for one in pq.read_schema(self.path).names if one.startswith(AGAIN_LABEL)]
+        return [EvidenceFile(self.path, name.removeprefix(AGAIN_LABEL)) for name in names]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the file, also those that count by other choices alone."""
+        return int(pq.read_metadata(self.path).num_rows)
 
     def release(self) -> None:
         """Let go of what was read and ranked: Prefect keeps what a task returned.
@@ -85,7 +101,7 @@ class EvidenceFile:
         It is read again when asked for.
         """
         with _READING:
-            for name in vars(self).keys() - {"path"}:
+            for name in vars(self).keys() - {"path", "otherwise"}:
                 del self.__dict__[name]
 
     @property
@@ -154,14 +170,29 @@ class EvidenceFile:
 
     @cached_property
     def _every(self) -> pa.Table:
+        counted, again = self._counted, AGAIN_LABEL + self.otherwise if self.otherwise else None
         with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
             require_size(file, self.path.name)
-            names = [one for one in file.schema_arrow.names if one != _IDS]
+            names = [
+                one
+                for one in file.schema_arrow.names
+                if one != _IDS and not one.startswith(_AGAIN) and not (one == "label" and again)
+            ]
         # A dictionary holds a text once, however many rows have it.
         texts = ["cluster"] if "cluster" in names else None
         with pq.ParquetFile(self.path, read_dictionary=texts) as file:
             found = file.read(names)
-        return require_short(found, self.path.name)
+            if again is not None:
+                found = found.append_column("label", file.read([again])[again])
+        return require_short(found if counted is None else found.filter(counted), self.path.name)
+
+    @cached_property
+    def _counted(self) -> pa.ChunkedArray | None:
+        """Which rows count by these choices; None if all do."""
+        name = AGAIN_ROWS + self.otherwise
+        with pq.ParquetFile(self.path) as file:
+            require_size(file, self.path.name)
+            return file.read([name])[name] if name in file.schema_arrow.names else None
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column, apart from the ids."""
@@ -253,6 +284,7 @@ class EvidenceFile:
         """Return the ids of these rows."""
         with pq.ParquetFile(self.path) as file:
             found = file.read([_IDS])[_IDS]
+        found = found if self._counted is None else found.filter(self._counted)
         for kept in (self._scored, self._tonight):
             found = found if kept is None else found.filter(pa.array(kept))
         return found

@@ -30,6 +30,8 @@ from biasgate.tasks.evidence.choose import (
     leave_out_missing,
 )
 from biasgate.tasks.evidence.file import (
+    AGAIN_LABEL,
+    AGAIN_ROWS,
     FILE,
     LABELLED,
     RECORD,
@@ -62,11 +64,16 @@ def write_evidence(
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
     measured, choices = leave_out_missing(wanted, labels, y_score, source, choices)
+    again = {
+        str(one): choose_rows(evaluation_set, source.model_copy(update=one.chosen), rated)[:2]
+        for one in source.judge_again
+    }
     clusters = cluster_codes(evaluation_set)
     if clusters is not None:
         counted, _ = counted_of(evaluation_set, source, measured)
         choices = replace(choices, n_clusters=int(np.unique(clusters[counted]).size))
-    rows, weights = _evidence_rows(evaluation_set, source, wanted)
+    every = np.logical_or.reduce([wanted, *(kept for kept, _ in again.values())])
+    rows, weights = _evidence_rows(evaluation_set, source, every)
     columns: dict[str, Any] = {
         "id": _taken(evaluation_set, "id", rows),
         "label": labels[rows],
@@ -90,13 +97,17 @@ def write_evidence(
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
             columns[name] = _taken(evaluation_set, name, rows)
-    every = {CANDIDATE: scored, **rivals}
+    if again:
+        columns[AGAIN_ROWS] = wanted[rows]
+    for name, (kept, otherwise) in again.items():
+        columns |= {AGAIN_ROWS + name: kept[rows], AGAIN_LABEL + name: otherwise[rows]}
+    of_models = {CANDIDATE: scored, **rivals}
     record = EvidenceRecord(
         set_digest=evaluation_set.digest,
         choices=choices,
         power_mean_groups=source.power_mean_groups,
-        scores={role: one.candidate_digest for role, one in every.items()},
-        bound={role: one.record.bound for role, one in every.items()},
+        scores={role: one.candidate_digest for role, one in of_models.items()},
+        bound={role: one.record.bound for role, one in of_models.items()},
     )
     with whole_file(path) as temporary:
         pq.write_table(evidence_table(columns, record), temporary, compression="zstd")

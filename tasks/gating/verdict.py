@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 
+from bias_metrics import RuleResult
 from bias_metrics.gate import (
     RIVALS,
+    HarmLimit,
+    MissingLimits,
+    Outcome,
     bounds_looked_at,
     decide,
     extent_of,
@@ -22,16 +27,18 @@ from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.evidence.answers import AnyEvidence, Asked, answer
+from biasgate.tasks.evidence.answers import Answers, AnyEvidence, Asked, answer
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import (
+    Again,
     Code,
     Compared,
     Context,
     HoldsFor,
+    JudgedAgain,
     JudgedSet,
     OnlineRecord,
     PolicyRecord,
@@ -82,7 +89,8 @@ def build_verdict(
     small = policy.small_groups(today, evidence.identities)
     given, rules = _given(report, rivals), policy.decision_rules(share)
     counted = evidence if isinstance(evidence, CountedEvidence) else None
-    nights = judged_nights(evidence) if isinstance(evidence, EvidenceFile) else None
+    file = evidence if isinstance(evidence, EvidenceFile) else None
+    nights = None if file is None else judged_nights(file)
     if nights is not None or online is not None:
         rules = for_every_look(rules)
     asked = Asked(
@@ -94,34 +102,20 @@ def build_verdict(
         alpha=1 - policy.confidence,
         missing=None if limits is None else limits.level,
     )
+    judging = _Judging(policy, asked, harm_limit, limits, today)
     try:
         answers = answer(evidence, asked, report)
-        decision = decide(
-            answers.measured,
-            rules,
-            today=today,
-            waivers=[one.waiver() for one in policy.waivers],
-            allow_first=policy.allow_first,
-        )
-        losses = answers.losses
-        harm = judge_harm(losses, harm_limit, answers.everyone)
-        unscored = judge_missing(
-            answers.missing, limits, rivals=evidence.n_missing, is_sample=evidence.is_sample
-        )
+        results, outcome = judging.judge(evidence, answers)
         objective = measure_objective(policy.objective, answers.compared, confidence)
+        again = [judging.again(one, results) for one in (file.again if file else ())]
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
+    losses = answers.losses
     evaluation_set = report.evaluation_set
     if context is None:
         names = [evaluation_set.name] if required else []
         context = Context(required_sets=names, ledger=None, registered_policy=None)
-    results = (*harm, *decision.results, *unscored)
-    others = [
-        result.outcome
-        for result in (*harm, *unscored)
-        if result.counts and result.outcome != "skipped"
-    ]
     extent = extent_of(results, evidence.identities)
     unruled = unruled_harm(losses, harm_limit)
     worse = {entry.group for entry in unruled}
@@ -145,7 +139,7 @@ def build_verdict(
         evidence_digest=evidence.digest,
         code=Code(version=version("biasgate"), bias_metrics=code_digest()),
         decided_on=today.isoformat(),
-        outcome=worst([decision.outcome, *others]),
+        outcome=outcome,
         holds_for=HoldsFor(
             identities=[name for name in extent.groups if name not in worse], of=extent.of
         ),
@@ -156,7 +150,7 @@ def build_verdict(
         bounds=bounds_looked_at(
             results, losses, 1 - policy.confidence, given, is_sample=evidence.is_sample
         ),
-        results=list(results),
+        results=results,
         objective=objective,
         worsened=list(losses["champion"].cells) if "champion" in losses else [],
         required_sets=context.required_sets,
@@ -167,7 +161,57 @@ def build_verdict(
         if online is None
         else OnlineRecord(**vars(online) | {"level": share * (1 - policy.confidence)}),
         counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
+        again=Again(n_rows=file.n_rows, each=again) if file and again else None,
     )
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """How the answers of evidence are judged."""
+
+    policy: Policy
+    asked: Asked
+    harm_limit: HarmLimit | None
+    missing: MissingLimits | None
+    today: date
+
+    def judge(self, evidence: AnyEvidence, answers: Answers) -> tuple[list[RuleResult], Outcome]:
+        """Return the results of all checks, and the outcome."""
+        decision = decide(
+            answers.measured,
+            self.asked.rules,
+            today=self.today,
+            waivers=[one.waiver() for one in self.policy.waivers],
+            allow_first=self.policy.allow_first,
+        )
+        harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)
+        unscored = judge_missing(
+            answers.missing, self.missing, rivals=evidence.n_missing, is_sample=evidence.is_sample
+        )
+        others = [
+            result.outcome
+            for result in (*harm, *unscored)
+            if result.counts and result.outcome != "skipped"
+        ]
+        results = [*harm, *decision.results, *unscored]
+        return results, worst([decision.outcome, *others])
+
+    def again(self, evidence: EvidenceFile, before: Sequence[RuleResult]) -> JudgedAgain:
+        """Judge by other choices; a check is the same if it is of the same number and limit."""
+        results, outcome = self.judge(evidence, answer(evidence, self.asked, None))
+        known = {_key(result): result.outcome for result in before}
+        return JudgedAgain(
+            choices=evidence.otherwise,
+            outcome=outcome,
+            n_checks=len(results),
+            changed=[one for one in results if known.get(_key(one)) != one.outcome],
+        )
+
+
+def _key(result: RuleResult) -> tuple[object, ...]:
+    """Return what makes two results those of one check; the worst group may be another."""
+    group = None if result.scope == "worst" else result.group
+    return result.rule, result.kind, result.metric, result.scope, group, result.slice
 
 
 def _identified(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:

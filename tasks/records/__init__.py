@@ -53,12 +53,14 @@ from biasgate.tasks.records.summary import (
     Summary,
 )
 from biasgate.tasks.records.verdict import (
+    Again,
     AlphaShare,
     Code,
     Compared,
     Context,
     Head,
     HoldsFor,
+    JudgedAgain,
     JudgedSet,
     LoggedVerdict,
     OnlineRecord,
@@ -72,6 +74,7 @@ from biasgate.tasks.records.verdict import (
 
 __all__ = [
     "RATE_OF_GAP",
+    "Again",
     "AlphaShare",
     "AnalysisRecord",
     "AtThreshold",
@@ -100,6 +103,7 @@ __all__ = [
     "GroupScores",
     "Head",
     "HoldsFor",
+    "JudgedAgain",
     "JudgedNights",
     "JudgedSet",
     "LoggedVerdict",

@@ -136,6 +136,27 @@ class RestsOnCounts(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class JudgedAgain(Record):
+    """What comes of a verdict if a set is read by other choices.
+
+    `changed` are the checks whose outcome is another, as judged again.
+    """
+
+    choices: str
+    outcome: Outcome
+    n_checks: int
+    changed: list[RuleResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again(Record):
+    """A verdict judged by other choices; `n_rows` are those of the evidence for all of them."""
+
+    n_rows: int
+    each: list[JudgedAgain]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verdict(Record):
     """`verdict.json`: the outcome of a policy for one candidate on one set .
 
@@ -144,7 +165,7 @@ class Verdict(Record):
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `nights` is there if the set pools nights,
     `online` if the decision spent a share of a year's alpha, `counts` if there are counts of scores
-    in place of rows.
+    in place of rows, `again` if the set asks to be judged by other choices too.
     """
 
     schema_version: int
@@ -171,6 +192,7 @@ class Verdict(Record):
     nights: JudgedNights | None = None
     online: OnlineRecord | None = None
     counts: RestsOnCounts | None = None
+    again: Again | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

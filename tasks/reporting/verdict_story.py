@@ -13,10 +13,16 @@ from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.tables import number
-from biasgate.tasks.wording import exceptions_in_words, shown_worse, word_of_verdict
+from biasgate.tasks.wording import (
+    changed_again,
+    exceptions_in_words,
+    shown_worse,
+    word_of_verdict,
+)
 
 NO_CHAMPION = "There was no champion to compare with."
 _CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
@@ -100,7 +106,8 @@ class VerdictStory:
     bounds: str
     """How many bounds were looked at, and how many may be wrong."""
     basis: tuple[str, ...]
-    """Which counts, which nights' rows and which share of a year's alpha decided, if they did."""
+    """Which counts, which nights' rows and which share of a year's alpha decided, if they did; and
+    what other choices of rows and labels change, if that is no exception of a pass."""
     checks: tuple[Check, ...]
     """In the order of the policy."""
     unmet: tuple[Check, ...]
@@ -132,7 +139,7 @@ class VerdictStory:
             policy=verdict.policy.name,
             counted=_counted(checks),
             bounds=verdict.bounds.sentence,
-            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict)),
+            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict), *_again(verdict)),
             checks=checks,
             unmet=tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
             worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
@@ -219,6 +226,18 @@ def _year(verdict: Verdict) -> Iterator[str]:
         f"Decision {online.number:,} of {online.year}{planned}: a candidate that is not good "
         f"enough passes it with a chance of at most {100 * online.level:.2g} %, so that {bounds}."
     )
+
+
+def _again(verdict: Verdict) -> Iterator[str]:
+    """Say what comes of other choices of rows and labels; nothing if no set asks for them."""
+    if verdict.again is None:
+        return
+    changed = changed_again(verdict)
+    if not changed:
+        each = "; ".join(one.choices for one in verdict.again.each)
+        yield f"Judged again with {printable(each)}: the same outcome, by the same checks."
+    elif verdict.outcome != "pass" or verdict.policy.report_only:
+        yield from (f"Judged again: {printable(text)}" for text in changed)
 
 
 def _groups(checks: Iterable[Check]) -> tuple[str, ...]:

@@ -148,6 +148,8 @@ def n_rows_of(documents: Documents) -> int:
     """Return how many rows the evidence of a verdict must have."""
     if documents.verdict.nights is not None:
         return documents.verdict.nights.n_rows
+    if documents.verdict.again is not None:
+        return documents.verdict.again.n_rows
     if documents.report.missing is not None:
         return documents.report.missing.overall.n
     return documents.report.bias.overall.n

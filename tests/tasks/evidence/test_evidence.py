@@ -86,7 +86,7 @@ def test_all_columns_are_of_the_measured_rows(table, written):
 def test_released_evidence_holds_nothing_and_reads_its_rows_again(written):
     before = written.measurement.rows.y_true.tolist(), written.column("label").tolist()
     written.release()
-    assert vars(written) == {"path": written.path}
+    assert vars(written) == {"path": written.path, "otherwise": ""}
     assert (written.measurement.rows.y_true.tolist(), written.column("label").tolist()) == before
 
 

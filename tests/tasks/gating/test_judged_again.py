@@ -1,0 +1,176 @@
+"""A verdict that other choices of rows and labels change is said with its reason."""
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from support.judging import NO_FILES, policy_of, report_of
+
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.evidence.join import write_evidence
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.records import Verdict
+from biasgate.tasks.reporting.verdict_story import VerdictStory
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.verifying.documents import Documents
+from biasgate.tasks.verifying.verdict import decided_again
+
+N = 3000
+TODAY = date(2026, 11, 25)
+RULES = (
+    {"metric": "bpsn_auc", "scope": "each", "floor": 0.85},
+    {"metric": "auc", "scope": "overall", "floor": 0.6},
+)
+CHOICES = [{"label_threshold": 0.4}, {"identity_rows": "all"}, {"min_raters": 5}]
+NAMES = ["label_threshold 0.4", "identity_rows all", "min_raters 5"]
+
+
+@pytest.fixture
+def table():
+    """Comments at .4 have low scores, so that the threshold of labels matters; some are unrated."""
+    rng = np.random.default_rng(11)
+    label = rng.choice([0.0, 0.4, 0.6, 1.0], N, p=[0.5, 0.2, 0.2, 0.1])
+    gay = np.where(rng.random(N) < 0.2, np.nan, (rng.random(N) < 0.3).astype(float))
+    return pd.DataFrame(
+        {
+            "id": np.arange(N),
+            "label": label,
+            "gay": gay,
+            "asked": rng.integers(3, 8, N),
+            "prediction": np.where(label >= 0.6, 0.5, 0) + rng.random(N) / 1.5,
+        }
+    )
+
+
+@pytest.fixture
+def judged(tmp_path, table):
+    """Judge these rows by some choices; return evidence, report and verdict."""
+    path = tmp_path / "rows.csv"
+    table.to_csv(path, index=False)
+
+    def judged(rules=RULES, **choices):
+        options = {"name": "rows", "source": "table", "path": path, "raters": "asked"}
+        source = SOURCES.validate_python(options | {"identities": ["gay"]} | choices)
+        rows = freeze(source, tmp_path / "store")
+        candidate = CANDIDATES.validate_python({"name": "c", "kind": "scores", "path": path})
+        scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
+        folder = tmp_path / "_".join(choices)
+        folder.mkdir(exist_ok=True)
+        evidence = write_evidence(rows, scored, {}, source, folder / FILE)
+        report = report_of(
+            evidence.measure_set(0.95).report,
+            on="rows",
+            digest=rows.digest,
+            choices=evidence.record.choices.to_dict(),
+            candidate={"digest": evidence.record.scores["candidate"], "bound": NO_FILES},
+        )
+        policy = policy_of(*rules)
+        return evidence, report, build_verdict(report, policy, evidence, {}, **WHEN), policy
+
+    return judged
+
+
+WHEN = {"n_candidates": 1, "today": TODAY}
+
+
+@pytest.fixture
+def again(judged):
+    return judged(judge_again=CHOICES)
+
+
+def test_each_choice_gives_the_verdict_of_a_set_with_that_choice(again, judged):
+    verdict = again[2]
+    plain = judged()[2]
+    assert verdict.results == plain.results
+    assert [one.choices for one in verdict.again.each] == NAMES
+    for one, choice in zip(verdict.again.each, CHOICES, strict=True):
+        alone = judged(**choice)[2]
+        assert one.outcome == alone.outcome
+        before = {result.rule: result.outcome for result in plain.results}
+        assert one.changed == [r for r in alone.results if r.outcome != before[r.rule]]
+        assert one.n_checks == len(alone.results)
+    assert [one.outcome for one in verdict.again.each] == ["fail", "pass", "pass"]
+
+
+def test_the_rows_of_other_choices_do_not_count_in_the_verdict(again, judged, table):
+    evidence, report, _, _ = again
+    assert report.bias == judged()[1].bias
+    assert evidence.ids().to_pylist() == judged()[0].ids().to_pylist()
+    rows = {one.otherwise: one.rows() for one in evidence.again}
+    assert rows["identity_rows all"].labels.tolist() == (table["label"] >= 0.5).tolist()
+    rated = table[table["gay"].notna()]
+    assert rows[NAMES[0]].labels.tolist() == (rated["label"] >= 0.4).tolist()
+    few = table[table["gay"].notna() & (table["asked"] >= 5)]
+    assert rows["min_raters 5"].y_score.tolist() == few["prediction"].tolist()
+    assert len(EvidenceFile(evidence.path).ids()) == len(rated) < evidence.n_rows == N
+
+
+def test_a_pass_that_changes_is_an_exception_with_its_reason(again):
+    verdict = again[2]
+    assert verdict.outcome == "pass"
+    story = VerdictStory.of_verdict(verdict)
+    [check] = [one for one in verdict.again.each[0].changed if one.metric == "bpsn_auc"]
+    assert story.word.text == "Passed with exceptions"
+    n = len(verdict.again.each[0].changed)
+    [told] = story.exceptions
+    assert told == (
+        f"Except: with label_threshold 0.4 the outcome would be fail; {n} of 2 checks "
+        f"{'ends' if n == 1 else 'end'} otherwise: fail, {check.sentence}"
+    )
+    assert story.basis == ()
+
+
+def test_a_verdict_that_does_not_pass_says_what_would_change_it(judged):
+    rules = [{"metric": "bpsn_auc", "scope": "each", "floor": 0.99}]
+    verdict = judged(rules=rules, judge_again=CHOICES)[2]
+    assert VerdictStory.of_verdict(verdict).basis == (
+        f"Judged again with {'; '.join(NAMES)}: the same outcome, by the same checks.",
+    )
+    changed = replace(verdict, outcome="insufficient")
+    assert VerdictStory.of_verdict(changed).basis[0] == (
+        "Judged again: with label_threshold 0.4 the outcome would be fail."
+    )
+
+
+def test_it_is_recomputed_from_the_evidence(again):
+    evidence, report, verdict, policy = again
+    digests = {FILE: evidence.digest}
+
+    def finding(changed):
+        documents = Documents(Verdict.from_dict(changed), report, policy, digests)
+        return next(iter(decided_again(documents, evidence, "rows", TODAY)))
+
+    assert finding(verdict).holds
+    forged = replace(verdict.again, each=[replace(verdict.again.each[0], outcome="pass")])
+    told = finding(replace(verdict, again=forged))
+    assert not told.holds
+    assert "again" in told.sentence
+    assert not finding(replace(verdict, again=None)).holds
+
+
+def test_columns_of_other_choices_are_in_no_result(again):
+    names = pq.read_schema(again[0].path).names
+    assert [one for one in names if one.startswith("again/label/")] == [
+        f"again/label/{name}" for name in NAMES
+    ]
+    assert set(again[0].columns("again/")) == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"judge_again": [{}]}, "must name a choice"),
+        ({"judge_again": CHOICES[:1] * 2}, "must have different choices"),
+        ({"judge_again": CHOICES, "prediction_powered": True}, "must not be set together"),
+        ({"judge_again": CHOICES, "pool_nights": {"rows": 9}}, "must not be set together"),
+    ],
+)
+def test_what_cannot_be_judged_again_is_refused(options, told):
+    known = {"name": "rows", "source": "table", "path": "rows.csv", "identities": ["gay"]}
+    with pytest.raises(ValueError, match=told):
+        SOURCES.validate_python(known | options)
