@@ -33,7 +33,6 @@ FEW_ERRORS = 20
 FIRM, LOOSE = 40, 8
 MIN_CLUSTERS, MANY_CLUSTERS = 20, 500
 FEW_MIXED = 10
-_BISECTIONS = 60
 
 
 def check_confidence(confidence: float) -> float:
@@ -160,30 +159,44 @@ def newcombe_interval(
     The standard error is Hanley and McNeil's at that AUC, with both class sizes replaced by
     their mean in the numerator, so the interval is never of zero width and stays in [0, 1].
     """
-
-    def distance(auc: float) -> float:
-        return abs(auc - value) - z * _hanley_mcneil(auc, n_negative, n_positive)
-
-    low = 0.0 if value == 0 else _root(distance, 0.0, value)
-    high = 1.0 if value == 1 else _root(distance, 1.0, value)
-    return low, high
+    low = _newcombe_low(value, n_negative, n_positive, z)
+    return low, 1 - _newcombe_low(1 - value, n_negative, n_positive, z)
 
 
-def _hanley_mcneil(auc: float, n_negative: float, n_positive: float) -> float:
+def _newcombe_low(value: float, n_negative: float, n_positive: float, z: float) -> float:
+    share = z * z / (n_negative * n_positive)
     n = (n_negative + n_positive) / 2 - 1
-    spread = 1 + n * ((1 - auc) / (2 - auc) + auc / (1 + auc))
-    return math.sqrt(auc * (1 - auc) * spread / (n_negative * n_positive))
+
+    def excess(auc: float) -> float:
+        """Return the squared distance less that of `z` standard errors, both over 1 - `auc`."""
+        below = value - auc
+        of_room = 1.0 if value == 1 else below / (1 - auc)
+        spread = 1 + n * ((1 - auc) / (2 - auc) + auc / (1 + auc))
+        return below * of_room - share * auc * spread
+
+    return 0.0 if value == 0 else _root(excess, 0.0, value)
 
 
-def _root(distance: Callable[[float], float], outside: float, inside: float) -> float:
-    """Bisect between a point with a distance above 0 and the estimate itself."""
-    for _ in range(_BISECTIONS):
-        middle = (outside + inside) / 2
-        if distance(middle) > 0:
-            outside = middle
+def _root(function: Callable[[float], float], one_end: float, other_end: float) -> float:
+    """Return a root of a function whose signs at the two ends differ.
+
+    References
+    ----------
+    M. Dowell and P. Jarratt (1971). A modified regula falsi method ("Illinois"). BIT 11, 168-174.
+    """
+    kept, last = one_end, other_end
+    at_kept, at_last = function(kept), function(last)
+    while at_last and abs(kept - last) > _CLOSE:
+        root = last - at_last * (last - kept) / (at_last - at_kept)
+        at_root = function(root)
+        if root == last:
+            break
+        if (at_root > 0) == (at_last > 0):
+            at_kept /= 2
         else:
-            inside = middle
-    return outside
+            kept, at_kept = last, at_last
+        last, at_last = root, at_root
+    return last
 
 
 def _expit(x: float) -> float:
