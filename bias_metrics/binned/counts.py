@@ -158,19 +158,7 @@ class ScoreCounts:
         ValueError
             If a shard is in both, bins or subgroups differ, or there are too many rows.
         """
-        if twice := sorted(self.shards & other.shards):
-            msg = f"shard {twice[0]!r} must be counted once; it is in both counts."
-            raise ValueError(msg)
-        for name in ("bits", "names"):
-            if getattr(self, name) != getattr(other, name):
-                msg = (
-                    f"`{name}` must be the same in counts that are added; "
-                    f"got {getattr(self, name)!r} and {getattr(other, name)!r}."
-                )
-                raise ValueError(msg)
-        if (n := self.n + other.n) > MOST_ROWS:
-            msg = f"counts must be of at most {MOST_ROWS:,} rows; got {n:,}."
-            raise ValueError(msg)
+        self.refuse_sum(other)
         bins = np.union1d(self.bins, other.bins)
         both = [one.spread(bins) for one in (self, other)]
         return ScoreCounts(
@@ -185,6 +173,22 @@ class ScoreCounts:
                 for name in ("everyone", "anyone", "subgroups")
             ),
         )
+
+    def refuse_sum(self, other: ScoreCounts) -> None:
+        """Refuse counts that do not add up; see `__add__`."""
+        if twice := sorted(self.shards & other.shards):
+            msg = f"shard {twice[0]!r} must be counted once; it is in both counts."
+            raise ValueError(msg)
+        for name in ("bits", "names"):
+            if getattr(self, name) != getattr(other, name):
+                msg = (
+                    f"`{name}` must be the same in counts that are added; "
+                    f"got {getattr(self, name)!r} and {getattr(other, name)!r}."
+                )
+                raise ValueError(msg)
+        if (n := self.n + other.n) > MOST_ROWS:
+            msg = f"counts must be of at most {MOST_ROWS:,} rows; got {n:,}."
+            raise ValueError(msg)
 
     @staticmethod
     def sum(parts: Iterable[ScoreCounts]) -> ScoreCounts:

@@ -12,6 +12,8 @@ import numpy as np
 from bias_metrics._core.checks import check_choice, check_rng
 from bias_metrics._core.intervals import quantile
 from bias_metrics._core.tables import Row, Tabular
+from bias_metrics.binned.counts import ScoreCounts
+from bias_metrics.drift.counted import Moved, data_of, metrics_of
 from bias_metrics.drift.nights import Exchange, Key, Night, Union, numbers_of, p_values
 from bias_metrics.estimate import Estimate
 from bias_metrics.rows import BACKGROUNDS, Background
@@ -20,6 +22,8 @@ ALPHA = 0.01
 CONFIDENCE = 0.95
 LEAST = 10
 """So many rows of the smallest class of a number must be new, gone or changed on the average."""
+_EMPTY = "no rows in a class"
+_FEW = "too few rows differ between the nights"
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Drift(Tabular):
     """n_before, n_now, n_shared, n_changed: rows of each, ids in both, and how many of these have
     other values now."""
     n_deals: int
-    """How often rows were exchanged."""
+    """How often rows were exchanged; never if counts are compared."""
 
     @property
     def drifted(self) -> tuple[Change, ...]:
@@ -78,10 +82,10 @@ class Drift(Tabular):
 
 
 def metric_drift(
-    before: Mapping[str, Any],
-    now: Mapping[str, Any],
+    before: Mapping[str, Any] | ScoreCounts,
+    now: Mapping[str, Any] | ScoreCounts,
     *,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     alpha: float = ALPHA,
     background: Background = "outside_subgroup",
 ) -> Drift:
@@ -93,12 +97,15 @@ def metric_drift(
 
     Parameters
     ----------
-    before, now : mapping
+    before, now : mapping or ScoreCounts
         The rows of earlier nights, each once, and those of tonight. Keys: `id`, different for each
         row and the same in both where the comment is; `y_true`, `y_score` and `subgroups` as in
         `evaluate_bias`; if wanted `sample_weight` and `clusters`, whose names are the same in both.
-    rng : numpy.random.Generator
-        Exchanges rows.
+        Or the counts of both, which do not tell whether a row is in both: it must not be. Instead
+        of an exchange, the interval of each number decides, at the chance of a wrong alarm divided
+        by the number of numbers, and as much wider as binning requires.
+    rng : numpy.random.Generator, optional
+        Exchanges rows; counts need none.
     alpha : float, default=0.01
         The chance of a wrong alarm, above 0 and below 1.
     background : {"outside_subgroup", "no_identity"}
@@ -113,7 +120,8 @@ def metric_drift(
     Raises
     ------
     ValueError
-        If an argument is missing, only one of both has it, or an id is given twice.
+        If an argument is missing, only one of both has it, or an id is given twice; if counts share
+        a shard, or have other bins or subgroups.
 
     References
     ----------
@@ -138,10 +146,10 @@ def metric_drift(
 
 
 def data_drift(
-    before: Mapping[str, Any],
-    now: Mapping[str, Any],
+    before: Mapping[str, Any] | ScoreCounts,
+    now: Mapping[str, Any] | ScoreCounts,
     *,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     alpha: float = ALPHA,
 ) -> Drift:
     """Compare earlier comments with tonight's.
@@ -152,10 +160,10 @@ def data_drift(
 
     Parameters
     ----------
-    before, now : mapping
+    before, now : mapping or ScoreCounts
         As in `metric_drift`, without `y_score`; if wanted with `length`, a number for each row.
-    rng : numpy.random.Generator
-        Exchanges rows.
+    rng : numpy.random.Generator, optional
+        Exchanges rows; counts need none.
     alpha : float, default=0.01
         The chance of a wrong alarm, above 0 and below 1.
 
@@ -187,19 +195,26 @@ def data_drift(
 
 
 def _drift(
-    before: Mapping[str, Any],
-    now: Mapping[str, Any],
-    rng: np.random.Generator,
+    before: Mapping[str, Any] | ScoreCounts,
+    now: Mapping[str, Any] | ScoreCounts,
+    rng: np.random.Generator | None,
     alpha: float,
-    background: str,
+    background: Background,
     *,
     scored: bool,
 ) -> Drift:
-    check_rng(rng)
     check_choice("background", background, BACKGROUNDS)
     if not 0 < alpha < 1:
         msg = f"`alpha` must be above 0 and below 1, as in 0.01; got {alpha}."
         raise ValueError(msg)
+    if isinstance(before, ScoreCounts) and isinstance(now, ScoreCounts):
+        before.refuse_sum(now)
+        moved = metrics_of(before, now, background) if scored else data_of(before, now)
+        return _of_counts(dict(moved), alpha, before.n, now.n)
+    if isinstance(before, ScoreCounts) or isinstance(now, ScoreCounts):
+        msg = "`before` and `now` must both be rows or both be counts; only one is counts."
+        raise TypeError(msg)
+    rng = check_rng(rng)
     sides = {name: Night.of(given, name) for name, given in (("before", before), ("now", now))}
     for name, night in sides.items():
         if (night.y_score is not None) != scored or night.rows.n == 0:
@@ -220,6 +235,37 @@ def _drift(
     return Drift(changes, alpha, n_before, n_now, union.n_shared, union.n_changed, n_deals)
 
 
+def _of_counts(numbers: Mapping[Key, Moved], alpha: float, n_before: int, n_now: int) -> Drift:
+    """Judge the numbers of two nights that share no row."""
+    moving = min(n_before, n_now) / max(n_before + n_now, 1)
+    judged = {
+        key: number.p_value()
+        for key, number in numbers.items()
+        if moving * number.n_least >= LEAST and number.interval(CONFIDENCE) is not None
+    }
+    changes = []
+    for key, number in numbers.items():
+        if number.before is None or number.now is None:
+            changes.append(Change(*key, number.before, number.now, reason=_EMPTY))
+            continue
+        low, high = number.interval(CONFIDENCE) or (None, None)
+        p_value = min(len(judged) * judged[key], 1.0) if key in judged else None
+        changes.append(
+            Change(
+                *key,
+                number.before,
+                number.now,
+                number.now - number.before,
+                low,
+                high,
+                p_value,
+                drifted=p_value is not None and p_value <= alpha,
+                reason=None if key in judged else _FEW,
+            )
+        )
+    return Drift(tuple(changes), alpha, n_before, n_now, n_shared=0, n_changed=0, n_deals=0)
+
+
 def _error(union: Union, old: Estimate, new: Estimate) -> float:
     """Return the standard error of a difference; rows in both nights are not independent."""
     moved = np.zeros(union.in_before.size)
@@ -233,8 +279,7 @@ def _change(
     key: Key, old: Estimate, new: Estimate, std_error: float, p_value: float, alpha: float
 ) -> Change:
     if old.value is None or new.value is None:
-        empty = "no rows in a class"
-        return Change(*key, old.value, new.value, reason=empty)
+        return Change(*key, old.value, new.value, reason=_EMPTY)
     change, reach = new.value - old.value, quantile(CONFIDENCE) * std_error
     judged = not math.isnan(p_value)
     return Change(
@@ -246,5 +291,5 @@ def _change(
         change + reach,
         p_value if judged else None,
         drifted=judged and p_value <= alpha,
-        reason=None if judged else "too few rows differ between the nights",
+        reason=None if judged else _FEW,
     )

@@ -16,6 +16,12 @@ def test_an_alarm_is_wrong_on_at_most_one_night_in_a_hundred(name):
     assert max(drift.alarms(drift.SITUATIONS[name], N_SAMPLES)) <= most
 
 
+@pytest.mark.parametrize("name", drift.COUNTABLE)
+def test_an_alarm_of_counts_is_wrong_as_rarely(name):
+    most = N_SAMPLES * ALPHA + 3 * math.sqrt(N_SAMPLES * ALPHA * (1 - ALPHA))
+    assert max(drift.alarms(drift.SITUATIONS[name], N_SAMPLES, counted=True)) <= most
+
+
 def test_a_model_that_overrates_one_identity_is_found_on_most_nights():
     of_metrics, of_data = drift.alarms(drift.worse, 300)
     assert of_metrics >= 210
