@@ -1,9 +1,9 @@
 """Counts of scores, shard by shard, against exact ranks, an SQL engine and even thresholds.
 
 Generated rows of 24 identities with the scores of a candidate and its champion, in shards of a
-million in the layout of Civil Comments. The scores crowd near 0, as those of classifiers of rare
-classes do. Each contender runs in a process of its own, so that its peak memory is known, and
-computes the overall AUC and five numbers of each identity for both models:
+million in the layout of Civil Comments. Each contender runs in a process of its own, so that its
+peak memory is known, and computes the overall AUC and five numbers of each identity for both
+models:
 
 - counts: shards are counted one after the other, added and compared
 - command: `biasgate count` and `biasgate verify`; memory is that of all their processes
@@ -40,6 +40,7 @@ import pyarrow.parquet as pq
 import yaml
 from sklearn.metrics import roc_auc_score
 
+from benchmarks._made_scores import MODELS, made_scores
 from benchmarks._measurement import Measurement
 from bias_metrics import BiasComparison, BiasReport, ScoreCounts, compare_bias, evaluate_bias
 from biasgate.tasks.counting.settings import read_count_file
@@ -50,7 +51,6 @@ from biasgate.tasks.evidence.counted import Counted
 ROWS, SHARD, SEED = 10_000_000, 1_000_000, 20190513
 MOST_EXACT, MOST_MASKED = 10_000_000, 2_000_000
 THRESHOLDS = 10_000
-MODELS = {"candidate": "new", "champion": "old"}
 Numbers = dict[str | None, list[float]]
 
 
@@ -122,21 +122,11 @@ def timed(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any
 
 
 def write(folder: Path, n: int) -> dict[str, Any]:
-    """Write the shards and the count file. Identities are independent."""
+    """Write the shards and the count file."""
     rng = np.random.default_rng(SEED)
-    shares = np.geomspace(0.001, 0.03, len(IDENTITIES))
     (folder / "shards").mkdir()
     for begin in range(0, n, SHARD):
-        size = min(SHARD, n - begin)
-        toxic = rng.random(size) < 0.08
-        known = rng.normal(-6 + 4 * toxic, 1.8)
-        columns: dict[str, Any] = {"toxicity": np.where(toxic, 0.8, 0.1)}
-        for name, share in zip(IDENTITIES, shares, strict=True):
-            mentioned = rng.random(size) < share
-            columns[name] = mentioned.astype(np.float64)
-            known += 0.1 * mentioned
-        for name in MODELS.values():
-            columns[name] = 1 / (1 + np.exp(-known - rng.normal(0, 0.8, size)))
+        columns = made_scores(rng, min(SHARD, n - begin))
         path = folder / f"shards/part-{begin // SHARD:03d}.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=SHARD // 4)
     content = {

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.covariance import Joint
+from bias_metrics._core.ranks import inner
 from bias_metrics.binned.bins import bins_of
 from bias_metrics.binned.report import Counts
 
@@ -111,22 +112,22 @@ class Pairs:
         ):
             weight = own.astype(np.float64)
             placed = (np.cumsum(other) - other / 2) / other.sum()
-            placed -= weight @ placed / n
+            placed -= inner(weight, placed) / n
             size = np.bincount(wide, weight)
             if not np.array_equal(size, np.bincount(places, together, size.size)):
                 raise ValueError(_OTHERS)
             mean = np.bincount(wide, weight * placed) / np.maximum(size, 1)
-            within.append(math.sqrt(float(weight @ (placed - mean[wide]) ** 2) / n))
+            within.append(math.sqrt(inner(weight, (placed - mean[wide]) ** 2) / n))
             means.append(mean[places])
             sizes.append(size)
         spread = []
         for mean, places, size in zip(means, reversed(self.of_pairs), reversed(sizes), strict=True):
             given = np.bincount(places, together * mean, size.size) / np.maximum(size, 1)
-            spread.append(math.sqrt(float(together @ (mean - given[places]) ** 2) / n))
+            spread.append(math.sqrt(inner(together, (mean - given[places]) ** 2) / n))
         open_ = spread[0] * within[1] + spread[1] * within[0] + within[0] * within[1]
         a, b = means
-        thirds = [float(together @ one) / n for one in (a**3, a**2 * b, a * b**2, b**3)]
-        return float(together @ (a * b)) / n, open_, np.array(thirds)
+        thirds = [inner(together, one) / n for one in (a**3, a**2 * b, a * b**2, b**3)]
+        return inner(together, a * b) / n, open_, np.array(thirds)
 
 
 _OTHERS = "`pairs` must be counts of the pairs of the same rows; they are of others."

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import Auc, lacks, placed_auc
-from bias_metrics._core.ranks import Placed, Runs
+from bias_metrics._core.ranks import Placed, Runs, inner
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
@@ -70,7 +70,7 @@ class Cell:
         pairs, moved = 2.0 * n_y * n_x, 0.0
         if found.std_error is not None:
             of_y, of_x = y.astype(np.float64), x.astype(np.float64)
-            moved = math.sqrt(float((of_y * of_x) @ (of_y + of_x))) / pairs
+            moved = math.sqrt(inner(of_y * of_x, of_y + of_x)) / pairs
             least = min(n_y, n_x)
             moved *= math.sqrt(least / (least - 1))
             found = replace(found, std_error=found.std_error + moved)
