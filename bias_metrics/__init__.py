@@ -59,6 +59,7 @@ from bias_metrics.prediction_powered.evaluation import (
 )
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
+from bias_metrics.report.between import SubgroupSpread, subgroup_spread
 from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.comparison import CandidateComparisons, compare_bias, compare_candidates
 from bias_metrics.report.evaluation import (
@@ -170,6 +171,7 @@ __all__ = [
     "SortedScores",
     "Stratum",
     "SubgroupBias",
+    "SubgroupSpread",
     "Support",
     "TermFrequencies",
     "TermFrequency",
@@ -232,6 +234,7 @@ __all__ = [
     "selection_flattery",
     "spending_share",
     "subgroup_auc",
+    "subgroup_spread",
     "term_frequencies",
     "threshold_report",
     "threshold_table",

@@ -1,5 +1,6 @@
 """Many metrics at once: reports, comparisons, bootstrap, worst subgroup."""
 
+from bias_metrics.report.between import spread_of
 from bias_metrics.report.jointly import bonferroni_level, joint_level
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import MeasuredSubgroup, Options
@@ -12,5 +13,6 @@ __all__ = [
     "Pairing",
     "bonferroni_level",
     "joint_level",
+    "spread_of",
     "worst_first",
 ]

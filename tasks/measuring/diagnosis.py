@@ -27,6 +27,7 @@ from bias_metrics import (
 )
 from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
+from bias_metrics.report import spread_of
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import (
@@ -41,7 +42,7 @@ from biasgate.tasks.records import (
 from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
 
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
-# Up to this many identities get all permutations, however large they are.
+# Up to this many identities get all permutations, however large they are; and their spread.
 _FEW = 64
 # For more identities, the most memberships permuted in total: about a minute.
 _MEMBERSHIPS = 10**9
@@ -61,8 +62,10 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
     Rows with sampling weights have neither diagnoses nor thresholds.
     """
     rows, record = evidence.measured, evidence.record
+    told = len(bias.subgroups) <= _FEW and not evidence.is_powered
+    spread = spread_of(evidence.measurement, CONFIDENCE) if told else None
     if rows.weights is not None:
-        return undiagnosed(bias, "for rows with sampling weights")
+        return replace(undiagnosed(bias, "for rows with sampling weights"), spread=spread)
     y_true, y_score, groups = rows.labels, rows.y_score, rows.members
     diagnoses = diagnose_bias(
         Rows(y_true, groups, background=record.choices.background),
@@ -119,6 +122,7 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
             clustered=rows.clusters is not None,
             labelled_alone=bool(record.choices.prediction_powered),
         ),
+        spread=spread,
     )
 
 

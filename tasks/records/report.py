@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from bias_metrics import BiasReport, MetricValue
+from bias_metrics import BiasReport, MetricValue, SubgroupSpread
 from bias_metrics.rows import WeightKind
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
@@ -237,6 +237,7 @@ class Explained(Record):
     thresholds: dict[str, AtThreshold]
     look_first: LookFirst
     calibration: Calibration | None = None
+    spread: dict[str, SubgroupSpread] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

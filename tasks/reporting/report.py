@@ -95,6 +95,7 @@ def build_report(
         ],
         missing=missing,
         calibration=explained.calibration,
+        spread=explained.spread,
         analyses=dict(analysed) or None,
     )
 

@@ -111,6 +111,11 @@ class Story(VerdictStory):
             "Overall AUC": bias.overall.auc,
             final_score_name(bias).capitalize(): bias.final_score,
             **{f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS},
+            **{
+                f"Highest minus lowest {METRICS[one].title}": (report.spread or {})[one].value
+                for one in FINAL_SCORE_PARTS
+                if one in (report.spread or {})
+            },
         }
         return cls(
             **vars(said),

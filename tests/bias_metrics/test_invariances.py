@@ -119,6 +119,8 @@ AT_A_THRESHOLD = {
     *("threshold_report", "threshold_table", "worst_group_accuracy"),
 }
 RESAMPLED = {"bootstrap_bias"}
+# How far subgroups are apart has its own in report/test_between.py.
+BETWEEN = {"subgroup_spread"}
 # Gaps of error rates have their invariances in test_rates.py.
 RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
 # Indicators have theirs in thresholds/test_indicators.py.
@@ -153,7 +155,7 @@ def test_the_registry_holds_every_public_function():
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
         *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
-        *(INDICATORS,),
+        *(INDICATORS, BETWEEN),
     )
 
 

@@ -90,6 +90,7 @@ RESULTS = {
     "sample_to_label": lambda f: f(
         Y_TRUE, np.arange(60) % 3 == 0, margin=0.1, rng=np.random.default_rng(0)
     ),
+    "subgroup_spread": lambda f: f(CHECKED, Y_SCORE)["bpsn_auc"],
     "term_frequencies": lambda f: f(Y_TRUE, GROUPS),
     "threshold_report": lambda f: f(
         *ROWS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=2

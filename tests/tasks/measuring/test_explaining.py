@@ -14,6 +14,7 @@ from bias_metrics import (
     equal_error_rate,
     error_rates,
     evaluate_bias,
+    subgroup_spread,
     threshold_report,
 )
 from biasgate.tasks.common.plain import plain
@@ -58,6 +59,19 @@ def written(tmp_path):
         return evidence_of(tmp_path, columns, choices=choices, power_mean_groups=power_mean_groups)
 
     return written
+
+
+def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_many(written):
+    y_true, y_score, groups = rows()
+    found = explain(written(*rows()), evaluate_bias(*rows()))
+    assert found.spread == subgroup_spread(Rows(y_true, groups), y_score)
+    report = report_of(evaluate_bias(*rows()), spread=plain(found.spread))
+    assert report.spread == found.spread
+    shown = dict(Story.of(report, verdict_of()).numbers)
+    assert shown["Highest minus lowest BPSN AUC"] == found.spread["bpsn_auc"].value
+    many = {f"g{one}": groups["gay"] for one in range(65)}
+    bias = evaluate_bias(y_true, y_score, many)
+    assert explain(written(y_true, y_score, many), bias).spread is None
 
 
 def test_diagnoses_and_errors_are_those_of_the_library(written):

@@ -1,0 +1,163 @@
+"""The highest minus the lowest of a metric: its farthest pair, and how often its interval holds."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from bias_metrics import Rows, evaluate_bias, subgroup_spread
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+
+N = 2000
+R = 400
+SHARES = (0.02, 0.04, 0.06, 0.1, 0.15, 0.25, 0.4)
+
+
+def draw(rng, *, shift=0.0, gap=1.5, step=0.0, n_clusters=0, within=0.0):
+    """Rows of overlapping groups of 40 to 800 rows; the negatives of the last ones score higher."""
+    cluster = rng.integers(0, n_clusters, N) if n_clusters else np.arange(N)
+    of_cluster = rng.normal(size=n_clusters or N)[cluster]
+    y_true = rng.random(N) < 0.4
+    groups = {f"g{i}": rng.random(N) < share for i, share in enumerate(SHARES)}
+    noise = math.sqrt(within) * of_cluster + math.sqrt(1 - within) * rng.normal(size=N)
+    score = gap * y_true + noise + shift * groups["g5"] * ~y_true
+    score = np.round(score / step) * step if step else score
+    return Rows(y_true, groups, clusters=cluster if n_clusters else None), score
+
+
+def one_large_sample(**options):
+    """The true spreads, of a million rows; rows of different clusters are independent."""
+    rng = np.random.default_rng(0)
+    parts = [draw(rng, **options | {"n_clusters": 0, "within": 0.0}) for _ in range(500)]
+    y_true = np.concatenate([rows.y_true for rows, _ in parts])
+    groups = {
+        x: np.concatenate([rows.subgroups[x] for rows, _ in parts]) for x in parts[0][0].subgroups
+    }
+    score = np.concatenate([score for _, score in parts])
+    found = evaluate_bias(y_true, score, groups, intervals=False).subgroups
+    values = {x: [getattr(one, x) for one in found.values()] for x in SUBGROUP_METRICS}
+    return {x: max(v.value for v in of) - min(v.value for v in of) for x, of in values.items()}
+
+
+def test_it_is_the_farthest_pair_of_a_double_loop():
+    rows, score = draw(np.random.default_rng(4), shift=1.0)
+    found = subgroup_spread(rows, score, confidence=0.9)
+    n, of_all = (
+        len(rows.subgroups),
+        {"positive": rows.y_true.sum(), "negative": (~rows.y_true).sum()},
+    )
+    alone, joint = (
+        evaluate_bias(rows.y_true, score, dict(rows.subgroups), intervals="cells", confidence=at)
+        for at in (0.9, 1 - 0.1 / (n * (n - 1)))
+    )
+    for metric in SUBGROUP_METRICS:
+        assert METRICS[metric].is_gap == metric.endswith("aeg")
+        lows, highs, values = [0.0], [], []
+        for a in rows.subgroups:
+            for b in rows.subgroups:
+                if a == b:
+                    continue
+                tied = 0.0
+                if METRICS[metric].is_gap:
+                    label = metric.removesuffix("_aeg")
+                    p, q = (
+                        getattr(alone.subgroups[x], f"n_{label}") / of_all[label] for x in (a, b)
+                    )
+                    tied = math.sqrt(p * q / ((1 - p) * (1 - q)))
+                one, other = (getattr(joint.subgroups[x], metric) for x in (a, b))
+                down, up = one.value - one.low, other.high - other.value
+                reach = math.sqrt(down**2 + up**2 + 2 * tied * down * up)
+                lows.append(one.value - other.value - reach)
+                one, other = (getattr(alone.subgroups[x], metric) for x in (a, b))
+                up, down = one.high - one.value, other.value - other.low
+                reach = math.sqrt(up**2 + down**2 + 2 * tied * down * up)
+                highs.append(one.value - other.value + reach)
+                values.append((one.value - other.value, a, b))
+        value, highest, lowest = max(values)
+        one = found[metric]
+        assert (one.highest, one.lowest) == (highest, lowest)
+        assert one.value.value == pytest.approx(value, abs=1e-12)
+        assert one.value.low == pytest.approx(max(lows), abs=1e-12)
+        assert one.value.high == pytest.approx(min(max(highs), 1.0), abs=1e-12)
+
+
+def test_aegs_of_a_group_and_all_others_are_opposite_so_their_bounds_add_up():
+    rows, score = draw(np.random.default_rng(4), shift=1.0)
+    group = rows.subgroups["g6"]
+    own = Rows(rows.y_true, {"g": group, "others": ~group})
+    found = subgroup_spread(own, score)["negative_aeg"]
+    alone = evaluate_bias(own.y_true, score, dict(own.subgroups)).subgroups
+    g, others = (alone[name].negative_aeg for name in ("g", "others"))
+    assert g.value == pytest.approx(-others.value, abs=1e-12)
+    assert found.value.value == pytest.approx(2 * abs(g.value))
+    top, bottom = (g, others) if g.value > 0 else (others, g)
+    assert found.value.high == pytest.approx(top.high - bottom.low)
+
+
+def test_many_subgroups_have_the_spread_of_a_few_at_a_time(monkeypatch):
+    rows, score = draw(np.random.default_rng(4), shift=1.0)
+    whole = subgroup_spread(rows, score)
+    monkeypatch.setattr("bias_metrics.report.between._BLOCK", 2)
+    assert subgroup_spread(rows, score) == whole
+
+
+def test_who_has_no_interval_is_named_and_left_out():
+    y_true = np.arange(40) % 2 == 0
+    score = np.arange(40) * 7 % 40 / 40
+    one = np.zeros(40, bool)
+    one[0] = True
+    groups = {"a": np.arange(40) < 20, "b": np.arange(40) >= 20}
+    found = subgroup_spread(Rows(y_true, groups | {"one": one}), score)["bnsp_auc"]
+    assert list(found.undefined) == ["one"]
+    assert found.value == subgroup_spread(Rows(y_true, groups), score)["bnsp_auc"].value
+    alone = subgroup_spread(Rows(y_true, {"a": groups["a"], "one": one}), score)["bnsp_auc"]
+    assert alone.value.reason == "fewer than two subgroups with an interval"
+    assert (alone.lowest, alone.highest, alone.value.value) == (None, None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shift": 0.5},
+        {"shift": 0.5, "gap": 2.7},
+        {"step": 1.0},
+        {"shift": 0.5, "step": 2.0},
+        {"shift": 0.5, "n_clusters": 150, "within": 0.3},
+    ],
+    ids=["equal", "one worse", "near 1", "ties", "two values", "clusters"],
+)
+def test_each_end_misses_the_true_spread_in_at_most_one_of_40_samples(options):
+    rng = np.random.default_rng(17)
+    true = one_large_sample(**options)
+    above, below = dict.fromkeys(SUBGROUP_METRICS, 0), dict.fromkeys(SUBGROUP_METRICS, 0)
+    shown = 0
+    for _ in range(R):
+        found = subgroup_spread(*draw(rng, **options))
+        shown += found["bpsn_auc"].value.low > 0
+        for metric, one in found.items():
+            above[metric] += one.value.low > true[metric] + 0.002
+            below[metric] += one.value.high < true[metric] - 0.002
+    most = 0.025 + 2 * math.sqrt(0.025 * 0.975 / R)
+    assert max(above.values()) / R <= most
+    assert max(below.values()) / R <= most
+    if options.get("shift") and "gap" not in options:
+        assert shown / R > 0.5
+
+
+@pytest.mark.slow
+def test_of_two_groups_that_are_apart_the_ends_miss_about_as_often_as_asked():
+    rng = np.random.default_rng(23)
+    normal = NormalDist()
+    true = normal.cdf(1.5 / math.sqrt(2)) - normal.cdf(0.5 / math.sqrt(2))
+    above = below = 0
+    for _ in range(1000):
+        y_true, group = rng.random(600) < 0.4, rng.random(600) < 0.5
+        score = 1.5 * y_true + rng.normal(size=600) + group * ~y_true
+        found = subgroup_spread(Rows(y_true, {"g": group, "others": ~group}), score)
+        above += found["subgroup_auc"].value.low > true
+        below += found["subgroup_auc"].value.high < true
+    assert 2 <= above <= 22  # at Bonferroni's level for two bounds, 1.25 %: 12.5 and 2.8 errors
+    assert 15 <= below <= 35  # 2.5 %: 25 and 2 errors
