@@ -25,7 +25,14 @@ from bias_metrics._core.intervals import check_confidence
 from bias_metrics.binned.bins import MANTISSA, bins_of
 from bias_metrics.binned.comparison import comparison_of
 from bias_metrics.binned.pairs import pair_codes
-from bias_metrics.binned.rates import rate_gap_comparison_of, rate_gaps_of, threshold_report_of
+from bias_metrics.binned.rates import (
+    Range,
+    equal_error_of,
+    equal_error_range_of,
+    rate_gap_comparison_of,
+    rate_gaps_of,
+    threshold_report_of,
+)
 from bias_metrics.binned.report import Bracket, Cell, Counts, Key, brackets_of, cells_of, report_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import CLASSES, Class
@@ -33,6 +40,7 @@ from bias_metrics.report.report import BiasComparison, BiasReport
 from bias_metrics.rows import Background, Rows, any_of
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
+from bias_metrics.thresholds.thresholds import EqualErrorRate
 
 __all__ = ["ScoreCounts"]
 
@@ -345,6 +353,7 @@ class ScoreCounts:
         self,
         *,
         threshold: float,
+        threshold_range: Range = None,
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
     ) -> RateGaps:
@@ -352,8 +361,26 @@ class ScoreCounts:
 
         Values are then those in the middle of what is possible, and intervals hold all of it.
         """
-        level = check_confidence(confidence)
-        return rate_gaps_of(self, check_threshold(threshold), level, background)
+        level, at = check_confidence(confidence), check_threshold(threshold)
+        return rate_gaps_of(self, at, threshold_range, level, background)
+
+    def equal_error_rate(self) -> EqualErrorRate:
+        """Find the least score of a bin at which both error rates are closest.
+
+        The rates at it are exact. The threshold of `equal_error_rate` is in a bin beside it, or the
+        same.
+        """
+        return equal_error_of(self)
+
+    def equal_error_range(self, *, confidence: float = 0.95) -> tuple[float, float]:
+        """Return the range of `equal_error_range`, wider by a bin at both ends.
+
+        Raises
+        ------
+        ValueError
+            If a class is empty.
+        """
+        return equal_error_range_of(self, check_confidence(confidence))
 
     def threshold_report(
         self, *, threshold: float, groups: Sequence[str] | None = None
@@ -371,13 +398,14 @@ class ScoreCounts:
         pairs: ScoreCounts | None = None,
         *,
         thresholds: tuple[float, float],
+        threshold_ranges: tuple[Range, Range] = (None, None),
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
     ) -> RateGapComparison:
         """Return the differences of two models' gaps, each at its threshold, as `compare` does."""
         level, models = check_confidence(confidence), (self, other)
         at = check_threshold(thresholds[0]), check_threshold(thresholds[1])
-        return rate_gap_comparison_of(models, pairs, at, level, background)
+        return rate_gap_comparison_of(models, pairs, at, threshold_ranges, level, background)
 
     def flagged(self, threshold: float) -> dict[str | None, dict[Class, tuple[int, int]]]:
         """Return how many rows score at or above a threshold: at least, and at most.

@@ -6,12 +6,17 @@ that it cuts, at most all. Intervals hold those of every number in between.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, negated, paired, sized
+from bias_metrics._core.intervals import quantile
+from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.binned.comparison import refuse_other_rows, widest
 from bias_metrics.binned.pairs import Pairs
@@ -23,22 +28,66 @@ from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.permutation import NullReference
 from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 from bias_metrics.thresholds.shares import Share, ShareGap
+from bias_metrics.thresholds.thresholds import (
+    EqualErrorRate,
+    ends_of_range,
+    equal_error,
+    share_variance,
+)
 
 if TYPE_CHECKING:
     from bias_metrics.binned.counts import ScoreCounts
 
+Range = tuple[float, float] | None
 _NO_CHANCE = "counts do not tell what chance alone would give"
 
 
 def rate_gaps_of(
-    counts: ScoreCounts, threshold: float, confidence: float, background: Background
+    counts: ScoreCounts,
+    threshold: float,
+    threshold_range: Range,
+    confidence: float,
+    background: Background,
 ) -> RateGaps:
     """Return the gaps; see `ScoreCounts.rate_gaps`."""
     found: dict[str, dict[str, MetricValue]] = {name: {} for name in counts.names}
     for metric, rate in threshold_metrics().items():
+        moved = _moved(counts, threshold_range, rate, background)
         for name, gaps in _gaps(counts, threshold, rate, background):
-            found[name][metric] = _between([gap.measure(confidence) for gap in gaps])
+            ends = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in gaps]
+            found[name][metric] = _between(ends)
     return RateGaps(threshold, found, confidence)
+
+
+def equal_error_of(counts: ScoreCounts) -> EqualErrorRate:
+    """Return the rates; see `ScoreCounts.equal_error_rate`."""
+    return equal_error(_classes(counts))
+
+
+def equal_error_range_of(counts: ScoreCounts, confidence: float) -> tuple[float, float]:
+    """Return the range; see `ScoreCounts.equal_error_range`."""
+    classes = _classes(counts)
+    threshold = equal_error(classes).threshold
+    if threshold is None:
+        msg = "counts must have positives and negatives; one class is empty."
+        raise ValueError(msg)
+    (missed, _), (_, flagged) = counts.everyone @ np.array(
+        [counts.least < threshold, counts.least >= threshold]
+    ).T.astype(np.int64)
+    sizes = counts.everyone.sum(axis=-1).tolist()
+    variance = sum(map(share_variance, (int(missed), int(flagged)), sizes))
+    low, high = ends_of_range(classes, quantile(confidence) * math.sqrt(variance))
+    first, last = np.searchsorted(counts.least, [min(low, threshold), max(high, threshold)])
+    beyond = np.append(counts.least, counts.most[-1])
+    return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
+
+
+def _classes(counts: ScoreCounts) -> SortedClasses:
+    """Return the counts as weighted rows, each with the least score of its bin."""
+    weight = counts.everyone.ravel()
+    known = weight > 0
+    labels, scores = np.repeat([True, False], counts.bins.size), np.tile(counts.least, 2)
+    return sort_classes(labels[known], scores[known], weight[known].astype(np.float64))
 
 
 def threshold_report_of(
@@ -67,6 +116,7 @@ def rate_gap_comparison_of(
     models: tuple[ScoreCounts, ScoreCounts],
     pairs: ScoreCounts | None,
     thresholds: tuple[float, float],
+    ranges: tuple[Range, Range],
     confidence: float,
     background: Background,
 ) -> RateGapComparison:
@@ -74,8 +124,8 @@ def rate_gap_comparison_of(
     for counts in (models[1], *(() if pairs is None else (pairs,))):
         refuse_other_rows(models[0], counts)
     a, b = (
-        rate_gaps_of(counts, at, confidence, background)
-        for counts, at in zip(models, thresholds, strict=True)
+        rate_gaps_of(counts, at, around, confidence, background)
+        for counts, at, around in zip(models, thresholds, ranges, strict=True)
     )
     differences = {
         name: {
@@ -85,7 +135,7 @@ def rate_gap_comparison_of(
         for name, cells in a.subgroups.items()
     }
     if pairs is not None:
-        both = Decisions(models, pairs, thresholds)
+        both = Decisions(models, pairs, thresholds, ranges)
         for metric, rate in threshold_metrics().items():
             for name, (found, slack) in both.differences(rate, confidence, background).items():
                 if found.ends is not None:
@@ -107,8 +157,10 @@ class Decisions:
         models: tuple[ScoreCounts, ScoreCounts],
         pairs: ScoreCounts,
         thresholds: tuple[float, float],
+        ranges: tuple[Range, Range],
     ) -> None:
         self.known, self.counts = Pairs.of(*models, pairs), (*models, pairs)
+        self.ranges = ranges
         (a, b), (at, other) = models, thresholds
         self.sure = a.least >= at, b.least >= other
         self.possible = a.most >= at, b.most >= other
@@ -118,6 +170,10 @@ class Decisions:
     ) -> dict[str, tuple[Difference, float]]:
         """Return the difference of each subgroup's gap, and how far it may be off."""
         name, found = _name_of(rate), {}
+        moved = [
+            _moved(counts, around, rate, background)
+            for counts, around in zip(self.counts, self.ranges, strict=False)
+        ]
         classes = [CLASSES.index(label) for label in rate.of]
         for at, group in enumerate(self.counts[0].names):
             sides = []
@@ -130,7 +186,8 @@ class Decisions:
                     rows.append(of_side[classes].sum(axis=0))
                 sides.append(self._share(rate, rows))
             (own_share, most, slack), (other, most_of_other, more) = sides
-            gap = ShareGap(own_share, other, name)
+            of_models = tuple(of_model[group] for of_model in moved)
+            gap = ShareGap(own_share, other, name, moved=of_models)
             difference = gap.difference(confidence)
             if difference.ends is not None:
                 a, b = gap.measure(confidence, 0), gap.measure(confidence, 1)
@@ -195,6 +252,14 @@ def _gaps(
         out = own if background == "outside_subgroup" else counts.anyone
         (low, high), (other_low, other_high) = ends(own), ends(counts.everyone - out)
         yield group, (ShareGap(low, other_high, name), ShareGap(high, other_low, name))
+
+
+def _moved(
+    counts: ScoreCounts, threshold_range: Range, rate: Rate, background: Background
+) -> dict[str, tuple[float, ...]]:
+    """Return the gap of each subgroup at the ends of a threshold's range, if it has one."""
+    ends = [dict(_gaps(counts, end, rate, background)) for end in threshold_range or ()]
+    return {name: tuple(of[name][0].value() or 0.0 for of in ends) for name in counts.names}
 
 
 def _between(ends: list[MetricValue]) -> MetricValue:

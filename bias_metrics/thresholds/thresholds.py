@@ -347,7 +347,7 @@ def equal_error_range(
         msg = "`y_true` must have positives and negatives; one class is empty."
         raise ValueError(msg)
     wrong = flagged(scores, threshold) != labels
-    variance = sum(_share_variance(wrong[of]) for of in (labels, ~labels))
+    variance = sum(share_variance(int(wrong[of].sum()), of.sum()) for of in (labels, ~labels))
     freedom = math.inf
     if codes is not None:
         n_clusters = int(codes.max()) + 1
@@ -356,19 +356,25 @@ def equal_error_range(
         rows = [np.bincount(codes[of]).astype(np.float64) for of in (labels, ~labels)]
         freedom = max(min(map(effective_number, rows)) - 1, 1.0)
     reach = quantile(level, freedom) * math.sqrt(variance)
+    low, high = ends_of_range(classes, reach)
+    return min(low, threshold), max(high, threshold)
+
+
+def ends_of_range(classes: SortedClasses, reach: float) -> tuple[float, float]:
+    """Return the scores between which the two rates are less than `reach` apart."""
     curve = error_curve(classes, distinct_scores(classes))
     apart = curve.rate("false_positive_rate").data - curve.rate("false_negative_rate").data
     # `apart` falls with the threshold, so both searches are of sorted numbers.
     last = int(np.searchsorted(-apart, -reach, side="right")) - 1
     first = int(np.searchsorted(-apart, reach, side="left"))
-    ends = curve.thresholds[[max(last, 0), min(first, apart.size - 1)]]
-    return min(float(ends[0]), threshold), max(float(ends[1]), threshold)
+    low, high = curve.thresholds[[max(last, 0), min(first, apart.size - 1)]].tolist()
+    return low, high
 
 
-def _share_variance(wrong: npt.NDArray[np.bool_]) -> float:
-    """Return the variance of a share, above 0 where no row is wrong."""
-    share = (int(wrong.sum()) + 1) / (wrong.size + 2)
-    return share * (1 - share) / wrong.size
+def share_variance(n_wrong: float, n: float) -> float:
+    """Return the variance of a share of n rows, above 0 where no row is wrong."""
+    share = (n_wrong + 1) / (n + 2)
+    return share * (1 - share) / n
 
 
 def _clustered_variance(

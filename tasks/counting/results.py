@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import ScoreCounts
-from bias_metrics.metrics import GIVEN
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
@@ -148,17 +148,26 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
 
 
 def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThreshold]:
-    """Return the errors at the candidate's threshold, if it has one."""
-    threshold = settings.candidate.threshold
-    if threshold is None:
-        return {}
+    """Return the errors at the threshold of equal errors, and at the candidate's, if it has one."""
     counts, groups = evidence.counts[CANDIDATE], evidence.record.power_mean_groups
-    gaps = counts.rate_gaps(
-        threshold=threshold, confidence=CONFIDENCE, background=evidence.background
-    )
-    errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
-    found = errors | {"seed": 0, "gaps": gaps.to_dict()["subgroups"]}
-    return {GIVEN: AtThreshold.from_dict(found)}
+    equal = counts.equal_error_rate()
+    span = counts.equal_error_range(confidence=CONFIDENCE)
+    found = {}
+    for kind, threshold in ((EQUAL_ERRORS, equal.threshold), (GIVEN, settings.candidate.threshold)):
+        if threshold is None:
+            continue
+        gaps = counts.rate_gaps(
+            threshold=threshold,
+            threshold_range=span if kind == EQUAL_ERRORS else None,
+            confidence=CONFIDENCE,
+            background=evidence.background,
+        )
+        errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
+        errors |= {"seed": 0, "gaps": gaps.to_dict()["subgroups"]}
+        if kind == EQUAL_ERRORS:
+            errors["equal_error_rate"] = equal.rate.to_dict()
+        found[kind] = AtThreshold.from_dict(errors)
+    return found
 
 
 def details_of(report: Report, evidence: CountedEvidence) -> Details:

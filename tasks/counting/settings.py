@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
 
 from bias_metrics.gate import thresholds_needed
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS
+from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name, Settings
@@ -209,8 +209,6 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
-        if rule.threshold == EQUAL_ERRORS:
-            yield f"rule {rule.name} at `{EQUAL_ERRORS}`", "it needs exact scores"
         if METRICS[rule.metric].needs_probabilities:
             yield f"rule {rule.name}", "calibration needs exact scores"
         if rule.reference_margin is not None and settings.reference is None:

@@ -187,8 +187,7 @@ def find_thresholds(
 def equal_errors(evidence: AnyEvidence, role: str) -> float | None:
     """Return the threshold at which a model's two error rates are closest, over all rows."""
     if isinstance(evidence, CountedEvidence):
-        msg = f"`threshold: {EQUAL_ERRORS}` needs exact scores, which counts do not have."
-        raise InputError(msg)
+        return evidence.counts[role].equal_error_rate().threshold
     scores = evidence.scores(role)
     known = ~np.isnan(scores)
     return equal_error_rate(evidence.column("label")[known], scores[known]).threshold

@@ -20,7 +20,7 @@ from typing import Any
 
 from bias_metrics import ScoreCounts
 from bias_metrics.gate import LEAST_COMPARED, Evidence, EvidenceKey, Losses, Rule, SmallGroups
-from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
 from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
@@ -353,7 +353,10 @@ class CountedEvidence:
         report = own.report(confidence=confidence, **self._options(groups)).to_dict()
         gaps = {
             name: own.rate_gaps(
-                threshold=at[CANDIDATE], confidence=confidence, background=self.background
+                threshold=at[CANDIDATE],
+                threshold_range=self._span(name, CANDIDATE, confidence),
+                confidence=confidence,
+                background=self.background,
             ).to_dict()
             for name, at in thresholds.items()
         }
@@ -384,6 +387,10 @@ class CountedEvidence:
                 other,
                 pairs,
                 thresholds=(at[CANDIDATE], at[rival]),
+                threshold_ranges=(
+                    self._span(name, CANDIDATE, confidence),
+                    self._span(name, rival, confidence),
+                ),
                 confidence=confidence,
                 background=self.background,
             ).to_dict()
@@ -391,6 +398,12 @@ class CountedEvidence:
             if rival in at
         }
         return found | ({"thresholds": gaps} if gaps else {})
+
+    def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
+        """Return the uncertainty of a threshold that is estimated."""
+        if name != EQUAL_ERRORS:
+            return None
+        return self.counts[role].equal_error_range(confidence=confidence)
 
     def _options(self, groups: Sequence[str] | None) -> dict[str, Any]:
         chosen = groups or self.record.power_mean_groups

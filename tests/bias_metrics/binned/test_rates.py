@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bias_metrics import Rows, ScoreCounts, compare_rate_gaps, rate_gaps, threshold_report
+from bias_metrics import (
+    Rows,
+    ScoreCounts,
+    compare_rate_gaps,
+    equal_error_range,
+    equal_error_rate,
+    rate_gaps,
+    threshold_report,
+)
 from bias_metrics.binned.pairs import Pairs
 
 THRESHOLD = 0.6
@@ -143,3 +151,69 @@ def test_counts_of_other_rows_are_not_compared():
     other = ScoreCounts.of(rows, b, shard="other")
     with pytest.raises(ValueError, match="their shards differ"):
         counts_of(rows, a, 12).compare_rate_gaps(other, thresholds=(0.5, 0.5))
+
+
+def test_equal_errors_of_bins_with_one_score_are_those_of_the_rows():
+    rows, score, _ = made(1)
+    counts, exact = counts_of(rows, score, 52), equal_error_rate(rows.y_true, score)
+    found = counts.equal_error_rate()
+    assert found.threshold == exact.threshold
+    assert found.rate.value == pytest.approx(exact.rate.value, abs=1e-12)
+    low, high = equal_error_range(rows.y_true, score)
+    ordered = np.sort(score)
+    at, to = np.searchsorted(ordered, [low, high])
+    assert counts.equal_error_range() == (ordered[at - 1], ordered[to + 1])
+
+
+@given(st.integers(0, 10**6), st.integers(0, 8))
+def test_the_threshold_of_equal_errors_is_known_within_a_bin(seed, bits):
+    rows, score, _ = made(seed)
+    counts, exact = counts_of(rows, score, bits), equal_error_rate(rows.y_true, score)
+    found, (low, high) = counts.equal_error_rate(), equal_error_range(rows.y_true, score)
+    at = int(np.searchsorted(counts.least, found.threshold))
+    around = np.concatenate(([-np.inf], counts.least, [np.inf]))
+    assert around[at] <= exact.threshold <= around[at + 2]
+    flags = score >= found.threshold
+    assert found.false_positive_rate.value == pytest.approx(flags[~rows.y_true].mean())
+    assert found.false_negative_rate.value == pytest.approx((~flags[rows.y_true]).mean())
+    ends = counts.equal_error_range()
+    assert ends[0] <= low
+    assert ends[1] >= high
+
+
+def test_an_empty_class_has_no_equal_errors():
+    counts = counts_of(Rows([0, 0, 0], {"gay": [1, 0, 0]}), [0.9, 0.1, 0.2], 12)
+    assert counts.equal_error_rate().threshold is None
+    assert counts.equal_error_rate().rate.reason == "no positives"
+    with pytest.raises(ValueError, match="must have positives and negatives; one class is empty"):
+        counts.equal_error_range()
+
+
+def test_gaps_at_an_estimated_threshold_allow_for_its_range():
+    rows, a, b = made(1, n=2_000)
+    first, second = (counts_of(rows, one, 52) for one in (a, b))
+    ranges = equal_error_range(rows.y_true, a), equal_error_range(rows.y_true, b)
+    at = [equal_error_rate(rows.y_true, one).threshold for one in (a, b)]
+    options = {"threshold": at[0], "threshold_range": ranges[0]}
+    assert first.rate_gaps(**options) == rate_gaps(rows, a, **options)
+    exact = compare_rate_gaps(
+        rows,
+        a,
+        b,
+        threshold_a=at[0],
+        threshold_b=at[1],
+        threshold_range_a=ranges[0],
+        threshold_range_b=ranges[1],
+    )
+    pairs = ScoreCounts.of_pairs(rows, a, b, shard="all")
+    given = {"thresholds": tuple(at), "threshold_ranges": ranges}
+    found, sure = (first.compare_rate_gaps(second, of, **given) for of in (pairs, None))
+    without = first.compare_rate_gaps(second, pairs, thresholds=tuple(at))
+    for name, cells in exact.subgroups.items():
+        for metric, cell in cells.items():
+            own, wide = found.subgroups[name][metric], sure.subgroups[name][metric]
+            narrow = without.subgroups[name][metric]
+            assert own.value == pytest.approx(cell.value)
+            assert wide.low <= own.low <= cell.low + 1e-12
+            assert cell.high - 1e-12 <= own.high <= wide.high
+            assert own.low < narrow.low < narrow.high < own.high

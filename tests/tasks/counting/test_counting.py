@@ -1,6 +1,7 @@
 """Shards are counted in batches; what is wrong with one is refused by its name."""
 
 import hashlib
+import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -11,7 +12,13 @@ import pytest
 import yaml
 from support.shards import COMMENT, N_SHARDS, POLICY, N, everything, frame, write_file, write_shards
 
-from bias_metrics import compare_bias, evaluate_bias, rate_gaps
+from bias_metrics import (
+    compare_bias,
+    equal_error_range,
+    equal_error_rate,
+    evaluate_bias,
+    rate_gaps,
+)
 from bias_metrics.rows import Rows
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting import shards as counting
@@ -152,6 +159,35 @@ def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
     assert bounds["final_score", "floor", None] <= exact.final_score.low
 
 
+def test_a_rule_at_equal_errors_is_judged_as_by_the_rows(home):
+    path = write_shards(home, bits=20)
+    rule = POLICY["rules"][2] | {"threshold": "equal_errors", "margin": 0.1}
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": [rule]}))
+    verdict = judge(path)
+    rows = everything()
+    toxic, new = rows.toxicity.to_numpy() >= 0.5, rows.new.to_numpy()
+    checked = Rows(toxic, {name: rows[name].to_numpy() >= 0.5 for name in ("gay", "muslim")})
+    equal = equal_error_rate(toxic, new)
+    exact = rate_gaps(
+        checked,
+        new,
+        threshold=equal.threshold,
+        threshold_range=equal_error_range(toxic, new, confidence=0.9),
+        confidence=0.9,
+    )
+    bounds = {(one.kind, one.group): one.bound for one in verdict.results}
+    for name, cells in exact.subgroups.items():
+        size = max(abs(cells["fpr_gap"].low), cells["fpr_gap"].high)
+        assert bounds["ceiling", name] == pytest.approx(size, abs=2e-3)
+        assert bounds["champion", name] is not None
+    report = json.loads((home / "out/report.json").read_text())["thresholds"]
+    assert report.keys() == {"equal_errors", "given"}
+    assert report["equal_errors"]["threshold"] == pytest.approx(equal.threshold, rel=1e-6)
+    assert report["equal_errors"]["equal_error_rate"]["value"] == pytest.approx(
+        equal.rate.value, abs=1e-3
+    )
+
+
 def test_without_champion_or_with_a_shared_background_there_is_a_verdict(home):
     verdict = judge(write_shards(home, champion=None, background="no_identity"))
     assert verdict.outcome == "pass"
@@ -252,10 +288,6 @@ def test_what_cannot_be_counted_is_refused_before_any_work(home, changes, rule):
         ({"max_missing": 0.1}, "must not have `max_missing`"),
         ({"correction": "online"}, "must not have `correction: online`"),
         ({"rules": [{"metric": "auc", "scope": "overall", "floor": 0.6, "slice": "a"}]}, "a slice"),
-        (
-            {"rules": [POLICY["rules"][2] | {"threshold": "equal_errors"}]},
-            "at `equal_errors` if it judges counts",
-        ),
         (
             {"rules": [{"metric": "calibration_gap", "scope": "each", "ceiling": 0.1}]},
             "calibration needs exact scores",
