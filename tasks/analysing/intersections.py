@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bias_metrics import BiasReport, SubgroupBias, evaluate_bias, intersections
+from bias_metrics import BiasReport, Rows, SubgroupBias, intersections
 from bias_metrics.groups import SEPARATOR
-from bias_metrics.metrics import AUCS
+from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
-from bias_metrics.report import worst_first
+from bias_metrics.report import (
+    Measurement,
+    Options,
+    bonferroni_level,
+    joint_level,
+    worst_first,
+)
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -24,6 +30,8 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 
 MEASURED = 1000  # most intersections that are measured: those with the most comments
 COUNTED = 1_000_000  # most possible intersections
+ENDS = ("low", "high")
+_FEW = 100  # most intersections whose correlations are computed
 COUNTS = ("n", "n_positive", "n_negative")
 _LEFT_OUT = {"metric", "undefined"}
 
@@ -79,7 +87,7 @@ class IntersectionsAnalysis(Analysis):
         )
         largest = sorted(found.kept, key=lambda name: -found.kept[name].n)[:MEASURED]
         each = ((name, found.masks[name]) for name in largest)
-        report = measure_intersections(rows, PackedMasks.of(each, rows.y_true.size))
+        report, jointly, level = measure_intersections(rows, PackedMasks.of(each, rows.y_true.size))
         bias = report.subgroups
         shown = worst_first(bias)
         n_small = sum(SEPARATOR in name for name in found.left_out)
@@ -92,13 +100,29 @@ class IntersectionsAnalysis(Analysis):
                 for metric, one in report.worst.items()
             },
             "subgroups": {name: bias[name].to_dict() for name in shown[: self.most]},
+            "jointly": {
+                "confidence": level,
+                "subgroups": {
+                    name: {
+                        metric: {"low": cell.low, "high": cell.high}
+                        for metric, cell in metric_cells(jointly[name]).items()
+                    }
+                    for name in shown[: self.most]
+                },
+            },
         }
         return Findings(
-            result, self._sentences(counts, bias, shown), [_row(name, bias[name]) for name in shown]
+            result,
+            self._sentences(counts, bias, jointly, shown),
+            [_row(name, bias[name], jointly[name]) for name in shown],
         )
 
     def _sentences(
-        self, counts: _Counts, bias: Mapping[str, SubgroupBias], shown: list[str]
+        self,
+        counts: _Counts,
+        bias: Mapping[str, SubgroupBias],
+        jointly: Mapping[str, SubgroupBias],
+        shown: list[str],
     ) -> tuple[str, ...]:
         needed = f"at least {self.min_support:,} toxic and {self.min_support:,} harmless comments"
         if not shown:
@@ -113,6 +137,12 @@ class IntersectionsAnalysis(Analysis):
                 f"Worst of {counts.n_measured:,} intersections of identities with {needed}: "
                 f"{found}."
             )
+            together = metric_cells(jointly[name])[metric]
+            if together.low is not None:
+                told += (
+                    f" Bounds that hold for all of them together: [{together.low:.3f}, "
+                    f"{together.high:.3f}]."
+                )
         if counts.n_without_support:
             told += f" Others with fewer: {counts.n_without_support:,}."
         if counts.n_measured < counts.n_with_support:
@@ -125,27 +155,46 @@ class IntersectionsAnalysis(Analysis):
         return (told,)
 
 
-def measure_intersections(rows: MeasuredRows, masks: PackedMasks) -> BiasReport:
+def measure_intersections(
+    rows: MeasuredRows, masks: PackedMasks
+) -> tuple[BiasReport, dict[str, SubgroupBias], float]:
     """Measure intersections as if they were identities, against the background of the set.
 
     If the background is the rows without any identity, it stays the same.
+
+    Returns
+    -------
+    tuple
+        The report; the same numbers with intervals that hold for all of them together, and the
+        confidence of each of these.
     """
+    names = list(masks)
     alone = rows.masks.items() if rows.background == "no_identity" else ()
-    report = evaluate_bias(
+    checked = Rows(
         rows.y_true,
-        rows.y_score,
         PackedMasks.of(chain(masks.items(), alone), masks.n_rows),
-        intervals="cells",
-        confidence=CONFIDENCE,
         clusters=rows.clusters,
         background=rows.background,
-        power_mean_groups=list(masks),
     )
-    return replace(report, subgroups={name: report.subgroups[name] for name in masks})
+    scores = checked.scores("y_score", rows.y_score)
+    model = Measurement(checked, scores)
+    asked = Options.of(checked, power_mean_groups=names, intervals="cells", confidence=CONFIDENCE)
+    report = model.report(asked, names)
+    few = len(names) <= _FEW
+    alpha = (1 - CONFIDENCE) / 2
+    n_cells = len(names) * len(SUBGROUP_METRICS)
+    level = (
+        joint_level(checked, [scores], names, alpha=alpha)
+        if few
+        else bonferroni_level(n_cells, alpha)
+    )
+    return report, {name: model.subgroup(name).at(level) for name in names}, level
 
 
-def _row(name: str, bias: SubgroupBias) -> Row:
+def _row(name: str, bias: SubgroupBias, jointly: SubgroupBias) -> Row:
     row: Row = {"intersection": name} | {count: getattr(bias, count) for count in COUNTS}
+    together = metric_cells(jointly)
     for metric, cell in metric_cells(bias).items():
         row |= {metric: cell.value, f"{metric}_low": cell.low, f"{metric}_high": cell.high}
+        row |= {f"{metric}_joint_{end}": getattr(together[metric], end) for end in ENDS}
     return row
