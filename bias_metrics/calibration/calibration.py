@@ -21,6 +21,7 @@ from bias_metrics.calibration.numbers import (
     RANGES,
     Bins,
     Codes,
+    Cumulative,
     Sample,
     labels_of,
 )
@@ -62,11 +63,11 @@ def calibration_report(
     Returns
     -------
     CalibrationReport
-        For each subgroup `bias`, `brier`, `slope`, `calibration_error` and `reliability`, the same
-        of its background, and the gaps between them (ideal 0): above 0, the subgroup's scores are
-        too high compared with others (`calibration_gap`), farther from the labels (`brier_gap`)
-        or less overconfident (`slope_gap`). A Brier score also depends on the share of positives,
-        so that a gap may be only in the labels.
+        For each subgroup `bias`, `brier`, `slope`, `calibration_error`, `cumulative_error` and
+        `reliability`, the same of its background, and the gaps between them (ideal 0): above 0, the
+        subgroup's scores are too high compared with others (`calibration_gap`), farther from the
+        labels (`brier_gap`) or less overconfident (`slope_gap`). A Brier score also depends on the
+        share of positives, so that a gap may be only in the labels.
 
     Raises
     ------
@@ -85,6 +86,7 @@ def calibration_report(
     ----------
     Brier (1950), Monthly Weather Review 78. Cox (1958), Biometrika 45 (slope). Kumar, Liang and
     Ma (2019), Advances in Neural Information Processing Systems 32 (debiased calibration error).
+    Arrieta-Ibarra et al. (2022), Journal of Machine Learning Research 23 (cumulative error).
 
     Examples
     --------
@@ -153,6 +155,9 @@ def compare_calibration(
     return MeasuredCalibration(rows, scores).comparison(level)
 
 
+_OF_OTHERS = "not measured of backgrounds"
+
+
 class _Side(NamedTuple):
     """Some rows as measured: the first model's numbers, and both models' if there are two."""
 
@@ -160,6 +165,7 @@ class _Side(NamedTuple):
     n_positive: int
     numbers: Mapping[str, Number]
     bins: Bins | None
+    cumulative: Cumulative | None
     changes: Mapping[str, Change]
 
 
@@ -204,9 +210,9 @@ class MeasuredCalibration:
         wanted = [name for name in names if name not in self._groups]
         model = self._models[0]
         background = model.shared_background() if wanted else None
-        shared = None if background is None else self._measured(background)
+        shared = None if background is None else self._measured(background, curve=False)
         for name in wanted:
-            others = self._measured(model.outside(name)) if shared is None else shared
+            others = self._measured(model.outside(name), curve=False) if shared is None else shared
             self._groups[name] = self._group(self._measured(model.inside(name)), others)
         return {name: self._groups[name] for name in names}
 
@@ -215,16 +221,19 @@ class MeasuredCalibration:
         numbers = {metric: gap.number for metric, gap in gaps[0].items()}
         return _Group(own.side, others.side, numbers, _changes(gaps))
 
-    def _measured(self, sample: Sample) -> _Measured:
+    def _measured(self, sample: Sample, *, curve: bool = True) -> _Measured:
         numbers = [model.numbers(sample) for model in self._models]
-        return _Measured(self._side(sample, numbers), numbers)
+        return _Measured(self._side(sample, numbers, curve=curve), numbers)
 
-    def _side(self, sample: Sample, numbers: Sequence[Mapping[str, Estimate]]) -> _Side:
+    def _side(
+        self, sample: Sample, numbers: Sequence[Mapping[str, Estimate]], *, curve: bool
+    ) -> _Side:
         return _Side(
             int(sample.rows.size),
             sample.n_positive,
             {name: one.number for name, one in numbers[0].items()},
             None if len(numbers) > 1 else self._models[0].bins(sample, self._n_bins),
+            self._models[0].cumulative(sample) if curve and len(numbers) == 1 else None,
             _changes(numbers),
         )
 
@@ -243,6 +252,9 @@ class MeasuredCalibration:
                 calibration_error=undefined(model.reason or "no rows")
                 if bins is None
                 else bins.error(confidence),
+                cumulative_error=undefined(model.reason or ("no rows" if curve else _OF_OTHERS))
+                if side.cumulative is None
+                else side.cumulative.at(confidence),
                 reliability=bins.curve(confidence) if bins is not None and curve else (),
             )
 
@@ -359,6 +371,12 @@ class _Model:
         )
         labels = labels_of(name, scores, sample)
         return found.resting_on(*labels, sample.mixed_clusters) if labels else found
+
+    def cumulative(self, sample: Sample) -> Cumulative | None:
+        """Return cumulative differences of some rows; None where there are no bins, either."""
+        if self.reason is not None or not sample.rows.size:
+            return None
+        return Cumulative.of(self.scores[sample.rows], sample)
 
     def bins(self, sample: Sample, n_bins: int) -> Bins | None:
         """Return some rows in bins; None if there are none, or scores are not probabilities."""

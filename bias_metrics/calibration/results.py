@@ -13,7 +13,7 @@ from bias_metrics.calibration.numbers import ReliabilityBin
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import calibration_metrics
 
-NUMBERS = ("bias", "brier", "slope", "calibration_error")
+NUMBERS = ("bias", "brier", "slope", "calibration_error", "cumulative_error")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class Calibrated:
     1 if scores are too extreme."""
     calibration_error: MetricValue
     """Debiased root mean square distance of scores from shares of positives, in bins."""
+    cumulative_error: MetricValue
+    """Range of the cumulative differences of labels and scores (ECCE-R), without bins: ideal 0, and
+    about 1.6 times its `std_error` if calibrated. Not measured of backgrounds."""
     reliability: tuple[ReliabilityBin, ...] = ()
     """The bins, by ascending score."""
 
@@ -91,7 +94,8 @@ class CalibrationReport(Tabular):
                 for name, one in self.subgroups.items()
             ],
             f"{self.overall.n:,} rows: bias {self.overall.bias}, Brier score {self.overall.brier}, "
-            f"slope {self.overall.slope}, calibration error {self.overall.calibration_error}",
+            f"slope {self.overall.slope}, calibration error {self.overall.calibration_error}, "
+            f"cumulative error {self.overall.cumulative_error}",
         )
 
 

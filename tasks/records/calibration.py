@@ -29,6 +29,7 @@ class Calibrated(Record):
     brier: MetricValue
     slope: MetricValue
     calibration_error: MetricValue
+    cumulative_error: MetricValue
     reliability: list[Bin]
 
 

@@ -41,7 +41,10 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
 SCHEMA_VERSION = 1
-CALIBRATION = ("brier", "slope", "calibration_error", *calibration_metrics())
+CALIBRATION = (
+    *("brier", "slope", "calibration_error", "cumulative_error"),
+    *calibration_metrics(),
+)
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 # A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.

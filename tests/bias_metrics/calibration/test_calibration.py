@@ -8,7 +8,7 @@ import pytest
 from bias_metrics import Rows, calibration_report, compare_calibration
 from bias_metrics._core.ranks import squares_of
 from bias_metrics.calibration import MeasuredCalibration, numbers
-from bias_metrics.calibration.numbers import Sample, slope_of
+from bias_metrics.calibration.numbers import Sample, range_quantile, range_tail, slope_of
 from bias_metrics.calibration.results import NUMBERS
 from bias_metrics.metrics import METRICS, calibration_metrics
 
@@ -263,6 +263,81 @@ def test_the_calibration_error_is_that_of_a_naive_loop(n_bins):
         expected = naive_calibration_error(y_true[rows], y_score[rows], n_bins)
         assert cell.value == pytest.approx(expected, abs=1e-12)
         assert cell.low <= cell.value <= cell.high
+
+
+def naive_cumulative_error(y_true, y_score, weight):
+    """The farthest two sums of differences up to a score are apart, by a double loop."""
+    total = weight.sum()
+    sums = [0.0] + [
+        float(np.sum((weight * (y_true - y_score))[y_score <= at])) / total
+        for at in np.unique(y_score)
+    ]
+    return max(abs(a - b) for a in sums for b in sums)
+
+
+@pytest.mark.parametrize("digits", [1, 9])
+def test_the_cumulative_error_is_that_of_a_double_loop_whatever_the_order_of_ties(digits):
+    y_true, y_score, masks = draw()
+    y_score = np.round(y_score, digits)
+    weight = 1.0 + np.arange(N) % 3
+    found = calibration_report(Rows(y_true, masks), y_score)
+    weighted = calibration_report(Rows(y_true, masks, sample_weight=weight), y_score)
+    turned = {name: mask[::-1] for name, mask in masks.items()}
+    for name, rows in masks.items():
+        for report, each in ((found, np.ones(N)), (weighted, weight)):
+            cell = report.subgroups[name].cumulative_error
+            expected = naive_cumulative_error(y_true[rows], y_score[rows], each[rows])
+            assert cell.value == pytest.approx(expected, abs=1e-12)
+        again = calibration_report(Rows(y_true[::-1], turned), y_score[::-1]).subgroups[name]
+        one = found.subgroups[name].cumulative_error
+        assert again.cumulative_error.value == pytest.approx(one.value, abs=1e-12)
+        reason = found.backgrounds[name].cumulative_error.reason
+        assert reason == "not measured of backgrounds"
+
+
+def test_its_scale_is_that_of_the_labels_if_scores_are_right():
+    y_score = np.full(100, 0.2)
+    cell = calibration_report(Rows(np.arange(100) < 20, {}), y_score).overall.cumulative_error
+    assert cell.value == pytest.approx(0, abs=1e-12)
+    assert cell.std_error == pytest.approx(math.sqrt(100 * 0.2 * 0.8) / 100)
+    clusters = np.arange(100) // 4
+    clustered = calibration_report(Rows(np.arange(100) < 20, {}, clusters=clusters), y_score)
+    assert clustered.overall.cumulative_error.reason == "rows come in clusters"
+
+
+def test_the_range_of_a_brownian_motion_has_its_known_mean_and_quantile():
+    at = np.linspace(0, 12, 24001)
+    mean = np.trapezoid([range_tail(one) for one in at], at)
+    assert mean == pytest.approx(2 * math.sqrt(2 / math.pi), abs=1e-6)
+    assert range_tail(range_quantile(0.9)) == pytest.approx(0.1, abs=1e-12)
+    rng, n = np.random.default_rng(0), 4000
+    walks = np.cumsum(rng.choice([-1.0, 1.0], (5000, n)), axis=1) / math.sqrt(n)
+    ranges = np.maximum(walks.max(axis=1), 0) - np.minimum(walks.min(axis=1), 0)
+    for x in (1.0, 1.6, 2.5):
+        share = float((ranges > x).mean())
+        assert share == pytest.approx(range_tail(x), abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [50, 500])
+@pytest.mark.parametrize("rate", [0.05, 0.4])
+@pytest.mark.parametrize("off", [0.0, 0.1])
+def test_the_interval_of_the_cumulative_error_misses_in_at_most_one_of_20_samples(n, rate, off):
+    """Scores are calibrated, or too high by a tenth of their distance to 1."""
+    rng, times = np.random.default_rng(3), 1000
+
+    def sample(size):
+        right = rng.beta(2 * rate, 2 * (1 - rate), size)
+        return rng.random(size) < right, right + off * (1 - right)
+
+    # The cumulative difference falls from the lowest score to the highest.
+    true = off * (1 - rate)
+    misses = 0
+    for _ in range(times):
+        y_true, y_score = sample(n)
+        cell = calibration_report(Rows(y_true, {}), y_score).overall.cumulative_error
+        misses += not cell.low <= true <= cell.high
+    assert misses / times <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / times)
 
 
 def test_an_error_below_chance_counts_as_0():
