@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-NO_ANSWER = "no_answer"
+NO_ANSWER, TOO_LONG = "no_answer", "too_long"
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ class Guard(Settings):
     after: str = ""
     """What stands before the word in an answer, the last time that it stands there. Default: the
     word is the first thing in the answer."""
+    after_reasoning: str = ""
+    """What stands before the word where no server has cut off the reasoning. Default: `after`."""
     categories: tuple[str, ...] = ()
     """What the answer may name as the kind of harm, if it is toxic."""
     categories_after: str = ""
@@ -147,7 +149,7 @@ class Guard(Settings):
         scores = self._scores
         shares = dict.fromkeys(scores, 0.0)
         for part, logprob in self._alternatives(tokens):
-            word = self._begun(part)
+            word = self.begun(part)
             if word is not None:
                 shares[word] += math.exp(min(logprob, 0.0))
         known = sum(shares.values())
@@ -182,7 +184,7 @@ class Guard(Settings):
         """Return where the word may begin; None if what stands before it is not there."""
         return _end_of_last(self.after, text) if self.after else 0
 
-    def _begun(self, token: str) -> str | None:
+    def begun(self, token: str) -> str | None:
         """Return the word that a token is, or that only it can begin."""
         part = _plain(token)
         if part in self._scores:

@@ -23,6 +23,7 @@ KINDS = Catalogue(
         "python": f"{_HERE}.python_function:PythonFunction",
         "http": f"{_HERE}.http_endpoint:HttpEndpoint",
         "transformer": f"{_HERE}.transformer:Transformer",
+        "language_model": f"{_HERE}.language_model:LanguageModel",
     },
     hints={
         **dict.fromkeys(("csv", "file"), "Write `kind: scores` for a file of scores."),
@@ -34,6 +35,11 @@ KINDS = Catalogue(
         ),
         **dict.fromkeys(
             ("huggingface", "hf", "bert"), "Write `kind: transformer` for a Hugging Face model."
+        ),
+        **dict.fromkeys(
+            ("guard", "judge", "llm", "causal_lm"),
+            "Write `kind: language_model` for a judge or guard that is computed here, `kind: http` "
+            "for one that is served.",
         ),
         **dict.fromkeys(("endpoint", "rest", "url"), "Write `kind: http` for a served model."),
     },

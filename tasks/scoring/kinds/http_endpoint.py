@@ -27,7 +27,7 @@ from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
 from biasgate.tasks.scoring.http.preset import Preset, Protocol, read_preset
 from biasgate.tasks.scoring.kinds.http_requests import Refused, Request, Requests
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
-from biasgate.tasks.scoring.outcomes import Load, Missing, Outcome, PartlyScored
+from biasgate.tasks.scoring.outcomes import TOO_LONG, Load, Missing, Outcome, PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
@@ -190,7 +190,8 @@ class HttpEndpoint(Asking, CandidateSettings):
             return json_digest(
                 ["http", self.url, self.version, self.column, self.output, self.label]
             )
-        judge = [self.asked.model_dump(mode="json")] if self.used.is_judge else []
+        asked = self.asked.model_dump(mode="json", exclude={"after_reasoning"})
+        judge = [asked] if self.used.is_judge else []
         return json_digest(
             [
                 *["http", self.preset, self.used.digest, self.url, self.version],
@@ -233,7 +234,7 @@ def read_secret(variable: str, of: str) -> str:
     return secret
 
 
-EMPTY, TOO_LONG = "empty", "too_long"
+EMPTY = "empty"
 
 
 class EndpointScorer(Scorer):

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, model_validator
 
-from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest, json_digest
-from biasgate.tasks.common.settings import ConfigPath, Settings
+from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import save_transformer, transformer_folders
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics
+from biasgate.tasks.scoring.candidate import LogMetrics
+from biasgate.tasks.scoring.kinds.hugging_face import HuggingFaceModel, require_torch
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
-from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from biasgate.tasks.scoring.kinds.transformer_inference import Classifier
 
 
-NEEDS_TORCH = f"candidates of kind transformer need torch: {to_install('text')}."
-_PACKAGES = ("torch", "transformers", "safetensors")
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -71,15 +67,6 @@ class FineTuning(Settings):
     same weights."""
 
 
-def require_torch() -> None:
-    """Refuse an installation without torch, without the seconds that its import takes."""
-    if any(find_spec(one) is None for one in _PACKAGES):
-        raise InputError(NEEDS_TORCH)
-
-
-HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
-# No pickles: they execute code when they are loaded.
-_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 _NEGATIVE, _POSITIVE = "not toxic", "toxic"
 # Invented, neutral, and the same for every model: an input example must leak nothing.
 _EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
@@ -87,7 +74,7 @@ _NOT_BOUND = "The code of the model may read more than the model's files."
 _TEXTS_A_PART = 10_000
 
 
-class Transformer(CandidateSettings):
+class Transformer(HuggingFaceModel):
     """A sequence classifier in safetensors."""
 
     is_local = True
@@ -95,13 +82,6 @@ class Transformer(CandidateSettings):
     learns_weights = True
 
     kind: Literal["transformer"]
-    folder: ConfigPath | None = None
-    """The model as `save_pretrained` writes it, with its tokenizer, in safetensors; instead of
-    `hub` or `model`."""
-    hub: HubName | None = None
-    """Its name on the hub."""
-    revision: str | None = None
-    """A branch, tag or commit of it."""
     train_on: Source | None = None
     """A training set; the model in `folder` or `hub` is then the encoder to start from."""
     fine_tuning: FineTuning | None = None
@@ -123,8 +103,6 @@ class Transformer(CandidateSettings):
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
     """Most tokens in one batch, padding included; halved where memory is short. Default: 1,024 on a
     CPU, 131,072 on a GPU."""
-    trust_remote_code: str | None = None
-    """Repeat the model's name here (`hub`, or the folder's name) to let its code run."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -135,9 +113,7 @@ class Transformer(CandidateSettings):
         if self.train_on is None and self.fine_tuning is not None:
             msg = "`fine_tuning` needs a training set: give it with `train_on`"
             raise ValueError(msg)
-        if self.trust_remote_code not in {None, self._own_name()}:
-            msg = f"`trust_remote_code` must repeat the model's own name, {self._own_name()}"
-            raise ValueError(msg)
+        self.check_trust()
         return self
 
     def check(self) -> None:
@@ -162,7 +138,7 @@ class Transformer(CandidateSettings):
         from biasgate.tasks.scoring.kinds.transformer_inference import LIBRARIES  # noqa: PLC0415 - needs the extra
 
         options = (self.fine_tuning or FineTuning()).model_dump(mode="json")
-        encoder = folder_digest(self._files())
+        encoder = folder_digest(self.model_files())
         chosen = [options, self.max_tokens, self._toxic_label, self.training_threshold()]
         key = [*chosen, encoder, *LIBRARIES, training_set.digest]
         # Models that were trained before weights counted keep their keys.
@@ -173,7 +149,7 @@ class Transformer(CandidateSettings):
         from biasgate.tasks.scoring.kinds.transformer_training import FineTuner  # noqa: PLC0415 - needs the extra
 
         positive = self.training_labels(training_set)
-        files = self._files()
+        files = self.model_files()
         self.read_config(files)
         tuner = FineTuner(
             files,
@@ -207,54 +183,19 @@ class Transformer(CandidateSettings):
         if self.train_on is not None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
-        return TransformerScorer(self, self._files(), tokens=_kept_tokens(workplace))
+        return TransformerScorer(self, self.model_files(), tokens=_kept_tokens(workplace))
 
     def head(self, config: dict[str, Any]) -> Head:
         """Find the toxic output of a classifier with this configuration."""
         return choose_head(config, self.described, self._toxic_label, self.activation)
 
-    def read_config(self, folder: Path) -> dict[str, Any]:
-        """Return the model's configuration."""
-        file = folder / "config.json"
-        if not file.exists() or not list(folder.glob("*.safetensors")):
-            lacking = "weights in *.safetensors" if file.exists() else "config.json"
-            msg = f"folder {folder} of candidate {self.name!r} must hold {lacking}; it does not."
-            raise InputError(msg)
-        self.refuse_code(folder)
-        return dict(json.loads(file.read_text("utf-8")))
-
-    def refuse_code(self, folder: Path) -> None:
-        """Refuse weights or a tokenizer that need to run their own code, unless it is trusted."""
-        if self.trust_remote_code is None:
-            remedy = f"set `trust_remote_code: {self._own_name()}`."
-            refuse_code_of_transformer(folder, self.described, f"If you trust its author, {remedy}")
-
-    @property
-    def described(self) -> str:
-        """The model, for messages."""
-        return f"model {self._own_name()} of candidate {self.name!r}"
-
     @property
     def _toxic_label(self) -> str | None:
         return self.toxic_label or (_POSITIVE if self.train_on else None)
 
-    def _own_name(self) -> str:
-        return self.hub or (self.folder.name if self.folder else self.model or "")
-
-    def _files(self) -> Path:
-        """Return the folder with the model's files, downloaded if it is on the hub."""
-        if self.folder is not None:
-            return self.folder
-        from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra, and slow
-
-        patterns = [*_FILES, *(["*.py"] if self.trust_remote_code else [])]
-        try:
-            return Path(
-                snapshot_download(self.hub, revision=self.revision, allow_patterns=patterns)
-            )
-        except (OSError, ValueError) as error:  # base classes of the hub's many errors
-            msg = f"{self.described} cannot be downloaded from the hub: {type(error).__name__}."
-            raise InputError(msg) from error
+    def own_name(self) -> str:
+        """Return the model's name, for messages and for trust."""
+        return super().own_name() or self.model or ""
 
 
 class TransformerScorer(Scorer):

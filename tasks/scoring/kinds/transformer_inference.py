@@ -16,7 +16,7 @@ import numpy as np
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file
-from biasgate.tasks.scoring.kinds.transformer import NEEDS_TORCH
+from biasgate.tasks.scoring.kinds.hugging_face import NEEDS_TORCH
 from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens
 
 try:
