@@ -48,6 +48,11 @@ WRONG_FILES = {
     "unknown identity": ("[gay]", "[gays]", "must have the column 'gays'; it has 'id', "),
     "unknown file": ("scores.csv", "score.csv", "does not exist. Did you mean 'scores.csv'?"),
     "a folder as file": ("path: rows.csv", "path: .", "must be a file; it is a folder"),
+    "a term that is no list": (
+        "[gay]",
+        "{gay: gay}\n    terms: {gay: gay}",
+        "terms.gay: must be a list; got 'gay'.",
+    ),
     "identities that are no list": ("[gay]", "gay", "must be a list of columns, as in [gay]"),
     "two characters between cells": (
         "text: text",

@@ -7,7 +7,7 @@ from support.made import summary_of, verdict_of
 
 from biasgate import mitigation_cli
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.scoring.kinds import transformer
+from biasgate.tasks.scoring.kinds import hugging_face
 
 ROWS = {"source": "table", "path": "rows.csv", "text": "text", "identities": ["gay"]}
 POOL = {"methods": ["pool"], "pool": ROWS | {"name": "pool", "path": "pool.csv"}}
@@ -87,7 +87,7 @@ def test_toxic_rows_of_the_pool_are_refused(home, begun):
 
 
 def test_a_missing_torch_is_told_with_its_extra(home, begun, monkeypatch):
-    monkeypatch.setattr(transformer, "find_spec", lambda _: None)
+    monkeypatch.setattr(hugging_face, "find_spec", lambda _: None)
     (home / "encoder").mkdir()
     (home / "encoder" / "config.json").write_text("{}")
     (home / "encoder" / "model.safetensors").write_text("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -173,7 +174,9 @@ def _rule(error: Problem, *, secret: bool, lists: Mapping[str, str]) -> str:
     kind, context, given = error.type, error.ctx, error.input
     rule = _RULES.get(kind, error.msg.removeprefix("Value error, "))
     if kind in {"list_type", "tuple_type"}:
-        holds = next((lists[one] for one in map(str, error.loc[::-1]) if one in lists), None)
+        # What a list of the file holds, not what is deep within one of its items.
+        own = takewhile(lambda part: isinstance(part, str), error.loc[::-1])
+        holds = next((lists[str(one)] for one in own if one in lists), None)
         rule = rule if holds is None else f"{rule} of {holds}"
     if kind in {UNKNOWN_KEY, "missing"} or secret:
         return rule

@@ -47,14 +47,14 @@ def test_on_all_roads_every_two_options_meet():
     assert all_pairs(FAMILIES) == set().union(*map(pairs_of, ALL))
 
 
-# Files of scores, but for how they are read; their tests lie with them.
-LOGS = {"inspect_log", "lm_eval_samples"}
+# Files of scores, but for how they are read, and judges that may give none: tests lie with them.
+APART = {"inspect_log", "lm_eval_samples", "language_model"}
 
 
 def test_every_source_meets_every_kind_of_candidate():
     sources = {source for family in SOURCES for source in family["source"]}
     assert {(road["source"], road["kind"]) for road in ALL} == set(
-        product(sources, catalogue.KINDS.own.keys() - LOGS)
+        product(sources, catalogue.KINDS.own.keys() - APART)
     )
 
 
