@@ -33,8 +33,10 @@ from bias_metrics.binned.rates import (
     rate_gaps_of,
     threshold_report_of,
 )
+from bias_metrics.binned.reliability import Reliability, reliability_of
 from bias_metrics.binned.report import Bracket, Cell, Counts, Key, brackets_of, cells_of, report_of
 from bias_metrics.borkan.aggregates import check_power
+from bias_metrics.calibration.numbers import N_BINS
 from bias_metrics.metrics import CLASSES, Class
 from bias_metrics.report.report import BiasComparison, BiasReport
 from bias_metrics.rows import Background, Rows, any_of
@@ -406,6 +408,24 @@ class ScoreCounts:
         level, models = check_confidence(confidence), (self, other)
         at = check_threshold(thresholds[0]), check_threshold(thresholds[1])
         return rate_gap_comparison_of(models, pairs, at, threshold_ranges, level, background)
+
+    def reliability(self, *, n_bins: int = N_BINS, confidence: float = 0.95) -> Reliability:
+        """Return the `reliability` of `calibration_report`, of scores that are probabilities.
+
+        Numbers of rows, shares of positives and their bands are exact for the bins. A mean score is
+        that of the middles of narrow bins.
+
+        Returns
+        -------
+        dict
+            By subgroup, and None for all rows; then by wide bin, each of about as many rows.
+
+        Raises
+        ------
+        ValueError
+            If a score is outside [0, 1], or `n_bins` is below 2.
+        """
+        return reliability_of(self, n_bins, check_confidence(confidence))
 
     def flagged(self, threshold: float) -> dict[str | None, dict[Class, tuple[int, int]]]:
         """Return how many rows score at or above a threshold: at least, and at most.
