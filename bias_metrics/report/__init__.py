@@ -4,6 +4,7 @@ from bias_metrics.report.between import spread_of
 from bias_metrics.report.jointly import bonferroni_level, joint_level
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import MeasuredSubgroup, Options
+from bias_metrics.report.within import within_strata
 from bias_metrics.report.worst import worst_first
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "bonferroni_level",
     "joint_level",
     "spread_of",
+    "within_strata",
     "worst_first",
 ]

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 LABELS = [0.0, 0.4, 0.6, 1.0]
 ASKED = [
     "intersections",
+    "topic",
     "label_sensitivity",
     {"kind": "label_noise", "draws": 2},
     {"kind": "threshold_advice", "min_recall": 0.3, "min_precision": 0.3},
@@ -78,7 +79,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     report = json.loads(read(home, "asked"))
     sentences = [text for one in report["analyses"].values() for text in one["sentences"]]
     card = read(home, "asked", "model_card.md")
-    assert len(sentences) == 9
+    assert len(sentences) == 10
     assert "## Further analyses" in card
     for sentence in sentences:
         assert " ".join(sentence.split()) in done

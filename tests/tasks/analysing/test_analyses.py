@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bias_metrics import (
+    Rows,
     advise_threshold,
     counterfactual_gaps,
     evaluate_bias,
@@ -14,12 +15,13 @@ from bias_metrics import (
     label_agreement,
     label_sensitivity,
 )
+from bias_metrics.report import within_strata
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.analysing import intersections as intersecting
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
-from biasgate.tasks.common.errors import AnalysisError
+from biasgate.tasks.common.errors import AnalysisError, InputError
 
 GROUPS = ("black", "female", "muslim")
 N_TOO_MANY = 9_999
@@ -246,3 +248,47 @@ def test_an_analysis_that_fails_is_named_and_its_message_is_withheld(frame, meas
         step(*arguments[step])
     assert "secret" not in str(told.value)
     assert told.value.__context__ is None
+
+
+def test_topic_has_the_numbers_within_threads_and_bands_of_length_beside_those_of_all(
+    frame, measured
+):
+    frame["text"] = ["x" * (1 + number % 50) for number in range(len(frame))]
+    frame["thread"] = np.arange(len(frame)) % 40
+    y_true, y_score, masks, kept = rated(frame)
+    found = analyse("topic", measured(frame, cluster="thread", text="text"), bands=5)
+    threads = kept["thread"].to_numpy()
+    rows = Rows(y_true, masks, clusters=threads)
+    lengths = kept["text"].str.len().to_numpy()
+    bands = np.searchsorted(np.quantile(lengths, [0.2, 0.4, 0.6, 0.8]), lengths, side="right")
+    for kind, strata in (("cluster", threads), ("length", bands)):
+        expected = within_strata(rows, y_score, strata)
+        for name, cells in expected.items():
+            for metric, one in cells.items():
+                told = one.to_dict(interval=True)
+                assert found.result[kind][name][metric] == pytest.approx(told, abs=1e-12)
+        [record] = [
+            one for one in found.table if (one["identity"], one["metric"]) == ("black", "bpsn_auc")
+        ]
+        assert record[f"{kind}_value"] == expected["black"]["bpsn_auc"].value
+    whole = evaluate_bias(y_true, y_score, masks, clusters=threads, intervals="cells").subgroups
+    assert record["all_low"] == pytest.approx(whole["black"].bpsn_auc.low, abs=1e-12)
+    moved = {
+        (name, metric): abs(cells[metric].value - getattr(whole[name], metric).value)
+        for name, cells in expected.items()
+        for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+    }
+    name, metric = max(moved, key=moved.get)
+    assert found.sentences[1] == (
+        f"Among comments of about the same length {metric} of {name} changes most: it is "
+        f"{expected[name][metric]}, and {getattr(whole[name], metric)} among all."
+    )
+    assert "x" * 5 not in json.dumps(found.result)
+
+
+def test_topic_needs_clusters_or_text(frame, measured, frozen):
+    source, rows = frozen(frame, identities=["black"])
+    with pytest.raises(InputError, match="must have `cluster` or `text`; it has neither"):
+        check_analyses.fn([ANALYSES.validate_python("topic")], source, str(rows.folder))
+    alone = analyse("topic", measured(frame, cluster="thread"))
+    assert list(alone.result) == ["cluster"]

@@ -11,7 +11,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
 from biasgate.tasks.analysing.intersections import measure_intersections
 
-N, R = 2500, 300
+N, R = 2500, 200
 SHARES = (0.3, 0.25, 0.2, 0.35, 0.15)
 
 

@@ -1,0 +1,194 @@
+"""The metrics of identities from pairs of rows of one stratum: an article, or texts as long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.intervals import (
+    auc_interval,
+    check_confidence,
+    few_clusters,
+    independent_rows,
+    quantile,
+)
+from bias_metrics._core.ranks import Floats, squares_of
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.rows import Rows
+
+Codes = npt.NDArray[np.integer]
+
+
+def within_strata(
+    rows: Rows, y_score: npt.ArrayLike, strata: npt.ArrayLike, *, confidence: float = 0.95
+) -> dict[str, dict[str, MetricValue]]:
+    """Measure the five metrics of Borkan et al. from the pairs of rows that share a stratum.
+
+    Where an identity is mentioned in other articles than the rest, a metric also compares articles.
+    These numbers compare comments of the same article, or of the same length, alone.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, without weights. Where strata are parts of clusters, give the clusters: only then
+        are pairs of one stratum taken as dependent.
+    y_score : float array of shape (n,)
+        Scores; higher for the positive class.
+    strata : int array of shape (n,)
+        The stratum of each row.
+    confidence : float, default=0.95
+        Confidence of each interval.
+
+    Returns
+    -------
+    dict of str to dict of str to MetricValue
+        By subgroup and metric: the share of pairs, each pair counting once, so that a stratum with
+        many of both classes counts most. Undefined where no stratum has a pair.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; or if there are weights, or strata of another number.
+
+    Notes
+    -----
+    The variance is that of the sums over rows, or clusters, of each row's pairs less the share: of
+    both classes, or of one class where each stratum is in one cluster, whose pairs are then counted
+    once. Intervals are as those of other AUCs.
+
+    Examples
+    --------
+    >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
+    >>> y_score = [0.1, 0.2, 0.4, 0.5] * 10 + [0.6, 0.7, 0.8, 0.9] * 10
+    >>> rows = Rows(y_true, {"gay": gay})
+    >>> print(within_strata(rows, y_score, [0] * 80)["gay"]["bpsn_auc"])
+    0.000 [0.000, 0.101]
+    >>> articles = [0] * 40 + [1] * 40
+    >>> print(within_strata(rows, y_score, articles)["gay"]["bpsn_auc"])
+    undefined (no stratum has rows of both sides)
+    """
+    level = check_confidence(confidence)
+    rows.refuse("within_strata", "sample_weight")
+    scores, codes = rows.scores("y_score", y_score), np.unique(strata, return_inverse=True)[1]
+    if codes.shape != (rows.n,):
+        msg = f"`strata` must have one value for each of the {rows.n} rows; got {codes.shape}."
+        raise ValueError(msg)
+    # A rank that is higher in a later stratum than in any before.
+    ranks = np.unique(scores, return_inverse=True)[1]
+    stratified = _Stratified(rows, codes, codes * (int(ranks.max(initial=0)) + 1) + ranks, level)
+    excluded = rows.excluded
+    shared: BoolArray | None = None
+    if excluded is not None:
+        shared = np.ones(rows.n, np.bool_)
+        shared[excluded] = False
+    found = {}
+    for name in rows.subgroups:
+        own = np.asarray(rows.subgroups[name])
+        others = ~own if shared is None else shared
+        found[name] = {
+            metric: stratified.measured(metric, *_sides(metric, rows.y_true, own, others))
+            for metric in SUBGROUP_METRICS
+        }
+    return found
+
+
+def _sides(
+    metric: str, y_true: BoolArray, own: BoolArray, others: BoolArray
+) -> tuple[BoolArray, BoolArray]:
+    """Return the rows that should score higher, and those that they are compared with."""
+    sides: Mapping[str, tuple[BoolArray, BoolArray]] = {
+        "subgroup_auc": (own & y_true, own & ~y_true),
+        "bpsn_auc": (others & y_true, own & ~y_true),
+        "bnsp_auc": (own & y_true, others & ~y_true),
+        "positive_aeg": (own & y_true, others & y_true),
+        "negative_aeg": (own & ~y_true, others & ~y_true),
+    }
+    return sides[metric]
+
+
+class _Stratified:
+    """Rows of which pairs of one stratum are compared."""
+
+    def __init__(self, rows: Rows, strata: Codes, keys: Codes, confidence: float) -> None:
+        self._keys, self._strata, self._confidence = keys, strata, confidence
+        self._clusters: Codes | None = None
+        self._nested = False
+        if rows.clusters is not None:
+            self._clusters = np.unique(rows.clusters, return_inverse=True)[1]
+            n_strata = int(strata.max(initial=-1)) + 1
+            pairs = self._clusters.astype(np.int64) * n_strata + strata
+            self._nested = np.unique(pairs).size == n_strata
+
+    def measured(self, metric: str, higher: BoolArray, lower: BoolArray) -> MetricValue:
+        """Return the share of pairs in which a row of the first scores above one of the other."""
+        above, below = np.flatnonzero(higher), np.flatnonzero(lower)
+        wins, n = self._sums(above, below)
+        losses, m = self._sums(below, above)
+        n_pairs = float(n.sum())
+        if not n_pairs:
+            return undefined("no stratum has rows of both sides")
+        value = float(wins.sum()) / n_pairs
+        own = (wins - value * n) / n_pairs
+        other = (m - losses - value * m) / n_pairs
+        sizes = int(np.count_nonzero(m)), int(np.count_nonzero(n))
+        if min(sizes) < 2:
+            return MetricValue(value - _centre(metric), "fewer than 2 rows of a side in the strata")
+        by_row, freedom = squares_of([own, other])
+        if self._clusters is None:
+            return self._told(metric, value, by_row, sizes, freedom)
+        places, moves = (above, own)
+        if not self._nested:
+            places, moves = np.concatenate([above, below]), np.concatenate([own, other])
+        sums = np.bincount(self._clusters[places], moves)
+        n_clusters = min(
+            np.unique(self._clusters[rows[counts > 0]]).size
+            for rows, counts in ((above, n), (below, m))
+        )
+        sums = sums[np.unique(self._clusters[places])]
+        variance, freedom = squares_of([sums * (sums.size / max(sums.size - 1, 1)) ** 0.5])
+        effect = variance / by_row if by_row else 1.0
+        negative, positive = (independent_rows(one, effect, n_clusters) for one in sizes)
+        worth = negative, positive
+        return self._told(metric, value, variance, worth, freedom, n_clusters)
+
+    def _told(
+        self,
+        metric: str,
+        value: float,
+        variance: float,
+        sizes: tuple[float, float],
+        freedom: float,
+        n_clusters: int | None = None,
+    ) -> MetricValue:
+        """Return the number with its interval."""
+        centre, error = _centre(metric), float(variance**0.5)
+        lack = None if n_clusters is None else few_clusters(n_clusters)
+        if lack is not None:
+            return MetricValue(value - centre, lack, std_error=error, n_clusters=n_clusters)
+        z = quantile(self._confidence, np.inf if n_clusters is None else freedom)
+        low, high = auc_interval(value, error, *sizes, z, freedom=freedom, n_clusters=n_clusters)
+        return MetricValue(
+            value - centre,
+            std_error=error,
+            low=low - centre,
+            high=high - centre,
+            n_clusters=n_clusters,
+        )
+
+    def _sums(self, rows: Codes, others: Codes) -> tuple[Floats, Floats]:
+        """Return above how many others of its stratum each row is (ties half), and of how many."""
+        order = others[np.argsort(self._keys[others])]
+        keys, strata = self._keys[order], self._strata[order]
+        start, end = (
+            np.searchsorted(strata, self._strata[rows], side) for side in ("left", "right")
+        )
+        low, high = (np.searchsorted(keys, self._keys[rows], side) for side in ("left", "right"))
+        return (low + high) / 2 - start, (end - start).astype(np.float64)
+
+
+def _centre(metric: str) -> float:
+    return 0.5 if METRICS[metric].is_gap else 0.0
