@@ -8,7 +8,14 @@ import pyarrow.compute as pc
 from bias_metrics.parts import MAX_WEIGHT, counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE, WEIGHT
+from biasgate.tasks.data.evaluation_set import (
+    IDENTITY,
+    MATCHED,
+    OTHER_LABEL,
+    RATERS,
+    SLICE,
+    WEIGHT,
+)
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.mapped_columns import MOST_RATERS
 
@@ -23,7 +30,13 @@ _RANGES = {
     WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
     RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
 }
-_BY_PREFIX = {IDENTITY: pa.float64(), MATCHED: pa.bool_(), SLICE: pa.bool_()}
+_BY_PREFIX = {
+    IDENTITY: pa.float64(),
+    OTHER_LABEL: pa.float64(),
+    MATCHED: pa.bool_(),
+    SLICE: pa.bool_(),
+}
+_NULLABLE = (IDENTITY, OTHER_LABEL)
 
 
 def conformed(chunk: pa.Table, name: str) -> pa.Table:
@@ -74,7 +87,7 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
     if not fits:
         msg = f"{of} must yield {column!r} as {wanted}; it yields {values.type}."
         raise InputError(msg)
-    if values.null_count and not column.startswith(IDENTITY):
+    if values.null_count and not column.startswith(_NULLABLE):
         msg = f"{of} must yield a {column!r} for every row; "
         msg += f"{counted(values.null_count, 'row has', 'rows have')} none."
         raise InputError(msg)

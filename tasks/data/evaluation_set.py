@@ -11,6 +11,7 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `cluster`           string         optional; rows of one cluster are not independent
 `weight`            double         optional; at least 0, a row of weight 0 does not count
 `raters`            double         optional; number of raters behind the label, at least 1
+`label/<name>`      double, null   optional; the label by other raters; null: they did not say
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
 `matched/<name>`    bool           optional; whether terms of the identity match the text, where
                                    `identity/<name>` has human labels
@@ -40,7 +41,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
-MATCHED = "matched/"
+MATCHED, OTHER_LABEL = "matched/", "label/"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
 _ROWS_A_GROUP = 10_000

@@ -19,8 +19,9 @@ from pydantic import (
 )
 
 from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.settings import Name
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, OTHER_LABEL, RATERS, SLICE
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.mapped_columns import (
     LabelRule,
@@ -71,6 +72,9 @@ class MappedSource(SourceSettings):
     votes: str | None = None
     """Column of how many of the raters said toxic. The label is then `votes` / `raters`, and there
     is no `label`."""
+    other_labels: dict[Name, str] = Field(default_factory=dict)
+    """Columns of labels by other raters, as in `{experts: expert_label}`, for `judge_again`; empty
+    where they did not say."""
     identities: dict[str, str] = Field(default_factory=dict)
     """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`."""
     names_in: str | None = None
@@ -93,7 +97,11 @@ class MappedSource(SourceSettings):
     _named: NameMatcher | None = PrivateAttr(default=None)
 
     @field_validator(
-        "identities", "slices", mode="before", json_schema_input_type=dict[str, str] | list[str]
+        "identities",
+        "slices",
+        "other_labels",
+        mode="before",
+        json_schema_input_type=dict[str, str] | list[str],
     )
     @classmethod
     def _name_columns(cls, value: Any) -> Any:
@@ -165,6 +173,10 @@ class MappedSource(SourceSettings):
         if self.label_rule == "raters" and self.raters is not None:
             msg = "`label_rule: raters` counts the raters itself: remove `raters`"
             raise ValueError(msg)
+        for name in (one.label for one in self.judge_again):
+            if name is not None and name not in self.other_labels:
+                msg = f"`label` in `judge_again` must be one of `other_labels`; got {name!r}"
+                raise ValueError(msg)
         return self
 
     def _refuse_repeated(self) -> None:
@@ -202,7 +214,9 @@ class MappedSource(SourceSettings):
     def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on; some options only if they are set."""
         unset = {name for name in _UNSET if getattr(self, name) is None}
-        unset |= {name for name in ("names", "slices_in") if not getattr(self, name)}
+        unset |= {
+            name for name in ("names", "slices_in", "other_labels") if not getattr(self, name)
+        }
         return {key: value for key, value in super().provenance().items() if key not in unset}
 
     def chunks(self) -> Iterator[pa.Table]:
@@ -294,7 +308,7 @@ class MappedSource(SourceSettings):
     def _columns(self) -> list[str]:
         wanted = [self.id, *self._label_columns(), self.text, self.cluster, self.weight]
         wanted += [self.raters, self.names_in, *self.identities.values(), *self.slices.values()]
-        wanted += self.slices_in
+        wanted += [*self.slices_in, *self.other_labels.values()]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
     def _converted(
@@ -311,6 +325,8 @@ class MappedSource(SourceSettings):
             whole = self.weight_kind == "frequency"
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
         columns |= {RATERS: columns.pop(RATERS)} if RATERS in columns else {}
+        for name, column in self.other_labels.items():
+            columns[OTHER_LABEL + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         for name, column in self.identities.items():
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)

@@ -50,6 +50,8 @@ class Otherwise(Settings):
     """Which rows are measured."""
     min_raters: Annotated[int, Field(ge=1)] | None = None
     """Fewest raters behind a label."""
+    label: Name | None = None
+    """Labels of other raters: a name in `other_labels` of a table."""
 
     @model_validator(mode="after")
     def _chooses(self) -> Self:

@@ -12,7 +12,13 @@ import pandas as pd
 from bias_metrics.rows import counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, WEIGHT, EvaluationSet
+from biasgate.tasks.data.evaluation_set import (
+    IDENTITY,
+    OTHER_LABEL,
+    RATERS,
+    WEIGHT,
+    EvaluationSet,
+)
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
@@ -25,8 +31,11 @@ def choose_rows(
     evaluation_set: EvaluationSet,
     source: SourceSettings,
     rated: npt.NDArray[np.bool_] | None = None,
+    label: str = "label",
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
     """Return which rows are measured, which are positive, and the choices made.
+
+    `label` is the column of the labels.
 
     Returns
     -------
@@ -47,7 +56,8 @@ def choose_rows(
         measured = measured & (evaluation_set.column(WEIGHT).to_numpy() > 0)
     if source.min_raters is not None:
         measured = measured & (_raters(evaluation_set) >= source.min_raters)
-    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
+    given = _labels(evaluation_set, label)
+    measured, labels = measured & ~np.isnan(given), given >= source.label_threshold
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,
@@ -72,6 +82,23 @@ def choose_rows(
         clusters = cluster_codes(evaluation_set)
         refuse_selected_rows(evaluation_set, labels, rated, identities, clusters)
     return measured, labels, choices
+
+
+def choose_again(
+    evaluation_set: EvaluationSet,
+    source: SourceSettings,
+    rated: npt.NDArray[np.bool_] | None = None,
+) -> dict[str, tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+    """Return the rows and the positives by each of the choices with which a set is judged again."""
+    found = {}
+    for one in source.judge_again:
+        chosen = one.chosen
+        label = "label" if one.label is None else OTHER_LABEL + chosen.pop("label")
+        measured, labels, _ = choose_rows(
+            evaluation_set, source.model_copy(update=chosen), rated, label
+        )
+        found[str(one)] = measured, labels
+    return found
 
 
 def leave_out_missing(
@@ -142,6 +169,17 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
         if column.null_count:
             np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
     return rated
+
+
+def _labels(evaluation_set: EvaluationSet, column: str) -> npt.NDArray[np.floating]:
+    if column not in evaluation_set.columns:
+        msg = (
+            f"evaluation set {evaluation_set.name!r} must have the labels "
+            f"{column.removeprefix(OTHER_LABEL)!r} that `judge_again` names: name their column in "
+            "`other_labels`."
+        )
+        raise InputError(msg)
+    return np.asarray(evaluation_set.column(column).to_numpy())
 
 
 def _raters(evaluation_set: EvaluationSet) -> npt.NDArray[np.floating]:

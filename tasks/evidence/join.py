@@ -24,6 +24,7 @@ from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT,
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import (
     CLUSTER,
+    choose_again,
     choose_rows,
     cluster_codes,
     counted_of,
@@ -64,10 +65,7 @@ def write_evidence(
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
     measured, choices = leave_out_missing(wanted, labels, y_score, source, choices)
-    again = {
-        str(one): choose_rows(evaluation_set, source.model_copy(update=one.chosen), rated)[:2]
-        for one in source.judge_again
-    }
+    again = choose_again(evaluation_set, source, rated)
     clusters = cluster_codes(evaluation_set)
     if clusters is not None:
         counted, _ = counted_of(evaluation_set, source, measured)

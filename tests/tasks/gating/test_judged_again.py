@@ -9,9 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from support.judging import NO_FILES, policy_of, report_of
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.source import Otherwise
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import write_evidence
+from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.verdict_story import VerdictStory
@@ -28,6 +31,7 @@ RULES = (
 )
 CHOICES = [{"label_threshold": 0.4}, {"identity_rows": "all"}, {"min_raters": 5}]
 NAMES = ["label_threshold 0.4", "identity_rows all", "min_raters 5"]
+EXPERTS = {"judge_again": [{"label": "experts"}], "other_labels": {"experts": "expert"}}
 
 
 @pytest.fixture
@@ -42,6 +46,7 @@ def table():
             "label": label,
             "gay": gay,
             "asked": rng.integers(3, 8, N),
+            "expert": np.where(np.arange(N) % 5 == 0, np.nan, (label >= 0.4).astype(float)),
             "prediction": np.where(label >= 0.6, 0.5, 0) + rng.random(N) / 1.5,
         }
     )
@@ -151,6 +156,34 @@ def test_it_is_recomputed_from_the_evidence(again):
     assert not told.holds
     assert "again" in told.sentence
     assert not finding(replace(verdict, again=None)).holds
+
+
+def test_labels_of_other_raters_are_judged_where_they_gave_some(judged, table):
+    evidence, _, verdict, _ = judged(**EXPERTS)
+    [again] = evidence.again
+    rows = table[table["gay"].notna()]
+    known = rows[rows["expert"].notna()]
+    assert again.rows().labels.tolist() == (known["expert"] == 1).tolist()
+    assert again.rows().y_score.tolist() == known["prediction"].tolist()
+    assert evidence.rows().labels.tolist() == (rows["label"] >= 0.5).tolist()
+    [one] = verdict.again.each
+    assert (one.choices, one.outcome, verdict.outcome) == ("label experts", "fail", "pass")
+
+
+def test_labels_that_a_set_lacks_are_refused_before_anything_is_scored(tmp_path, table):
+    path = tmp_path / "rows.csv"
+    table.to_csv(path, index=False)
+    options = {"name": "rows", "source": "table", "path": path, "identities": ["gay"]}
+    with pytest.raises(ValueError, match="`label` in `judge_again` must be one of `other_labels`"):
+        SOURCES.validate_python(options | {"judge_again": EXPERTS["judge_again"]})
+    source = SOURCES.validate_python(options)
+    frozen = freeze(source, tmp_path / "store")
+    asked = source.model_copy(update={"judge_again": (Otherwise(label="experts"),)})
+    with pytest.raises(InputError, match="must have the labels 'experts' that `judge_again` names"):
+        check_policy.fn(policy_of(*RULES), asked, str(frozen.folder))
+    asked = source.model_copy(update={"judge_again": (Otherwise(min_raters=3),)})
+    with pytest.raises(InputError, match="must have the number of raters"):
+        check_policy.fn(policy_of(*RULES), asked, str(frozen.folder))
 
 
 def test_columns_of_other_choices_are_in_no_result(again):
