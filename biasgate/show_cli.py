@@ -35,14 +35,19 @@ def show(
     identity: Annotated[
         str | None, typer.Option(help="All that is known of one identity.", metavar="NAME")
     ] = None,
+    language: Annotated[
+        str, typer.Option(help="Of the sentences: en, de, fr, es or ar.", metavar="CODE")
+    ] = "en",
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Print the results in a folder again, as `biasgate evaluate` did.
 
-    The exit code is 0 whatever the verdict.
+    The exit code is 0 whatever the verdict. In other languages than English the sentences of
+    checks, the numbers of `--all` and `--identity`, and JSON stay English.
     """
     with errors_told(verbose=False, quiet=as_json):
         with waiting("reading"):
+            from biasgate.tasks.common.language import reading  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
@@ -50,7 +55,8 @@ def show(
         if as_json:
             print_json(results.content())
         else:
-            print_results(results, everything=everything, identity=identity)
+            with reading(language):
+                print_results(results, everything=everything, identity=identity)
 
 
 @app.command(rich_help_panel=READ, epilog=example("markdown out"))

@@ -165,9 +165,10 @@ def evaluate(
             )
         show_results(summary, output, run)
         if with_texts:
-            quote_comments(summary, output, frozen)
+            quote_comments(summary, output, frozen, evaluation.language)
         address = report_address(run, page) if night else None
-        notify_people(evaluation.notifications, summary, output, trend, address)
+        language, notified = evaluation.language, evaluation.notifications
+        notify_people(notified, summary, output, trend, address, language)
         return conclude(summary)
 
 
@@ -223,6 +224,6 @@ def publish_evaluation(
             settings=evaluation.drift,
             workplace=run.workplace,
         )
-    page = write_evaluation_page(summary, output)
+    page = write_evaluation_page(summary, output, evaluation.language)
     close_evaluation_run(run, summary, page)
     return summary, trend, page

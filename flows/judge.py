@@ -129,6 +129,6 @@ def judge_on_set(
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
-    write_candidate_page(measured, verdict, evidence)
+    write_candidate_page(measured, verdict, evidence, evaluation.language)
     evidence.release()
     return log_candidate_run(measured, verdict, run)

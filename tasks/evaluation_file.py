@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import AnyAnalysis
+from biasgate.tasks.common.language import Language
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.data.freezing import Source
@@ -73,6 +74,8 @@ class EvaluationFile(Settings):
     """With how many earlier nights `biasgate nightly` compares, and how sure an alarm is."""
     notifications: tuple[Notification, ...] = ()
     """Whom to notify of the outcome."""
+    language: Language = "en"
+    """The language of the page's first screen and of notifications: de, fr, es, ar or en."""
     model_card: About = About()
     """Facts about the models that only the owner knows."""
     mitigation: Mitigation | None = None

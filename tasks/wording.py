@@ -11,6 +11,15 @@ from dataclasses import replace
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
+from biasgate.tasks.common.language import (
+    as_written,
+    escaped,
+    is_english,
+    listed,
+    marked,
+    phrase,
+    phrase_of,
+)
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision, HoldsFor, JudgedAgain, Verdict
@@ -29,19 +38,24 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     outcomes = {verdict.outcome for verdict in verdicts}
     outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
     if any(verdict.policy.report_only for verdict in verdicts):
-        return REPORTED
+        return in_words(REPORTED)
     if outcome == "fail":
         return replace(WORDS[outcome], text=_blocked(verdicts))
     if outcome != "pass":
-        return WORDS[outcome]
+        return in_words(WORDS[outcome])
     fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
     n, of = len(fewest.identities), fewest.of
-    text = WORDS[outcome].text
+    text = phrase(WORDS[outcome].text)
     if n < of:
-        text = f"Passed for {n:,} of {of:,} identities"
+        text = phrase("Passed for {n} of {of} identities", n=n, of=of)
     elif any(verdict.exceptions or changed_again(verdict) for verdict in verdicts):
-        text = EXCEPT
+        text = phrase(EXCEPT)
     return replace(WORDS[outcome], text=text)
+
+
+def in_words(word: Word) -> Word:
+    """Return the words for an outcome in the reader's language."""
+    return word if is_english() else replace(word, text=phrase(word.text))
 
 
 def _blocked(verdicts: Sequence[Verdict]) -> str:
@@ -56,8 +70,9 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
     own = {cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without}
     every = list(dict.fromkeys(shown))
     names = [name for name in every if name in own] or every
-    text = WORDS["fail"].text
-    return f"{text}, worse for {first_names(names, IN_TITLE)}" if names else text
+    if not names:
+        return in_words(WORDS["fail"]).text
+    return phrase("Blocked, worse for {names}", names=first_names(names, IN_TITLE))
 
 
 def _share(holds_for: HoldsFor) -> float:
@@ -76,30 +91,50 @@ def exceptions_in_words(
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
         return []
     lines = [
-        printable(line)
+        escaped(line)
         for verdict in verdicts
         for line in _exceptions(verdict, alone=len(verdicts) == 1 and not name_sets)
     ]
     more = len(lines) - most
-    return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines
+    if more <= 0:
+        return lines
+    last = phrase_of(more, "And {n} more in verdict.json.", "And {n} more in verdict.json.")
+    return [*lines[:most], last]
+
+
+# By whether one set is told of, and whether the sentence begins with whom it is about.
+_EXCEPT = {
+    (True, True): marked("Except {sentence}"),
+    (True, False): marked("Except: {sentence}"),
+    (False, True): marked("Except on {set}, {sentence}"),
+    (False, False): marked("Except on {set},: {sentence}"),
+}
+_UNMEASURED = {
+    True: marked("Except not measured ({reason}): {names}."),
+    False: marked("Except on {set}, not measured ({reason}): {names}."),
+}
 
 
 def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
-    on_set = "" if alone else f" on {verdict.evaluation_set.name}"
+    places = {} if alone else {"set": verdict.evaluation_set.name}
     names, of = verdict.holds_for.identities, verdict.holds_for.of
     if len(names) < of:
-        yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
-    start = f"Except{on_set}{'' if alone else ','}"
+        every = listed(names) or phrase("no identity")
+        proven = marked("Proven for {names}."), marked("Proven on {set} for {names}.")
+        yield phrase(proven[not alone], **places, names=every)
     unmeasured: dict[str, list[str]] = {}
     for entry in verdict.exceptions:
         if entry.reason is None:
-            colon = "" if entry.group else ":"
-            yield f"{start}{colon} {entry.sentence}"
+            text = _EXCEPT[alone, bool(entry.group)]
+            yield phrase(text, **places, sentence=as_written(entry.sentence))
         else:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
     for reason, unnamed in unmeasured.items():
-        yield f"{start} not measured ({reason}): {', '.join(unnamed)}."
-    yield from (f"{start}{'' if alone else ' '}: {text}" for text in changed_again(verdict))
+        text = _UNMEASURED[alone]
+        yield phrase(text, **places, reason=as_written(reason), names=listed(unnamed))
+    again = marked("Except: {sentence}"), marked("Except on {set}, : {sentence}")
+    for text in changed_again(verdict):
+        yield phrase(again[not alone], **places, sentence=as_written(text))
 
 
 def changed_again(verdict: Verdict) -> list[str]:
@@ -190,8 +225,10 @@ def _largest(cells: Sequence[Loss]) -> str:
 
 def first_names(names: Sequence[str], most: int = _NAMED) -> str:
     """Return the first names, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    first, more = listed(names[:most]), len(names) - most
+    if more <= 0:
+        return first
+    return phrase_of(more, "{names} and {n} more", "{names} and {n} more", names=first)
 
 
 def joined(names: Iterable[str], word: str) -> str:

@@ -274,3 +274,38 @@ def test_several_identities_with_failed_checks_are_named(tmp_path):
     [line] = CandidateStory.each(summary_of([(report, verdict, None)]).decisions, [story])
     named = f"{', '.join(story.failing[:2])} and 4 more"
     assert dict(line.facts)["Holds for"] == f"0 of 6 identities, 6 failed ({named})"
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "second"),
+    [
+        (
+            "de",
+            "Blockiert: biased",
+            (
+                "Nicht toxische Kommentare, die gay erwähnen, erhalten höhere Werte als andere "
+                "nicht toxische."
+            ),
+        ),
+        (
+            "ar",
+            "حُظر: \u2068biased\u2069",
+            (
+                "تنال التعليقات غير المسيئة التي تذكر \u2068gay\u2069 درجات أعلى من سواها من "
+                "التعليقات غير المسيئة."
+            ),
+        ),
+    ],
+)
+def test_the_first_lines_are_in_the_language_of_an_option(output, code, first, second):
+    lines = show(output, "--language", code, width=400).stdout.splitlines()
+    assert lines[:2] == [first, f"  {second}"]
+    assert show(output, "--language", code, "--json").stdout == show(output, "--json").stdout
+    identity = show(output, "--language", code, "--identity", "gay")
+    assert identity.stdout == show(output, "--identity", "gay").stdout
+
+
+def test_a_language_without_a_catalogue_is_wrong_input(output):
+    result = show(output, "--language", "it", width=400)
+    assert result.exit_code == 2
+    assert "`language` must be one of en, de, fr, es, ar; got 'it'." in result.stderr

@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bias_metrics import RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.metrics import METRICS
-from bias_metrics.parts import counted
-from biasgate.tasks.outcomes import WORDS, Word, word_of
+from biasgate.tasks.common.language import (
+    Said,
+    as_written,
+    by_locale,
+    ended,
+    is_english,
+    listed,
+    lowered,
+    marked,
+    phrase,
+    phrase_of,
+    without_stop,
+)
+from biasgate.tasks.outcomes import EXCEPT, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
-from biasgate.tasks.reporting.story import DECISION, GAINED, HOLDS, TO_PASS, UNKNOWN, WORSE, Story
-from biasgate.tasks.wording import IN_TITLE, MOST_EXCEPTIONS, exceptions_in_words, first_names
+from biasgate.tasks.reporting.story import (
+    DECISION,
+    GAINED,
+    HOLDS,
+    TO_PASS,
+    TREATED_WORST,
+    UNKNOWN,
+    WORSE,
+    Story,
+    with_limit,
+)
+from biasgate.tasks.reporting.tables import titled
+from biasgate.tasks.wording import (
+    IN_TITLE,
+    MOST_EXCEPTIONS,
+    exceptions_in_words,
+    first_names,
+    in_words,
+    word_of_verdict,
+)
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read
 _NAMES = 3  # most names of identities whose checks lack evidence
@@ -42,20 +71,17 @@ class CandidateStory:
         cls, decisions: Sequence[CandidateDecision], stories: Sequence[Story]
     ) -> list[CandidateStory]:
         """Tell of every candidate of an evaluation."""
-        return [
-            cls(
-                one.candidate,
-                word_of(one),
-                one.sentence,
-                tuple(story for story in stories if story.candidate == one.candidate),
-            )
-            for one in decisions
-        ]
+        found = []
+        for one in decisions:
+            own = tuple(story for story in stories if story.candidate == one.candidate)
+            found.append(cls(one.candidate, _word(one, own), as_written(one.sentence), own))
+        return found
 
     @property
     def outcome(self) -> str:
         """The outcome in short, without names: the headline has them."""
-        return WORDS["fail"].text if self.word.status == "fail" else self.word.text
+        word = in_words(WORDS["fail"]) if self.word.status == "fail" else self.word
+        return word.text
 
     @property
     def badge(self) -> str:
@@ -81,8 +107,16 @@ class CandidateStory:
             for story in self.stories
             if story is not worst and story.word.status == worst.word.status
         ]
-        word = "; ".join(["", f"{self.outcome.lower()} on {first_names(too)}, too"] if too else [])
-        return f"{worst.headline.removesuffix('.')} (on {worst.evaluation_set}{word})."
+        claim = without_stop(worst.headline)
+        if not too:
+            return phrase("{claim} (on {set}).", claim=claim, set=worst.evaluation_set)
+        return phrase(
+            "{claim} (on {set}; {outcome} on {sets}, too).",
+            claim=claim,
+            set=worst.evaluation_set,
+            outcome=lowered(self.outcome),
+            sets=first_names(too),
+        )
 
     @property
     def exceptions(self) -> tuple[str, ...]:
@@ -120,10 +154,18 @@ class CandidateStory:
     @property
     def told(self) -> list[str]:
         """What to say below the outcome, sentence by sentence; the first ones matter most."""
-        labelled = [_ended(f"{label}: {text}") for label, text in self.facts if label != DECISION]
+        labelled = [
+            ended(phrase("{label}: {text}", label=in_reader_s(label), text=text))
+            for label, text in self.facts
+            if label != DECISION
+        ]
         excepted = self._excepted(_EXCEPTIONS)
-        basis = [text for story in self.stories for text in story.basis]
-        counts = [f"{one.counted}. {one.bounds}" for one in self.stories if len(self.stories) == 1]
+        basis = [as_written(text) for story in self.stories for text in story.basis]
+        counts = [
+            listed([one.counted, as_written(one.bounds)], ". ")
+            for one in self.stories
+            if len(self.stories) == 1
+        ]
         lines = [self.headline, *labelled[:2], *excepted, *basis, *labelled[2:], self.sentence]
         return [text for text in dict.fromkeys([*lines, *counts]) if text]
 
@@ -134,27 +176,32 @@ class CandidateStory:
         if worst is None:
             return []
         errors = worst.errors
-        on_set = f" (on {worst.evaluation_set})" if len(stories) > 1 else ""
+        told = errors.text if errors else ""
+        if told and len(stories) > 1:
+            told = phrase("{claim} (on {set})", claim=told, set=worst.evaluation_set)
+        at = phrase("At threshold {threshold}", threshold=errors.threshold) if errors else ""
         compared = [story for story in stories if story.champion is not None]
         found = {
-            "Treated worst": self._treated_worst(),
+            TREATED_WORST: self._treated_worst(),
             WORSE: self._changes("losses") or _nobody(compared),
             HOLDS: self._holds(),
             UNKNOWN: self._unknown(),
-            **({f"At threshold {errors.threshold}": f"{errors.text}{on_set}"} if errors else {}),
+            at: told,
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
             DECISION: self.sentence,
         }
         return [(label, text) for label, text in found.items() if text]
 
-    def _on_sets(self) -> Iterator[tuple[str, Story]]:
+    def _each(self, what: str) -> Iterator[tuple[Story, Any]]:
         for story in self.stories:
-            yield (f" on {story.evaluation_set}" if len(self.stories) > 1 else ""), story
+            yield from ((story, entry) for entry in getattr(story, what))
 
-    def _each(self, what: str) -> Iterator[tuple[str, Any]]:
-        for on_set, story in self._on_sets():
-            yield from ((on_set, entry) for entry in getattr(story, what))
+    def _on_set(self, claim: str, story: Story) -> str:
+        """Return a claim with its set, if there are several."""
+        if len(self.stories) == 1:
+            return claim
+        return phrase("{claim} on {set}", claim=claim, set=story.evaluation_set)
 
     def _treated_worst(self) -> str:
         """Say of each set who is treated worst on it, the worst outcome first; a limit once."""
@@ -165,66 +212,80 @@ class CandidateStory:
         limits = [story.worst[1] for story in shown]
         once = len(set(limits)) == 1
         texts = [
-            f"{story.worst[0].removesuffix('.')}{'' if once else limit} (on {story.evaluation_set})"
+            phrase(
+                "{claim} (on {set})",
+                claim=with_limit(without_stop(story.worst[0]), "" if once else limit),
+                set=story.evaluation_set,
+            )
             for story, limit in zip(shown, limits, strict=True)
         ]
-        if once:
-            texts[-1] += limits[0].replace(", ", ", each ", 1) if texts[1:] else limits[0]
-        return "; ".join([*texts, *_more_sets(ordered)])
+        if once and limits[0]:
+            each = phrase("each {limit}", limit=limits[0]) if texts[1:] else limits[0]
+            texts[-1] = with_limit(texts[-1], each)
+        return listed([*texts, *_more_sets(ordered)], "; ")
 
     def _unknown(self) -> str:
         """Say for whom no number has an interval, on each set with such identities."""
         texts = [
-            f"{first_names(story.unknown, IN_TITLE)}{on_set}"
-            for on_set, story in self._on_sets()
+            self._on_set(first_names(story.unknown, IN_TITLE), story)
+            for story in self.stories
             if story.unknown
         ]
         if texts:
-            named = "; ".join([*texts[:_SETS], *_more_sets(texts)])
-            return f"{named} (no number has an interval)"
-        measured = any(story.n_identities for story in self.stories)
-        return "nobody (each identity has a number with an interval)" if measured else ""
+            named = listed([*texts[:_SETS], *_more_sets(texts)], "; ")
+            return phrase("{names} (no number has an interval)", names=named)
+        if not any(story.n_identities for story in self.stories):
+            return ""
+        return phrase("nobody (each identity has a number with an interval)")
 
-    def _cure(self) -> str:
-        """Return what to do about identities that a set says nothing about."""
+    def _cured(self, claim: str) -> str:
+        """Add what to do about identities that a set says nothing about."""
         unmet = [check.result for story in self.stories for check in story.unmet]
         lacking = [one for one in unmet if one.outcome == "insufficient" and one.group is not None]
         hints = [one.hint for one in lacking if one.hint is not None]
         if hints:
-            return f". {' '.join(dict.fromkeys(hints))}".removesuffix(".")
+            hint = " ".join(dict.fromkeys(hints)).removesuffix(".")
+            return listed([claim, as_written(hint)], ". ")
         if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
-            return ""
-        return "; or name in the policy whom the set cannot measure (`not_measured`)"
+            return claim
+        cure = phrase("or name in the policy whom the set cannot measure (`not_measured`)")
+        return listed([claim, cure], "; ")
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
         lost = {loss.group for _, loss in self._each("worsened")} if what == "gains" else ()
-        for on_set, change in self._each(what):
+        for story, change in self._each(what):
             if change.group in lost:  # of whom both is shown, the loss is told
                 continue
-            by_group.setdefault(change.group, f"{change.text}{on_set}")
+            by_group.setdefault(change.group, self._on_set(change.text, story))
         names = list(by_group)
-        more = [f"also {first_names(names[1:], IN_TITLE)}"] if names[1:] else []
-        return "; ".join([*list(by_group.values())[:1], *more])
+        also = first_names(names[1:], IN_TITLE)
+        more = [phrase("also {names}", names=also)] if names[1:] else []
+        return listed([*list(by_group.values())[:1], *more], "; ")
 
     def _holds(self) -> str:
         """Say on each set for how many it holds and what is said of the others: they add up."""
         texts = []
-        for on_set, story in self._on_sets():
-            if not story.n_identities:
+        for story in self.stories:
+            n = story.n_identities
+            if not n:
                 continue
             holding = story.verdict.holds_for.identities
-            every = len(holding) == story.n_identities
-            identities = counted(story.n_identities, "identity", "identities")
-            named = f" ({first_names(holding)})" if self.word.status == "pass" and holding else ""
-            held = f"all {identities}{on_set}" if every else ""
-            parts = [held or f"{len(holding):,} of {identities}{on_set}{named}"]
-            parts += [
-                f"{len(names):,} {words} ({first_names(names, IN_TITLE)})"
-                for words, names in story.others
-            ]
-            texts.append(", ".join(parts))
-        return "; ".join(texts)
+            if len(holding) == n:
+                held = self._on_set(phrase_of(n, "all {n} identity", "all {n} identities"), story)
+            else:
+                part = phrase_of(
+                    n, "{part} of {n} identity", "{part} of {n} identities", part=len(holding)
+                )
+                held = self._on_set(part, story)
+                if self.word.status == "pass" and holding:
+                    held = phrase("{claim} ({names})", claim=held, names=first_names(holding))
+            others = (
+                phrase(text, n=len(names), names=first_names(names, IN_TITLE))
+                for text, names in story.others
+            )
+            texts.append(listed([held, *others]))
+        return listed(texts, "; ")
 
     def _to_pass(self) -> str:
         """Say what stands between it and a pass."""
@@ -238,9 +299,37 @@ class CandidateStory:
         ]
         failed = [check.result for check in unmet if check.has_failed]
         parts = [_needed(failed[0])] if failed else []
-        parts += [f"{counted(len(failed) - 1, 'more failed check')}"] if failed[1:] else []
+        if failed[1:]:
+            text = phrase_of(len(failed) - 1, "{n} more failed check", "{n} more failed checks")
+            parts.append(text)
         lacking = [check.result for check in unmet if not check.has_failed]
-        return f"{'; '.join([*parts, *_lacking(lacking)])}{self._cure()}"
+        return self._cured(listed([*parts, *_lacking(lacking)], "; "))
+
+
+def _word(decision: CandidateDecision, stories: Sequence[Story]) -> Word:
+    """Return the words for what became of a candidate; files keep them in English."""
+    word = word_of(decision)
+    if is_english():
+        return word
+    if decision.word is None or not stories:
+        return in_words(word)
+    verdicts = [story.verdict for story in stories]
+    return replace(word, text=word_of_verdict(*verdicts).text)
+
+
+def word_of_all(word: Word, lines: Sequence[CandidateStory]) -> Word:
+    """Return the words for the outcome of an evaluation in the reader's language."""
+    if is_english():
+        return word
+    texts = list(dict.fromkeys(one.word.text for one in lines if one.word.status == word.status))
+    if len(texts) > 1 and word.status == "pass":
+        texts = [phrase(EXCEPT)]
+    return replace(word, text=texts[0]) if texts else in_words(word)
+
+
+def in_reader_s(label: str) -> str:
+    """Return the label of a fact in the reader's language."""
+    return label if isinstance(label, Said) else phrase(label)
 
 
 def _nobody(compared: Sequence[Story]) -> str:
@@ -248,76 +337,110 @@ def _nobody(compared: Sequence[Story]) -> str:
     if not compared:
         return ""
     if all(story.is_champion for story in compared):
-        return "it is the champion"
+        return phrase("it is the champion")
     unknown = max(story.n_without_interval for story in compared)
-    unless = f"; of {counted(unknown, 'identity', 'identities')} a number has no interval"
-    return f"nobody is shown to be{unless if unknown else ''}"
+    if not unknown:
+        return phrase("nobody is shown to be")
+    return phrase_of(
+        unknown,
+        "nobody is shown to be; of {n} identity a number has no interval",
+        "nobody is shown to be; of {n} identities a number has no interval",
+    )
+
+
+_RATHER = {
+    "champion": marked("{number} no longer shown to be worse than the champion's"),
+    "reference": marked("{number} no longer shown to be worse than the reference's"),
+}
+_RATHER_THAN = {
+    "champion": marked(
+        "{number} no longer shown to be more than {limit} worse than the champion's"
+    ),
+    "reference": marked(
+        "{number} no longer shown to be more than {limit} worse than the reference's"
+    ),
+}
+# By the kind of a limit and whether it must be shown.
+_NEEDED = {
+    ("floor", False): marked("{number} at least {limit}"),
+    ("floor", True): marked("{number} shown to be at least {limit}"),
+    ("ceiling", False): marked("{number} at most {limit} in size"),
+    ("ceiling", True): marked("{number} shown to be at most {limit} in size"),
+    ("champion", False): marked("{number} at most {limit} worse than the champion's"),
+    ("champion", True): marked("{number} shown to be at most {limit} worse than the champion's"),
+    ("reference", False): marked("{number} at most {limit} worse than the reference's"),
+    ("reference", True): marked("{number} shown to be at most {limit} worse than the reference's"),
+}
 
 
 def _needed(result: RuleResult) -> str:
     """Say what a failed check asks for."""
-    of = f" of {result.group}" if result.group is not None else ""
-    if result.rule == HARM:
-        size = f" more than {result.limit:g}" if result.limit else ""
-        worse = f"no longer shown to be{size} worse than the {result.kind}'s"
-        return f"{METRICS[result.metric].title}{of} {worse}"
-    on_slice = f" on {result.slice}" if result.slice else ""
-    limit = {
-        "floor": f"at least {result.limit:g}",
-        "ceiling": f"at most {result.limit:g} in size",
-    }.get(result.kind, f"at most {result.limit:g} worse than the {result.kind}'s")
-    shown = "shown to be " if result.mode == "proven" else ""
-    return f"{METRICS[result.metric].title}{of}{on_slice} {shown}{limit}"
+    number, limit = titled(result.metric), by_locale(f"{result.limit:g}")
+    if result.group is not None:
+        number = phrase("{metric} of {group}", metric=number, group=result.group)
+    if result.rule == HARM and result.kind in RIVALS:
+        texts = _RATHER_THAN if result.limit else _RATHER
+        return phrase(texts[result.kind], number=number, limit=limit)
+    if result.slice:
+        number = phrase("{number} on {slice}", number=number, slice=result.slice)
+    return phrase(_NEEDED[result.kind, result.mode == "proven"], number=number, limit=limit)
 
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
     close = [one for one in results if _is_close(one)]
     others = [one for one in results if one not in close]
-    for one_is, several_are, found in (
-        (
-            "has too few comments or clusters",
-            "have too few comments or clusters",
-            [one for one in others if one.group],
+    limit, margin = _against(close, rival=False), _against(close, rival=True)
+    few, together = [one for one in others if one.group], [one for one in others if not one.group]
+    texts = (
+        phrase_of(
+            len(few),
+            "{n} check has too few comments or clusters",
+            "{n} checks have too few comments or clusters",
         ),
-        ("is too close to the limit", "are too close to the limit", _against(close, rival=False)),
-        ("is too close to the margin", "are too close to the margin", _against(close, rival=True)),
-        (
-            "of all together lacks evidence",
-            "of all together lack evidence",
-            [one for one in others if not one.group],
+        phrase_of(
+            len(limit),
+            "{n} check is too close to the limit",
+            "{n} checks are too close to the limit",
         ),
-    ):
+        phrase_of(
+            len(margin),
+            "{n} check is too close to the margin",
+            "{n} checks are too close to the margin",
+        ),
+        phrase_of(
+            len(together),
+            "{n} check of all together lacks evidence",
+            "{n} checks of all together lack evidence",
+        ),
+    )
+    for text, found in zip(texts, (few, limit, margin, together), strict=True):
         if found:
-            is_what = one_is if len(found) == 1 else several_are
-            yield f"{counted(len(found), 'check')} {is_what}{_whose(found)}"
+            yield _with_names(text, found)
 
 
 def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
     return [one for one in results if (one.kind in RIVALS) == rival]
 
 
-def _whose(results: Iterable[RuleResult]) -> str:
-    """Return the identities and categories of some checks, in brackets; empty if none."""
+def _with_names(claim: str, results: Iterable[RuleResult]) -> str:
+    """Add the identities and categories of some checks, in brackets."""
     names = list(dict.fromkeys(one.group for one in results if one.group is not None))
     if len(names) > _NAMES:
-        return f" (of {len(names):,} groups)"
-    return f" ({', '.join(names)})" if names else ""
+        text = phrase_of(len(names), "of {n} groups", "of {n} groups")
+        return phrase("{claim} ({names})", claim=claim, names=text)
+    return phrase("{claim} ({names})", claim=claim, names=listed(names)) if names else claim
 
 
 def _more_sets(texts: Sequence[object]) -> list[str]:
     """Say of how many more sets there is something to tell, if there are too many."""
     more = len(texts) - _SETS
-    return [f"and on {counted(more, 'more set')}"] if more > 0 else []
+    return [phrase_of(more, "and on {n} more set", "and on {n} more sets")] if more > 0 else []
 
 
 def _is_close(result: RuleResult) -> bool:
     """Say whether there are enough rows for the rule's bound, but it is on neither side."""
     return result.bound is not None and result.not_excluded is None and result.blind is None
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
 
 
 def by_outcome(story: Story) -> int:

@@ -10,8 +10,16 @@ from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
+from biasgate.tasks.common.language import (
+    as_sentence,
+    as_written,
+    by_locale,
+    listed,
+    marked,
+    phrase,
+    phrase_of,
+)
 from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
-from biasgate.tasks.outcomes import EXCEPT
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     Differences,
@@ -21,21 +29,38 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
-from biasgate.tasks.reporting.tables import percent, points, short, with_interval
+from biasgate.tasks.reporting.tables import between, percent, points, short, titled, with_interval
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import first_names
 
-WORSE, GAINED = "Worse than the champion", "Better than the champion"
-HOLDS, UNKNOWN = "Holds for", "No evidence for"
-TO_PASS, DECISION = "To pass", "Decision"
-_FAILED, _UNSETTLED = "failed", "not settled"
-_EXCEPTED, _UNCHECKED = "excepted", "not checked alone"
-_WORSE = "shown to be worse"
-# What is said of an identity that a pass leaves out, by the reason.
-_WHY = {"not_measured": "not measured", "shown_worse": _WORSE}
+WORSE, GAINED = marked("Worse than the champion"), marked("Better than the champion")
+HOLDS, UNKNOWN = marked("Holds for"), marked("No evidence for")
+TO_PASS, DECISION = marked("To pass"), marked("Decision")
+TREATED_WORST = marked("Treated worst")
+# What is said of those for whom a verdict does not hold.
+_FAILED = marked("{n} failed ({names})")
+_UNSETTLED = marked("{n} not settled ({names})")
+_EXCEPTED = marked("{n} excepted ({names})")
+_UNCHECKED = marked("{n} not checked alone ({names})")
+_WORSE = marked("{n} shown to be worse ({names})")
+# The same of an identity that a pass leaves out, by the reason.
+_WHY = {"not_measured": marked("{n} not measured ({names})"), "shown_worse": _WORSE}
 _ERRORS = {
-    "false_positive_rate": ("harmless", "flagged"),
-    "false_negative_rate": ("toxic", "missed"),
+    "false_positive_rate": marked(
+        "{share} of harmless comments about {group} are flagged, {overall} of all harmless ones "
+        "(gap to others {interval} points)"
+    ),
+    "false_negative_rate": marked(
+        "{share} of toxic comments about {group} are missed, {overall} of all toxic ones "
+        "(gap to others {interval} points)"
+    ),
+}
+# Where the worst number lies, by the kind of its limit and whether that is shown.
+_LIMITS = {
+    ("floor", True): marked("shown below the floor {limit}"),
+    ("floor", False): marked("floor {limit}"),
+    ("ceiling", True): marked("shown above the ceiling {limit}"),
+    ("ceiling", False): marked("ceiling {limit}"),
 }
 
 
@@ -73,13 +98,13 @@ class Story(VerdictStory):
     headline: str
     """The outcome in one sentence, by its meaning."""
     worst: tuple[str, str]
-    """Who is treated worst: identity, number and 95 % interval; then the limit. Empty without."""
+    """Who is treated worst: identity, number and 95 % interval; and its limit. Empty without."""
     gains: tuple[Change, ...]
     """What is shown to be better than the champion's, most first: see `gains_of`."""
     n_identities: int
     """How many identities there are."""
     others: tuple[tuple[str, tuple[str, ...]], ...]
-    """Those for which it does not hold, each once: what is said of them, and their names."""
+    """Those for which it does not hold, each once: the message on them, and their names."""
     errors: Errors | None
     """The worst error rates, if a threshold is given."""
     n_without_interval: int
@@ -137,7 +162,7 @@ class Story(VerdictStory):
     @property
     def treated_worst(self) -> str:
         """Who is treated worst, in one line."""
-        return "".join(self.worst)
+        return with_limit(*self.worst)
 
     @property
     def has_failed(self) -> bool:
@@ -180,16 +205,24 @@ def _errors(report: Report) -> Errors | None:
         if not names or not overall:
             continue
         names.sort(key=lambda name: -(lows[name] or 0.0))
-        gap, (label, verb) = at.gaps[names[0]][metric], _ERRORS[rate]
-        own = error_rates(at.subgroups[names[0]])[rate].value
-        also = f"; also more of {first_names(names[1:])}" if names[1:] else ""
-        texts.append(
-            f"{percent(own)} of {label} comments about {names[0]} are {verb}, {percent(overall)} "
-            f"of all {label} ones (gap to others [{points(gap.low)}, {points(gap.high)}] points)"
-            f"{also}"
+        gap = at.gaps[names[0]][metric]
+        text = phrase(
+            _ERRORS[rate],
+            share=percent(error_rates(at.subgroups[names[0]])[rate].value),
+            group=names[0],
+            overall=percent(overall),
+            interval=between(points(gap.low), points(gap.high)),
         )
-    nobody = "nobody's comments are shown to be flagged or missed more often than others'"
-    return Errors(short(at.threshold), ". ".join(texts) or nobody)
+        if names[1:]:
+            text = phrase("{claim}; also more of {names}", claim=text, names=first_names(names[1:]))
+        texts.append(text)
+    nobody = phrase("nobody's comments are shown to be flagged or missed more often than others'")
+    return Errors(short(at.threshold), listed(texts, ". ") or nobody)
+
+
+def with_limit(number: str, limit: str) -> str:
+    """Return a number and where it lies, if there is something to say of that."""
+    return phrase("{number}, {limit}", number=number, limit=limit) if limit else number
 
 
 def gains_of(differences: Differences | None) -> tuple[Change, ...]:
@@ -215,25 +248,47 @@ def gains_of(differences: Differences | None) -> tuple[Change, ...]:
 def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequence[str]) -> str:
     """Return the outcome in one sentence, by what it means for people."""
     if upside_down:
-        return upside_down[0]
+        return as_written(upside_down[0])
     failed = [check for check in said.unmet if check.has_failed]
     worse = dict.fromkeys(change.group for change in said.losses)
     if worse and (worst is None or worst.kind in RIVALS):
-        verb = "is" if len(worse) == 1 else "are"
-        text = f"{first_names(list(worse), 2)} {verb} treated worse than by the champion"
-        passed = said.word.status == "pass"
-        return f"{EXCEPT}: {text}; the policy lets that pass." if passed else f"{text}."
+        return _worse(list(worse), passed=said.word.status == "pass")
     if worst is not None and METRICS[worst.metric].harm and worst.kind not in RIVALS:
         known = METRICS[worst.metric]
-        text = known.harm.format(group=worst.group, side=known.sides[(worst.value or 0) > 0])
-        on_slice = f" (slice {worst.slice})" if worst.slice else ""
-        return f"{text[:1].upper()}{text[1:]}{on_slice}."
+        side = known.sides[(worst.value or 0) > 0]
+        text = phrase(known.harm.replace("{side}", side), group=str(worst.group))
+        if worst.slice:
+            text = phrase("{claim} (slice {slice})", claim=text, slice=worst.slice)
+        return as_sentence(text)
     if failed:
-        return failed[0].sentence
+        return as_written(failed[0].sentence)
     if said.unsettled:
-        return f"Nothing is shown to fail, but it is not settled for {first_names(said.unsettled)}."
+        return phrase(
+            "Nothing is shown to fail, but it is not settled for {names}.",
+            names=first_names(said.unsettled),
+        )
     lacking = [check.sentence for check in said.unmet if check.status == "insufficient"]
-    return lacking[0] if lacking else "No check failed."
+    return as_written(lacking[0]) if lacking else phrase("No check failed.")
+
+
+def _worse(groups: list[str], *, passed: bool) -> str:
+    """Say who is treated worse than by the champion."""
+    names = first_names(groups, 2)
+    if passed:
+        return phrase_of(
+            len(groups),
+            "Passed with exceptions: {names} is treated worse than by the champion; the policy "
+            "lets that pass.",
+            "Passed with exceptions: {names} are treated worse than by the champion; the policy "
+            "lets that pass.",
+            names=names,
+        )
+    return phrase_of(
+        len(groups),
+        "{names} is treated worse than by the champion.",
+        "{names} are treated worse than by the champion.",
+        names=names,
+    )
 
 
 def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
@@ -246,21 +301,23 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
         if lowest is None:
             return "", ""
         name, metric = lowest
-        limit = f", the lowest of those with {LEAST_ROWS} comments of each compared class"
+        limit = phrase("the lowest of those with {n} comments of each compared class", n=LEAST_ROWS)
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
-            return worst.sentence, ""
-        side = "shown below the " if worst.kind == "floor" else "shown above the "
-        shown = side if worst.mode == "proven" else ""
-        limit = f", {shown}{worst.kind} {worst.limit:g}"
+            return as_written(worst.sentence), ""
+        where = _LIMITS[worst.kind, worst.mode == "proven"]
+        limit = phrase(where, limit=by_locale(f"{worst.limit:g}"))
     at = report.thresholds.get(GIVEN)
     gaps = {} if at is None else at.gaps.get(name, {})
     cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
     if worst is not None and metric not in cells:
-        return worst.sentence, ""
+        return as_written(worst.sentence), ""
     known = METRICS[metric]
-    return f"{name}: {known.title} {with_interval(cells[metric], signed=known.is_gap)}", limit
+    value = with_interval(cells[metric], signed=known.is_gap)
+    return phrase(
+        "{group}: {metric} {number}", group=name, metric=titled(metric), number=value
+    ), limit
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:

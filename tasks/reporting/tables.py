@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics import MetricValue, SubgroupBias
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.parts import Table as TextTable
 from bias_metrics.report import worst_first
+from biasgate.tasks.common.language import (
+    by_locale,
+    looked_up,
+    percent_sign,
+    phrase,
+    whole_number,
+)
 from biasgate.tasks.common.markdown import table_row
 from biasgate.tasks.remembering.rows import Lines
 
@@ -63,6 +71,12 @@ def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
     return Table("Numbers by night", columns, rows)
 
 
+def titled(metric: str) -> str:
+    """Return the name of a metric in a sentence; those of columns are the same everywhere."""
+    title = METRICS[metric].title
+    return title if metric in SUBGROUP_METRICS else phrase(title)
+
+
 def plus_minus(text: str) -> str:
     """Return a number with a minus sign that is as wide as a plus."""
     return text.replace("-", "\N{MINUS SIGN}")
@@ -70,37 +84,46 @@ def plus_minus(text: str) -> str:
 
 def number(value: float, *, signed: bool = False) -> str:
     """Return a number with three decimals."""
-    return plus_minus(f"{value:+.3f}" if signed else f"{value:.3f}")
+    return plus_minus(by_locale(f"{value:+.3f}" if signed else f"{value:.3f}"))
 
 
 def short(value: float) -> str:
     """Return a score with three digits."""
-    return plus_minus(f"{value:.3g}")
+    return plus_minus(by_locale(f"{value:.3g}"))
 
 
 def interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
     """Return an interval; nothing if there is none."""
     if low is None or high is None:
         return ""
-    return f"[{number(low, signed=signed)}, {number(high, signed=signed)}]"
+    return between(number(low, signed=signed), number(high, signed=signed))
+
+
+def between(low: str, high: str) -> str:
+    """Return an interval of two numbers."""
+    return looked_up("[{low}, {high}]").format(low=low, high=high)
 
 
 def with_interval(cell: MetricValue, *, signed: bool = False) -> str:
     """Return a number with its interval, if there is one."""
     if cell.value is None:
-        return "undefined"
+        return phrase("undefined")
     ends = interval(cell.low, cell.high, signed=signed)
     return f"{number(cell.value, signed=signed)} {ends}".strip()
 
 
 def percent(share: float | None) -> str:
     """Return a share in percent with one decimal."""
-    return NOTHING if share is None else f"{thousandths(share) / 10:.1f}%"
+    return (
+        NOTHING
+        if share is None
+        else f"{by_locale(f'{thousandths(share) / 10:.1f}')}{percent_sign()}"
+    )
 
 
 def points(gap: float | None) -> str:
     """Return a difference of shares in percentage points, signed."""
-    return NOTHING if gap is None else plus_minus(f"{thousandths(gap) / 10:+.1f}")
+    return NOTHING if gap is None else plus_minus(by_locale(f"{thousandths(gap) / 10:+.1f}"))
 
 
 def thousandths(share: float) -> int:
@@ -110,14 +133,18 @@ def thousandths(share: float) -> int:
 
 def count(n: float) -> str:
     """Return a number of rows, or their weight."""
-    return f"{n:,.0f}"
+    return whole_number(n)
 
 
 def left_out(n_shown: int, n: int) -> str:
     """Return a note if only the worst identities are shown."""
     if n_shown == n:
         return ""
-    return f"These are the worst {n_shown} of {n:,} identities; all are in bias_metrics.csv."
+    return phrase(
+        "These are the worst {n_shown} of {n} identities; all are in bias_metrics.csv.",
+        n_shown=n_shown,
+        n=n,
+    )
 
 
 def shown_rows(

@@ -13,10 +13,11 @@ from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
+from biasgate.tasks.common.language import by_locale, listed, marked, phrase, phrase_of
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
-from biasgate.tasks.reporting.tables import number
+from biasgate.tasks.reporting.tables import number, titled
 from biasgate.tasks.wording import (
     changed_again,
     exceptions_in_words,
@@ -27,12 +28,12 @@ from biasgate.tasks.wording import (
 NO_CHAMPION = "There was no champion to compare with."
 _CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
 _COUNTED = {
-    "error": "with an error",
-    "fail": "failed",
-    "insufficient": "without enough evidence",
-    "pass": "passed",
-    "waived": "waived",
-    "warn": "with a warning alone",
+    "error": marked("{n} with an error"),
+    "fail": marked("{n} failed"),
+    "insufficient": marked("{n} without enough evidence"),
+    "pass": marked("{n} passed"),
+    "waived": marked("{n} waived"),
+    "warn": marked("{n} with a warning alone"),
 }
 
 
@@ -86,8 +87,10 @@ class Change:
         """The identity, the metric, both values and the bound."""
         metric = METRICS[self.metric]
         values = (number(one, signed=metric.is_gap) for one in (self.champion, self.candidate))
-        bound = f", worse by {self.bound}" if self.bound else ""
-        return f"{self.group} {metric.title} {' → '.join(values)}{bound}"
+        places = {"group": self.group, "metric": titled(self.metric), "change": " → ".join(values)}
+        if not self.bound:
+            return phrase("{group} {metric} {change}", **places)
+        return phrase("{group} {metric} {change}, worse by {bound}", **places, bound=self.bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +167,7 @@ class VerdictStory:
     def losses(self) -> tuple[Change, ...]:
         """What is shown to be worse than the champion's by its own comments, the worst first."""
         return tuple(
-            Change(cell.group, cell.metric, cell.second, cell.first, cell.at_least)
+            Change(cell.group, cell.metric, cell.second, cell.first, _at_least(cell))
             for cell in self.worsened
             if not cell.without
         )
@@ -172,7 +175,7 @@ class VerdictStory:
     @property
     def about(self) -> str:
         """The candidate and the set."""
-        return f"{self.candidate} on {self.evaluation_set}"
+        return phrase("{candidate} on {set}", candidate=self.candidate, set=self.evaluation_set)
 
     @property
     def met(self) -> tuple[Check, ...]:
@@ -183,10 +186,25 @@ class VerdictStory:
 def _counted(checks: Sequence[Check]) -> str:
     found = Counter(check.status for check in checks)
     n_skipped = found.pop("skipped", 0)
-    known = [f"{found[status]:,} {words}" for status, words in _COUNTED.items() if status in found]
-    skipped = f"; {n_skipped:,} skipped" if n_skipped else ""
-    known_of = ", ".join(known) or "nothing to check"
-    return f"{counted(found.total(), 'check')}: {known_of}{skipped}"
+    known = [phrase(text, n=found[status]) for status, text in _COUNTED.items() if status in found]
+    text = phrase_of(
+        found.total(),
+        "{n} check: {outcomes}",
+        "{n} checks: {outcomes}",
+        outcomes=listed(known) or phrase("nothing to check"),
+    )
+    return phrase("{outcomes}; {n} skipped", outcomes=text, n=n_skipped) if n_skipped else text
+
+
+def _at_least(loss: Loss) -> str:
+    """Say how large a loss is shown to be."""
+    least = loss.at_least
+    text = least.removeprefix("at least ")
+    return (
+        phrase("more than 0")
+        if text == least
+        else phrase("at least {number}", number=by_locale(text))
+    )
 
 
 def _counts(verdict: Verdict) -> Iterator[str]:

@@ -11,12 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from biasgate.tasks.common.language import listed, phrase
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Drifted, Trend
 from biasgate.tasks.remembering.moved import Moved, moved
 from biasgate.tasks.remembering.rows import Lines, lines_of
-from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
+from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome, in_reader_s
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
@@ -155,12 +156,12 @@ class Page:
         """Each outcome of several candidates, passes first, with whose it is."""
         if len(self.lines) < 2:
             return []
-        found = {"Passed": "nobody"}
+        passed = phrase("Passed")
+        found: dict[str, list[str]] = {passed: []}
         for line in self.lines:
-            word = "Passed" if line.word.status == "pass" else line.outcome
-            known = found.get(word)
-            found[word] = line.name if known in {None, "nobody"} else f"{known}, {line.name}"
-        return list(found.items())
+            word = passed if line.word.status == "pass" else line.outcome
+            found.setdefault(word, []).append(line.name)
+        return [(word, listed(names) or phrase("nobody")) for word, names in found.items()]
 
     def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
         """Return what to know of a candidate, each with a label and whether it is a command.
@@ -172,7 +173,8 @@ class Page:
         command = shlex.join(["biasgate", *line.next_command(*places)])
         last = {TO_PASS, GAINED, DECISION}
         at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
-        return [*found[:at], ("Next", command, True), *found[at:]]
+        found.insert(at, (phrase("Next"), command, True))
+        return [(in_reader_s(label), text, is_command) for label, text, is_command in found]
 
     @property
     def commands(self) -> list[str]:

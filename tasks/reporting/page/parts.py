@@ -11,6 +11,7 @@ from markupsafe import Markup
 from bias_metrics import SubgroupBias
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, THRESHOLDS
+from biasgate.tasks.common.language import by_locale
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import (
     RATE_OF_GAP,
@@ -35,6 +36,7 @@ from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (
     NOTHING,
     Table,
+    between,
     count,
     numeric,
     percent,
@@ -252,7 +254,7 @@ def explore(curves: Curves) -> Explorer:
     subgroups = curves.subgroups
     axis = _axis(list(subgroups.values()), position)
     overall = curves.overall
-    texts = tuple(plus_minus(f"{one:.4g}") for one in curves.thresholds)
+    texts = tuple(plus_minus(by_locale(f"{one:.4g}")) for one in curves.thresholds)
     return Explorer(
         thresholds=texts,
         position=position,
@@ -265,7 +267,7 @@ def explore(curves: Curves) -> Explorer:
             ExplorerRow(name, (_gap(one, 0, position, axis), _gap(one, 1, position, axis)))
             for name, one in subgroups.items()
         ),
-        ends=plus_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
+        ends=plus_minus(by_locale(f"{100 * axis.low:+g} to {100 * axis.high:+g} points")),
         data={
             "thresholds": texts,
             "end": thousandths(axis.high),
@@ -303,13 +305,13 @@ def _of(rates: Rates | GroupRates, name: str) -> Any:
 def _gap(one: GroupRates, side: int, position: int, axis: Axis) -> Gap:
     value, low, high = _of(one, GAPS[side])[position]
     strip = None if value is None else drawn(axis, (value, low, high))
-    shown = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
+    shown = "" if low is None or high is None else between(points(low), points(high))
     rate, ends = (_of(one, name)[position] for name in (RATES[side], f"{RATES[side]}_ends"))
     return Gap(percent(rate), _between(*ends), points(value), shown, strip)
 
 
 def _between(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"[{percent(low)}, {percent(high)}]"
+    return "" if low is None or high is None else between(percent(low), percent(high))
 
 
 def _columns(gaps: Sequence[Sequence[float | None]]) -> list[list[int | None]]:

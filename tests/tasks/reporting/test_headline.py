@@ -211,13 +211,13 @@ def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
     ("worst", "said"),
     [
         ([("", ""), ("", "")], None),
-        ([("a 0.7", ", floor 0.8"), ("", "")], "a 0.7 (on s1), floor 0.8"),
+        ([("a 0.7", "floor 0.8"), ("", "")], "a 0.7 (on s1), floor 0.8"),
         (
-            [("a 0.7", ", floor 0.8"), ("b 0.6", ", floor 0.8")],
+            [("a 0.7", "floor 0.8"), ("b 0.6", "floor 0.8")],
             "a 0.7 (on s1); b 0.6 (on s2), each floor 0.8",
         ),
         (
-            [("a 0.7", ", floor 0.8"), ("b is worse.", "")],
+            [("a 0.7", "floor 0.8"), ("b is worse.", "")],
             "a 0.7, floor 0.8 (on s1); b is worse (on s2)",
         ),
         (

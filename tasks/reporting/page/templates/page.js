@@ -1,8 +1,11 @@
 "use strict";
 (() => {
+  const { decimal = ".", percent: sign = "%" } = document.documentElement.dataset;
   const minus = (text) => text.replace("-", "−");
-  const percent = (n) => (n === null ? "–" : (n / 10).toFixed(1) + "%");
-  const points = (n) => (n === null ? "–" : minus((n < 0 ? "" : "+") + (n / 10).toFixed(1)));
+  const tenth = (n) => (n / 10).toFixed(1).replace(".", decimal);
+  const percent = (n) => (n === null ? "–" : tenth(n) + sign);
+  const points = (n) => (n === null ? "–" : minus((n < 0 ? "" : "+") + tenth(n)));
+  const between = (low, high) => `[${low}${decimal === "," ? ";" : ","} ${high}]`;
   const place = (n, end) => Number(Math.min(Math.max(50 + (50 * n) / end, 0), 100).toPrecision(4));
 
   function show(box, data, at) {
@@ -16,13 +19,13 @@
       data.rows[number].forEach(([rate, from, to, value, low, high], side) => {
         rates[side].querySelector("b").textContent = percent(rate[at]);
         rates[side].querySelector("small").textContent =
-          from[at] === null ? "" : `[${percent(from[at])}, ${percent(to[at])}]`;
+          from[at] === null ? "" : between(percent(from[at]), percent(to[at]));
         const cell = rates[side].nextElementSibling;
         if (!cell.classList.contains("gap")) return;
         const known = low[at] !== null;
         cell.querySelector("b").textContent = points(value[at]);
         cell.querySelector("small").textContent =
-          known ? `[${points(low[at])}, ${points(high[at])}]` : "no interval";
+          known ? between(points(low[at]), points(high[at])) : "no interval";
         const line = cell.querySelector(".i");
         if (line && known) {
           line.setAttribute("d", `M${place(low[at], data.end)} 5H${place(high[at], data.end)}`);
@@ -61,11 +64,13 @@
     }));
     const all = [...current().querySelectorAll("tbody tr")];
     const n = all.filter((row) => !row.hidden).length;
-    rows.querySelector("output").textContent = `${n} of ${all.length} identities`;
+    const said = rows.dataset.count ?? "{n} of {all} identities";
+    rows.querySelector("output").textContent = said.replace("{n}", n).replace("{all}", all.length);
   }
 
-  const number = (text) => Number(text.replaceAll("−", "-"));
-  const ends = (cell) => cell.querySelector("b ~ small")?.textContent.match(/\[(\S+), (\S+)\]/);
+  const plain = (text) => text.replaceAll("−", "-").replace(decimal, ".");
+  const number = (text) => Number(plain(text));
+  const ends = (cell) => cell.querySelector("b ~ small")?.textContent.match(/\[(\S+)[,;] (\S+)\]/);
   const add = (svg, tag, kind, key, text) => {
     const shape = document.createElementNS("http:" + "//www.w3.org/2000/svg", tag);
     shape.setAttribute("class", kind);
@@ -136,8 +141,9 @@
 
   function csv(table) {
     const quoted = (text) => {
-      const plain = text.replace("−", "-");
-      const safe = /^[=+@\t\r-]/.test(plain) && Number.isNaN(Number(plain)) ? `'${plain}` : plain;
+      const hyphened = text.replace("−", "-");
+      const isFormula = /^[=+@\t\r-]/.test(hyphened) && Number.isNaN(Number(hyphened));
+      const safe = isFormula ? `'${hyphened}` : hyphened;
       return `"${safe.replaceAll('"', '""')}"`;
     };
     const heads = [...table.tHead.rows[0].cells].slice(1).map((head) => head.dataset.name);
@@ -147,7 +153,8 @@
       const n = row.querySelector("th small").textContent.replace(/\D/g, "");
       const numbers = [...row.cells].slice(1).flatMap((cell) => {
         const [, low = "", high = ""] = ends(cell) ?? [];
-        return [cell.querySelector("b")?.textContent ?? "", low, high, cell.dataset.r ?? ""];
+        const texts = [cell.querySelector("b")?.textContent ?? "", low, high, cell.dataset.r ?? ""];
+        return texts.map(plain);
       });
       lines.push([nameOf(row), n, ...numbers]);
     });
@@ -180,13 +187,13 @@
       tables.forEach((table) => { table.closest("details").open = table === current(); });
     });
     const say = (text) => { rows.querySelector("output").textContent = text; };
-    rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say("copied"); });
+    rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say(rows.dataset.copied ?? "copied"); });
     rows.querySelector(".save").addEventListener("click", () => save(csv(current())));
     tables.forEach((table) => table.querySelectorAll("thead th").forEach((head, at) => {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = head.dataset.name = head.firstChild.textContent;
-      button.title = "sort";
+      button.title = rows.dataset.sort ?? "sort";
       head.firstChild.replaceWith(button);
       button.addEventListener("click", () => sort(table, at, button));
     }));
