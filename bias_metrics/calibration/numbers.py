@@ -178,8 +178,9 @@ class Bins:
     def of(cls, y_score: Floats, sample: Sample, n_bins: int) -> Bins:
         """Put rows into bins."""
         edges = np.quantile(y_score, np.linspace(0, 1, n_bins + 1)[1:-1])
-        _, at = np.unique(np.searchsorted(edges, y_score), return_inverse=True)
+        at = np.searchsorted(edges, y_score)
         n = np.bincount(at)
+        at, n = (np.cumsum(n > 0) - 1)[at], n[n > 0]
         weight = _sums(at, sample.share)
         score, positive = (
             _sums(at, sample.share * one) / weight for one in (y_score, sample.y_true)
