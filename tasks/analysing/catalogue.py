@@ -16,6 +16,7 @@ KINDS = Catalogue(
     base=Analysis,
     own={
         "intersections": f"{_HERE}.intersections:IntersectionsAnalysis",
+        "slices": f"{_HERE}.slices:SlicesAnalysis",
         "topic": f"{_HERE}.topic:TopicAnalysis",
         "label_sensitivity": f"{_HERE}.label_sensitivity:LabelSensitivityAnalysis",
         "label_noise": f"{_HERE}.label_noise:LabelNoiseAnalysis",

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bias_metrics import SubgroupBias
+from bias_metrics import MetricValue, SubgroupBias
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, THRESHOLDS
 from biasgate.tasks.common.language import by_locale
@@ -35,6 +35,7 @@ from biasgate.tasks.reporting.page.texts import Quoted
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (
     NOTHING,
+    Kind,
     Table,
     between,
     count,
@@ -77,6 +78,7 @@ class Part:
     """Whether the verdict is about more nights than the numbers of the page."""
     digests: tuple[tuple[str, str], ...]
     gains: Table | None
+    slices: Table | None
     quotes: tuple[Quoted, ...] = ()
     most_checks: int = CHECKS
 
@@ -125,6 +127,7 @@ def describe(
         is_pooled=verdict.nights is not None and verdict.nights.number > 1,
         digests=tuple(_digests(report, verdict)),
         gains=_gains(report),
+        slices=_slices(report),
     )
 
 
@@ -159,6 +162,35 @@ def _gains(report: Report) -> Table | None:
         "much"
     )
     return Table(caption, {"Identity": "name", **numeric(*titles)}, rows) if rows else None
+
+
+def _slices(report: Report) -> Table | None:
+    """Return each identity's numbers within each slice, side by side; None without the analysis."""
+    found = (report.analyses or {}).get("slices")
+    if found is None:
+        return None
+    shown, _ = shown_rows(report.bias.subgroups)
+    rows = [
+        (
+            name,
+            of_slice,
+            count(one["subgroups"][name]["n"]),
+            *(_cell(one["subgroups"][name][metric], metric) for metric in SUBGROUP_METRICS),
+        )
+        for name in shown
+        for of_slice, one in found.result["slices"].items()
+    ]
+    titles = ["Comments", *(METRICS[metric].title for metric in SUBGROUP_METRICS)]
+    columns: dict[str, Kind] = {"Identity": "name", "Slice": "name", **numeric(*titles)}
+    caption = "Each identity within each slice, compared with the other comments of the slice"
+    return Table(caption, columns, rows[:CHECKS])
+
+
+def _cell(found: Mapping[str, Any], metric: str) -> str:
+    cell = MetricValue(
+        found["value"], found.get("reason"), low=found.get("low"), high=found.get("high")
+    )
+    return with_interval(cell, signed=METRICS[metric].is_gap)
 
 
 def _times(subgroup: SubgroupBias, metric: str) -> str:

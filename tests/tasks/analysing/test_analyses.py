@@ -292,3 +292,68 @@ def test_topic_needs_clusters_or_text(frame, measured, frozen):
         check_analyses.fn([ANALYSES.validate_python("topic")], source, str(rows.folder))
     alone = analyse("topic", measured(frame, cluster="thread"))
     assert list(alone.result) == ["cluster"]
+
+
+def in_languages(frame):
+    """The rows in two large languages, and in two of which one identity has few."""
+    at = np.arange(len(frame))
+    frame["language"] = np.select([at % 20 == 0, at % 20 == 1, at % 2 == 0], ["c", "d", "a"], "b")
+    return frame
+
+
+def test_slices_have_the_numbers_of_their_rows_alone_side_by_side(frame, measured):
+    rows = measured(in_languages(frame), slices_in=["language"])
+    y_true, y_score, masks, kept = rated(frame)
+    smallest = min(
+        max(
+            min((mask & inside & y_true).sum(), (mask & inside & ~y_true).sum())
+            for mask in masks.values()
+        )
+        for inside in (kept["language"] == "a", kept["language"] == "b")
+    )
+    found = analyse("slices", rows, min_support=int(smallest))
+    inside = {f"language.{one}": (kept["language"] == one).to_numpy() for one in "ab"}
+    inside["language.(others)"] = kept["language"].isin(["c", "d"]).to_numpy()
+    assert found.result["rolled_up"] == ["language.c", "language.d"]
+    assert list(found.result["slices"]) == list(inside)
+    for name, mask in inside.items():
+        own = {group: members[mask] for group, members in masks.items()}
+        expected = evaluate_bias(y_true[mask], y_score[mask], own, intervals="cells")
+        told = found.result["slices"][name]
+        assert told["n"] == mask.sum()
+        assert told["subgroups"] == {
+            group: expected.subgroups[group].to_dict() for group in told["subgroups"]
+        }
+        row = next(one for one in found.table if (one["identity"], one["slice"]) == ("black", name))
+        assert row["bpsn_auc_low"] == expected.subgroups["black"].bpsn_auc.low
+    together = "Measured together, as they have few comments: language.c, language.d."
+    assert found.sentences[0].endswith(together)
+
+
+def test_slices_of_which_one_alone_is_small_keep_its_name(frame, measured):
+    frame["language"] = np.where(np.arange(len(frame)) < 5, "c", "a")
+    found = analyse("slices", measured(frame, slices_in=["language"]))
+    assert found.result["rolled_up"] == []
+    assert list(found.result["slices"]) == ["language.a", "language.c"]
+    assert found.sentences == (
+        "In 2 slices no identity has an AUC with an interval in two of them.",
+    )
+
+
+def test_a_planted_difference_between_slices_is_told_first(frame, measured):
+    frame["language"] = np.where(np.arange(len(frame)) % 2, "a", "b")
+    worse = (frame["language"] == "b") & (frame["muslim"] >= 0.5) & (frame["label"] < 0.5)
+    frame.loc[worse, "prediction"] = 0.999
+    [told] = analyse("slices", measured(frame, slices_in=["language"]), column="language").sentences
+    assert told.startswith("Between 2 slices ")
+    assert " of muslim differs most, by intervals of 95 % that each hold alone: language.a " in told
+
+
+def test_slices_need_some(frame, frozen):
+    source, rows = frozen(frame, identities=["black"])
+    for asked, wanted in (
+        ({"kind": "slices"}, "`slices` or `slices_in`; it has none"),
+        ({"kind": "slices", "column": "language"}, "`slices_in` with 'language'; it has none"),
+    ):
+        with pytest.raises(InputError, match=wanted):
+            check_analyses.fn([ANALYSES.validate_python(asked)], source, str(rows.folder))

@@ -380,6 +380,24 @@ def test_analyses_are_told_in_their_own_words(judged):
     assert "Analysis: intersections Gay and deaf: few." in found.one("section", id="diagnosis").text
 
 
+def test_an_identity_stands_side_by_side_in_each_slice(judged):
+    report, verdict, details = judged
+    whole = {name: one.to_dict() for name, one in report.bias.subgroups.items()}
+    slices = {name: {"subgroups": whole} for name in ("language.german", "language.(others)")}
+    told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": slices})}
+    found = page_of((replace(report, analyses=told), verdict, details))
+    tables = [one.rows() for one in found.one("section", id="diagnosis").find("table")]
+    shown = next(one for one in tables if one[0][1].startswith("language."))
+    assert [row[:2] for row in shown] == [
+        [name, one]
+        for name in ("gay", "muslim", "deaf")
+        for one in ("language.german", "language.(others)")
+    ]
+    cell = report.bias.subgroups["gay"].bpsn_auc
+    assert shown[0][4] == f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
+    assert shown[-1][4] == "undefined"
+
+
 def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
     monkeypatch.setattr(page_module, "CHECKS", 2)
     monkeypatch.setattr(tables, "ROWS", 2)
