@@ -55,9 +55,15 @@ def describe_machine() -> dict[str, Any]:
 
 
 def time_in_turns(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, repeats: Mapping[str, int]
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeats: Mapping[str, int],
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Return each contender's seconds in each round: the best of its `repeats`, by default one.
+
+    `clock`: `time.process_time` for contenders on one core each, so that other work on the machine
+    is not counted.
 
     Each round begins with a different contender, since what ran before changes the time by a few
     percent.
@@ -67,7 +73,7 @@ def time_in_turns(
     for turn in range(rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            tries = [_seconds(contenders[name]) for _ in range(repeats.get(name, 1))]
+            tries = [_seconds(contenders[name], clock) for _ in range(repeats.get(name, 1))]
             seconds[name].append(min(tries))
     return seconds
 
@@ -77,7 +83,7 @@ def median_ratio(times: list[float], rivals: list[float]) -> float:
     return median(own / rival for own, rival in zip(times, rivals, strict=True))
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
