@@ -203,12 +203,14 @@ class Guard(Settings):
         return {_plain(word): (last - at) / last for at, word in enumerate(self.words)}
 
     def refuse_other_model(self, outcomes: Collection[Outcome], of: str) -> None:
-        """Refuse a model of whose answers none can be used."""
-        if len(outcomes) >= _ENOUGH and all(outcome == Missing(NO_ANSWER) for outcome in outcomes):
+        """Refuse a model of whose answers none can be used; what it refused is no answer."""
+        unusable = Missing(NO_ANSWER)
+        answers = [one for one in outcomes if one == unusable or not isinstance(one, Missing)]
+        if len(answers) >= _ENOUGH and all(one == unusable for one in answers):
             after = f" after {self.after!r}" if self.after else ""
             msg = (
                 f"{of} must answer with one of {', '.join(map(repr, self.words))}{after}; none of "
-                f"{len(outcomes)} answers does. Is another model behind it than `guard` or "
+                f"{len(answers)} answers does. Is another model behind it than `guard` or "
                 "`prompt` is for? Or does the answer end before its word (`max_tokens`)?"
             )
             raise InputError(msg)

@@ -109,9 +109,7 @@ class LanguageModelScorer(Scorer):
     def score(self, rows: pa.RecordBatch) -> PartlyScored:
         """Ask about each text; what is too long for the model has no score."""
         outcomes = self._outcomes(self._answers.to(rows.column("text").to_pylist()))
-        self._guard.refuse_other_model(
-            [one for one in outcomes if one != Missing(TOO_LONG)], self._settings.described
-        )
+        self._guard.refuse_other_model(outcomes, self._settings.described)
         return PartlyScored.of(outcomes)
 
     def _outcomes(self, answers: Sequence[Answer | None]) -> list[Outcome]:
