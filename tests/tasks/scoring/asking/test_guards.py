@@ -97,8 +97,8 @@ def test_a_server_without_log_probabilities_is_told_what_to_set(family):
 def test_another_model_than_the_guards_is_told(family, behind, score_as):
     with serving(("openai-chat", family), GuardServer) as server:
         server.family = behind
+        texts = [f"a secret {n}" for n in range(12)]
         with pytest.raises(InputError, match=r"none of 12 answers does. Is another model") as e:
-            texts = [f"a secret {n}" for n in range(12)]
             scored(server, ["REFUSE", *texts, "REFUSE again"], score_as=score_as)
     assert "secret" not in str(e.value)
 
