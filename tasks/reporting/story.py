@@ -326,7 +326,9 @@ def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
     A loss that is shown against the champion comes first; then a check of the identity to look at
     first, if one failed.
     """
-    of_groups = [one.result for one in unmet if one.has_failed and one.result.group is not None]
+    failed = [one.result for one in unmet if one.has_failed]
+    # A limit of comments without a score is about none of the metrics.
+    of_groups = [one for one in failed if one.group is not None and one.metric in METRICS]
     shown = next((result for result in of_groups if result.rule == HARM), None)
     if shown is not None:
         return shown

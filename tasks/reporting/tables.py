@@ -73,6 +73,8 @@ def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
 
 def titled(metric: str) -> str:
     """Return the name of a metric in a sentence; those of columns are the same everywhere."""
+    if metric not in METRICS:  # of comments without a score
+        return metric.replace("_", " ")
     title = METRICS[metric].title
     return title if metric in SUBGROUP_METRICS else phrase(title)
 
