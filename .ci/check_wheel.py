@@ -68,7 +68,7 @@ def numpy_only(programs: Path, folder: Path) -> None:
         *(programs / "pytest", "-q", "--config-file", REPOSITORY / "pyproject.toml"),
         *(
             "-m",
-            "not slow",
+            "not slow and not evaluates",
             "--noconftest",
             "--hypothesis-profile=ci",
             "-p",
