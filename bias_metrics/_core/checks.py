@@ -235,7 +235,8 @@ def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.
     try:
         codes = [known.setdefault(name, len(known)) for name in names]
     except TypeError as error:
-        msg = f"`{argument}` must be numbers, text or dates; {error}."
+        types = ", ".join(sorted({type(name).__name__ for name in names}))
+        msg = f"`{argument}` must be numbers, text or dates; got {types}."
         raise TypeError(msg) from error
     missing = [name for name in known if _is_missing(name)]
     if missing:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +15,7 @@ from bias_metrics._core.intervals import (
 )
 from bias_metrics._core.ranks import Floats, squares_of
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, PAIRS, Pair
 from bias_metrics.rows import Rows
 
 Codes = npt.NDArray[np.integer]
@@ -90,24 +88,19 @@ def within_strata(
         own = np.asarray(rows.subgroups[name])
         others = ~own if shared is None else shared
         found[name] = {
-            metric: stratified.measured(metric, *_sides(metric, rows.y_true, own, others))
-            for metric in SUBGROUP_METRICS
+            metric: stratified.measured(metric, *_sides(compared, rows.y_true, own, others))
+            for metric, compared in PAIRS.items()
         }
     return found
 
 
 def _sides(
-    metric: str, y_true: BoolArray, own: BoolArray, others: BoolArray
+    compared: Pair, y_true: BoolArray, own: BoolArray, others: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
     """Return the rows that should score higher, and those that they are compared with."""
-    sides: Mapping[str, tuple[BoolArray, BoolArray]] = {
-        "subgroup_auc": (own & y_true, own & ~y_true),
-        "bpsn_auc": (others & y_true, own & ~y_true),
-        "bnsp_auc": (own & y_true, others & ~y_true),
-        "positive_aeg": (own & y_true, others & y_true),
-        "negative_aeg": (own & ~y_true, others & ~y_true),
-    }
-    return sides[metric]
+    of = {"positive": y_true, "negative": ~y_true}
+    x, y = own & of[compared.x], (own if compared.inside else others) & of[compared.y]
+    return (y, x) if compared.flip else (x, y)
 
 
 class _Stratified:
@@ -136,7 +129,9 @@ class _Stratified:
         other = (m - losses - value * m) / n_pairs
         sizes = int(np.count_nonzero(m)), int(np.count_nonzero(n))
         if min(sizes) < 2:
-            return MetricValue(value - _centre(metric), "fewer than 2 rows of a side in the strata")
+            return MetricValue(
+                value - METRICS[metric].centre, "fewer than 2 rows of a side in the strata"
+            )
         by_row, freedom = squares_of([own, other])
         if self._clusters is None:
             return self._told(metric, value, by_row, sizes, freedom)
@@ -165,7 +160,7 @@ class _Stratified:
         n_clusters: int | None = None,
     ) -> MetricValue:
         """Return the number with its interval."""
-        centre, error = _centre(metric), float(variance**0.5)
+        centre, error = METRICS[metric].centre, float(variance**0.5)
         lack = None if n_clusters is None else few_clusters(n_clusters)
         if lack is not None:
             return MetricValue(value - centre, lack, std_error=error, n_clusters=n_clusters)
@@ -188,7 +183,3 @@ class _Stratified:
         )
         low, high = (np.searchsorted(keys, self._keys[rows], side) for side in ("left", "right"))
         return (low + high) / 2 - start, (end - start).astype(np.float64)
-
-
-def _centre(metric: str) -> float:
-    return 0.5 if METRICS[metric].is_gap else 0.0

@@ -61,7 +61,7 @@ def test_a_missing_name_is_refused_with_its_row(names, told):
 
 
 def test_names_must_be_of_a_type_that_can_be_looked_up():
-    with pytest.raises(TypeError, match="`clusters` must be numbers, text or dates; unhashable"):
+    with pytest.raises(TypeError, match="`clusters` must be numbers, text or dates; got list"):
         check_clusters(pd.Series([["a"], ["b"], ["a"]]), 3)
 
 
