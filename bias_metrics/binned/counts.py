@@ -532,7 +532,7 @@ class ScoreCounts:
                 np.array_equal(bins, self.bins) for bins in own
             ),
             "no count may be negative": bool(
-                min(self.everyone.min(initial=0), self.subgroups.min(initial=0)) < 0
+                min(of.min(initial=0) for of in (self.everyone, self.anyone, self.subgroups)) < 0
             ),
             "every bin must have a row": not bool(self.everyone.any(axis=0).all()),
             f"there must be at most {MOST_ROWS:,} rows": sum(n) > MOST_ROWS,

@@ -288,7 +288,10 @@ def rewritten(counts, **changes):
         ("bins", lambda a: a[::-1], "`bins` must ascend"),
         ("least", lambda a: a - 1, "must lie in their bins"),
         ("most", lambda a: a - 1, "`least` must be at most `most`"),
+        ("most", lambda a: a * np.nan, "`least` must be at most `most`"),
         ("everyone", lambda a: -a, "no count may be negative"),
+        ("subgroups", lambda a: -a, "no count may be negative"),
+        ("subgroups", lambda a: a + 2**62, "a subgroup must be part of those in any"),
         ("everyone", lambda a: a * 0, "every bin must have a row"),
         ("everyone", lambda a: a * 10**8, "at most 4,000,000,000 rows"),
         ("subgroups", lambda a: a * 100, "a subgroup must be part of those in any"),
@@ -301,6 +304,13 @@ def test_counts_that_contradict_each_other_are_refused(name, change, rule):
     counts = counted(*rows_and_scores(digits=1), bits=3)
     with pytest.raises(ValueError, match=rule):
         ScoreCounts.from_bytes(rewritten(counts, **{name: change(getattr(counts, name))}))
+
+
+def test_less_than_no_row_in_any_of_no_subgroups_is_refused():
+    y_true, score, _ = rows_and_scores(digits=1)
+    counts = counted(y_true, score, {})
+    with pytest.raises(ValueError, match="no count may be negative"):
+        ScoreCounts.from_bytes(rewritten(counts, anyone=counts.anyone - 1))
 
 
 def test_other_bytes_are_refused():

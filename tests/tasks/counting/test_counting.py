@@ -240,12 +240,21 @@ def test_counts_of_another_set_are_refused(home):
         _ = counted_shard(settings, first) + counted_shard(other, second)
 
 
-def test_a_missing_score_is_refused_by_its_place(home):
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("column", ["old", "toxicity"])
+def test_a_score_or_label_that_is_no_number_is_refused_by_its_place(home, column, value):
     path = write_shards(home)
-    frame(1).assign(old=lambda rows: rows.old.where(rows.id != 5)).to_parquet(
-        "shards/part-1.parquet"
-    )
-    with pytest.raises(InputError, match=r"finite number.*part-1.parquet, column old, row 5"):
+    rows = frame(1)
+    rows.loc[5, column] = value
+    rows.to_parquet("shards/part-1.parquet")
+    with pytest.raises(InputError, match=rf"part-1.parquet, column {column}, row 5"):
+        count(path)
+
+
+def test_more_rows_than_add_up_are_refused_by_their_shards(home, monkeypatch):
+    path = write_shards(home)
+    monkeypatch.setattr("bias_metrics.binned.counts.MOST_ROWS", 2 * N)
+    with pytest.raises(InputError, match=r"'part-0.parquet' and of 'part-2.parquet' do not add up"):
         count(path)
 
 
