@@ -194,6 +194,16 @@ def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
     assert "; ".join(_lacking(results)) == said
 
 
+@pytest.mark.parametrize("metric", ["missing_rate", "missing_gap"])
+def test_a_failed_limit_of_comments_without_a_score_is_told_as_it_is_written(metric):
+    sentence = f"{metric} of b is 0.4, above the limit 0.3."
+    limit = {"group": "b", "metric": metric, "kind": "ceiling", "limit": 0.3, "value": 0.4}
+    story = story_of("ab", check(sentence, "fail", **limit), outcome="fail")
+    assert story.stories[0].headline == sentence
+    needed = f"{metric.replace('_', ' ')} of b shown to be at most 0.3 in size"
+    assert dict(story.facts)["To pass"] == needed
+
+
 def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
     lost = passed_on("news", "gay", champion=rival_of(), worsened=[loss("gay")])
     story = VerdictStory.of_verdict(lost)
