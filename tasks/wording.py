@@ -122,6 +122,8 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
         every = listed(names) or phrase("no identity")
         proven = marked("Proven for {names}."), marked("Proven on {set} for {names}.")
         yield phrase(proven[not alone], **places, names=every)
+    for text in changed_again(verdict):
+        yield phrase(_EXCEPT[alone, not alone], **places, sentence=as_written(text))
     unmeasured: dict[str, list[str]] = {}
     for entry in verdict.exceptions:
         if entry.reason is None:
@@ -132,9 +134,6 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
     for reason, unnamed in unmeasured.items():
         text = _UNMEASURED[alone]
         yield phrase(text, **places, reason=as_written(reason), names=listed(unnamed))
-    again = marked("Except: {sentence}"), marked("Except on {set}, : {sentence}")
-    for text in changed_again(verdict):
-        yield phrase(again[not alone], **places, sentence=as_written(text))
 
 
 def changed_again(verdict: Verdict) -> list[str]:

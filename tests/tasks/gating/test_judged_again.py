@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.judging import NO_FILES, policy_of, report_of
 
+from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.data.source import Otherwise
@@ -22,6 +23,7 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.verdict import decided_again
+from biasgate.tasks.wording import exceptions_in_words
 
 N = 3000
 TODAY = date(2026, 11, 25)
@@ -128,6 +130,17 @@ def test_a_pass_that_changes_is_an_exception_with_its_reason(again):
         f"{'ends' if n == 1 else 'end'} otherwise: fail, {check.sentence}"
     )
     assert story.basis == ()
+    [named] = exceptions_in_words([verdict], name_sets=True)
+    assert str(named).startswith(
+        "Except on rows, with label_threshold 0.4 the outcome would be fail; "
+    )
+
+
+def test_it_is_said_before_other_exceptions_that_a_long_list_leaves_out(again):
+    excepted = [PassException(f"g{at}", "category", 1, f"g{at} is small.") for at in range(20)]
+    told = exceptions_in_words([replace(again[2], exceptions=excepted)], 3)
+    assert str(told[0]).startswith("Except: with label_threshold 0.4 the outcome would be fail; ")
+    assert str(told[-1]) == "And 18 more in verdict.json."
 
 
 def test_a_verdict_that_does_not_pass_says_what_would_change_it(judged):
