@@ -36,6 +36,7 @@ from biasgate.tasks.gating.policy_rules import (
     RuleSettings,
     Text,
     WaiverSettings,
+    is_name_of,
 )
 
 SHIPPED = Path(__file__).parent / "policies"
@@ -107,7 +108,9 @@ class Policy(Settings):
         if twice:
             msg = f"rules must have different names; {twice[0]} is given twice: set an `id`"
             raise ValueError(msg)
-        unknown = sorted({one.rule for one in self.waivers} - set(names))
+        rules = self.decision_rules()
+        waived = {one.rule for one in self.waivers}
+        unknown = sorted(one for one in waived if not any(is_name_of(rule, one) for rule in rules))
         if unknown:
             msg = (
                 f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"

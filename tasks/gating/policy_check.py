@@ -12,6 +12,7 @@ from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import choose_again, choose_rows
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_rules import over_slices
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
@@ -76,7 +77,7 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
     InputError
         If one is unknown; with the known names.
     """
-    for rule in policy.decision_rules():
+    for rule in over_slices(policy.decision_rules(), slices):
         groups = rule.named_groups
         for what, names, known in (
             ("scope", groups, identities),

@@ -12,7 +12,7 @@ from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evidence.file import evidence_at, given_threshold
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import OnlineSettings
+from biasgate.tasks.gating.policy_rules import EACH_SLICE, OnlineSettings
 
 _LARGE_LOSS = 0.1
 _SOON = timedelta(days=30)
@@ -211,7 +211,12 @@ def _subject(rule: Rule) -> str:
         text = METRICS[rule.metric].question.format(of=_groups(rule))
     if rule.threshold is not None:
         text = f"at {THRESHOLDS[rule.threshold]}, {text}"
-    return text if rule.slice is None else f"among {rule.slice} comments, {text}"
+    if rule.slice is None:
+        return text
+    column = rule.slice.removesuffix(EACH_SLICE)
+    if column != rule.slice:
+        return f"within each slice of {column}, {text}"
+    return f"among {rule.slice} comments, {text}"
 
 
 def _groups(rule: Rule) -> str:

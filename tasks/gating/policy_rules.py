@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
+    StringConstraints,
     field_validator,
     model_validator,
 )
@@ -15,13 +18,19 @@ from pydantic import (
 from bias_metrics import lord_share, spending_share
 from bias_metrics.gate import Action, HarmLimit, MissingLimits, Mode, Rule, Waiver
 from bias_metrics.parts import MIN_CLUSTERS
-from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.settings import NAME_PATTERN, Name, Settings
 
+# Ends the name of a column of slices, of which each is meant.
+EACH_SLICE = ".*"
 Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
 ThresholdName = Literal["given", "equal_errors"]
+SliceName = Annotated[
+    str, StringConstraints(pattern=NAME_PATTERN.replace("$", rf"({re.escape(EACH_SLICE)})?$"))
+]
+"""A slice, or all that begin alike."""
 
 
 class RuleSettings(Settings):
@@ -46,9 +55,9 @@ class RuleSettings(Settings):
     threshold: ThresholdName | None = None
     """For `fpr_gap` and `fnr_gap`, each model at its own: `given` in the evaluation file, or the
     one of `equal_errors`, where both error rates are closest."""
-    slice: Name | None = None
-    """The rule is about one slice of the set, as `short` or `language.german`. Write one rule for
-    each. Default: all rows."""
+    slice: SliceName | None = None
+    """The rule is about one slice of the set, as `short` or `language.german`, or about each slice
+    of a column, as `language.*`. Default: all rows."""
     mode: Mode = "proven"
     """`proven`: passes if the confidence bound is on the good side of the limit, fails if the other
     bound is on the bad side, else the evidence is insufficient. `estimate`: the value decides."""
@@ -210,3 +219,32 @@ class OnlineSettings(Settings):
         else:
             share, budget = lord_share(number, promotions), max(1, len(promotions))
         return max(0.0, min(share, 1.0, budget - sum(shares)))
+
+
+def over_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:
+    """Return the rules, with one for each slice where a rule is about each of a column.
+
+    A rule of the same name about one of them stands instead. Where a set has no such slice the
+    rule stays, and is refused when it is judged.
+    """
+    names = {rule.name for rule in rules}
+    found = []
+    for rule in rules:
+        meant = [name for name in slices if is_meant(rule.slice, name)]
+        each = [
+            replace(rule, slice=name, id=None if rule.id is None else f"{rule.id}/{name}")
+            for name in meant
+        ]
+        found += [one for one in each if one.name not in names] if meant else [rule]
+    return found
+
+
+def is_meant(pattern: str | None, name: str) -> bool:
+    """Return whether a rule about each slice of a column is about this one."""
+    return pattern is not None and pattern.endswith(EACH_SLICE) and name.startswith(pattern[:-1])
+
+
+def is_name_of(rule: Rule, name: str) -> bool:
+    """Return whether a rule has this name, for one of its slices too."""
+    start = rule.name if rule.id is None else f"{rule.id}/{rule.slice}"
+    return name == rule.name or is_meant(start if rule.slice else None, name)

@@ -27,11 +27,13 @@ from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.evidence.answers import Answers, AnyEvidence, Asked, answer
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_rules import over_slices
 from biasgate.tasks.records import (
     Again,
     Code,
@@ -90,6 +92,7 @@ def build_verdict(
     given, rules = _given(report, rivals), policy.decision_rules(share)
     counted = evidence if isinstance(evidence, CountedEvidence) else None
     file = evidence if isinstance(evidence, EvidenceFile) else None
+    rules = rules if file is None else over_slices(rules, list(file.columns(SLICE)))
     nights = None if file is None else judged_nights(file)
     if nights is not None or online is not None:
         rules = for_every_look(rules)

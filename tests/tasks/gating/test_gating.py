@@ -13,6 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import refuse_unknown_names
+from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 
 
@@ -237,3 +238,61 @@ def test_on_a_list_of_phrases_the_value_decides_and_every_loss_is_named(tmp_path
     assert [one.outcome for one in verdicts[1].results] == ["pass", "fail"]
     worse = {one.metric: one for one in verdicts[1].worsened}
     assert worse["bpsn_auc"].worse_by == worse["bpsn_auc"].worse_by_at_least > 0
+
+
+def in_languages(rows):
+    """The rows in three languages."""
+    language = np.arange(900) % 3
+    return {key: one for key, one in rows.items() if key != "slice/short"} | {
+        f"slice/language.{name}": language == at for at, name in enumerate(("de", "fr", "ar"))
+    }
+
+
+def test_a_rule_about_each_slice_of_a_column_is_one_rule_for_each(tmp_path, rows):
+    columns = in_languages(rows)
+    every = judge(tmp_path, columns, policy_of(FLOOR | {"slice": "language.*"}))
+    names = ("de", "fr", "ar")
+    alone = [FLOOR | {"slice": f"language.{one}"} for one in names]
+    one_by_one = judge(tmp_path, columns, policy_of(*alone))
+    assert every.results == one_by_one.results
+    assert [one.slice for one in every.results] == [f"language.{one}" for one in names]
+    assert [one.rule for one in every.results] == [f"bpsn_auc/each/language.{one}" for one in names]
+    assert (every.outcome, every.bounds) == (one_by_one.outcome, one_by_one.bounds)
+
+
+def test_a_rule_of_one_slice_stands_instead_of_that_of_each_and_an_id_is_continued(tmp_path, rows):
+    stricter = FLOOR | {"slice": "language.de", "floor": 0.99}
+    rules = [FLOOR | {"slice": "language.*"}, stricter]
+    verdict = judge(tmp_path, in_languages(rows), policy_of(*rules))
+    assert sorted((one.slice, one.limit) for one in verdict.results) == [
+        ("language.ar", 0.5),
+        ("language.de", 0.99),
+        ("language.fr", 0.5),
+    ]
+    named = judge(tmp_path, in_languages(rows), policy_of(rules[0] | {"id": "each"}))
+    assert next(one.rule for one in named.results) == "each/language.de"
+
+
+def test_a_rule_about_each_slice_of_a_column_that_a_set_lacks_is_refused(tmp_path, rows):
+    policy = policy_of(FLOOR | {"slice": "language.*"})
+    with pytest.raises(InputError, match=r"got 'language\.\*' \(known: short\)"):
+        refuse_unknown_names(policy, ["gay"], ["short"])
+    with pytest.raises(InputError, match=r"language\.\*"):
+        judge(tmp_path, rows, policy)
+
+
+@pytest.mark.parametrize("named", [{}, {"id": "each language"}])
+def test_a_check_in_one_slice_of_each_can_be_waived(tmp_path, rows, named):
+    rule = FLOOR | {"slice": "language.*", "min_positives": 400} | named
+    waiver = {"group": "gay", "reason": "r", "decided_by": "d", "expires": TODAY}
+    name = named.get("id", "bpsn_auc/each")
+    waived = policy_of(rule, waivers=[waiver | {"rule": f"{name}/language.fr"}])
+    verdict = judge(tmp_path, in_languages(rows), waived)
+    assert [one.slice for one in verdict.results if one.waived_by] == ["language.fr"]
+    with pytest.raises(ValueError, match="waivers must name rules"):
+        policy_of(rule, waivers=[waiver | {"rule": f"{name}/short"}])
+
+
+def test_a_rule_about_each_slice_is_explained_as_one():
+    told = "\n".join(explain_policy(policy_of(FLOOR | {"slice": "language.*"})))
+    assert "Within each slice of language, how well harmless comments" in told
