@@ -291,7 +291,7 @@ def test_paper_has_the_tables_and_no_controls(opened):
     head = page.locator("#metrics thead th").nth(1)
     assert head.get_by_role("button").is_hidden()
     name = head.evaluate("one => getComputedStyle(one, '::before').content")
-    assert name.strip('"') == "BPSN AUC"
+    assert name.strip('"') == "Subgroup AUC"
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
