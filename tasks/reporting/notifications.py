@@ -270,6 +270,7 @@ def _attempt(send: Callable[[Message], None], message: Message, seconds: float) 
             send(message)
         except urllib.error.HTTPError as error:
             problem.append(f"the receiver answered {error.code}")
+            error.close()
         except Exception as error:  # noqa: BLE001 - no error may change the outcome
             problem.append(type(error).__name__)
 
