@@ -14,6 +14,7 @@ from biasgate.tasks.common.language import (
     as_sentence,
     as_written,
     by_locale,
+    is_english,
     listed,
     marked,
     phrase,
@@ -29,7 +30,15 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
-from biasgate.tasks.reporting.tables import between, percent, points, short, titled, with_interval
+from biasgate.tasks.reporting.tables import (
+    between,
+    number,
+    percent,
+    points,
+    short,
+    titled,
+    with_interval,
+)
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import first_names
 
@@ -305,9 +314,8 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
-            return as_written(worst.sentence), ""
-        where = _LIMITS[worst.kind, worst.mode == "proven"]
-        limit = phrase(where, limit=by_locale(f"{worst.limit:g}"))
+            return _in_part(worst), ""
+        limit = _limit(worst)
     at = report.thresholds.get(GIVEN)
     gaps = {} if at is None else at.gaps.get(name, {})
     cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
@@ -318,6 +326,27 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
     return phrase(
         "{group}: {metric} {number}", group=name, metric=titled(metric), number=value
     ), limit
+
+
+def _in_part(worst: RuleResult) -> str:
+    """Say who is treated worst in a slice, or which category; in English as the check says it."""
+    if is_english() or worst.value is None:
+        return as_written(worst.sentence)
+    value = number(worst.value, signed=METRICS[worst.metric].is_gap)
+    text = phrase(
+        "{group}: {metric} {number}",
+        group=str(worst.group),
+        metric=titled(worst.metric),
+        number=value,
+    )
+    if worst.slice is not None:
+        text = phrase("{claim} (slice {slice})", claim=text, slice=worst.slice)
+    return with_limit(text, _limit(worst))
+
+
+def _limit(worst: RuleResult) -> str:
+    where = _LIMITS[worst.kind, worst.mode == "proven"]
+    return phrase(where, limit=by_locale(f"{worst.limit:g}"))
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
