@@ -135,6 +135,10 @@ def test_a_number_with_few_rows_or_none_is_not_judged_and_says_so():
     assert shares["share", "nobody"].p_value is None
     alone = by_name(metric_drift(counts(night(5, n=1), "1"), counts(FIRST, "2")))
     assert alone["auc", "overall"].p_value is None
+    one_toxic = counts(SECOND | {"y_true": np.arange(N) == 0}, "2")
+    change = by_name(metric_drift(counts(FIRST, "1"), one_toxic))["auc", "overall"]
+    assert change.now is not None
+    assert (change.low, change.p_value) == (None, None)
 
 
 @pytest.mark.parametrize(
