@@ -207,10 +207,15 @@ def _checked(
 
 
 def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
-    values = np.unique(scored.table()["score"].to_numpy())
-    values = values[~np.isnan(values)]
-    if not values.size:
-        msg = f"candidate {candidate.name!r} must have a score for some rows; all are missing."
+    scores = scored.table()["score"].to_numpy()
+    known = scores[~np.isnan(scores)]
+    values = np.unique(known)
+    if known.size <= 2 and known.size < scores.size:
+        lacking = f"only {known.size} have one" if known.size else "all are missing"
+        msg = (
+            f"candidate {candidate.name!r} must have a score for some rows; of {scores.size}, "
+            f"{lacking}."
+        )
         raise InputError(msg)
     if values.size <= 2:
         shown = " and ".join(f"{value:g}" for value in values)

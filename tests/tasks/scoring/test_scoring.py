@@ -99,9 +99,15 @@ def test_a_wrong_score_file_is_refused_with_its_place(frame, score, change, mess
         score(change(frame))
 
 
-def test_a_file_without_any_score_is_refused_where_scores_may_be_missing(frame, score):
-    with pytest.raises(InputError, match="must have a score for some rows; all are missing"):
-        score(frame.assign(prediction=np.nan), allow_missing=True)
+@pytest.mark.parametrize(
+    ("known", "said"), [([], "all are missing"), ([0.2], "only 1 have one"), ([0.2, 0.9], "only 2")]
+)
+def test_a_file_with_hardly_any_score_is_refused_where_scores_may_be_missing(
+    frame, score, known, said
+):
+    partly = [*known, *[np.nan] * (N - len(known))]
+    with pytest.raises(InputError, match=f"must have a score for some rows; of {N}, {said}"):
+        score(frame.assign(prediction=partly), allow_missing=True)
 
 
 def test_a_registered_file_of_scores_says_that_it_is_of_one_set_only(frame, rows, tmp_path):
