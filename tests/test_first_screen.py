@@ -309,3 +309,13 @@ def test_a_language_without_a_catalogue_is_wrong_input(output):
     result = show(output, "--language", "it", width=400)
     assert result.exit_code == 2
     assert "`language` must be one of en, de, fr, es, ar; got 'it'." in result.stderr
+
+
+def test_comments_without_a_score_are_told_below_the_outcome(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    lacking = "40 of 100 comments have no score (refused 40). It is most often so for gay."
+    story = Story.of(replace(report, missing=partial({"sentence": lacking})), verdict)
+    assert lacking in CandidateStory.of(story).told
+    both = CandidateStory("one", story.word, "", (story, replace(story, evaluation_set="night")))
+    assert [text for text in both.told if lacking in text] == [f"s: {lacking}", f"night: {lacking}"]
+    assert not any("no score" in text for text in CandidateStory.of(Story.of(report, verdict)).told)

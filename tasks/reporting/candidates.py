@@ -160,14 +160,17 @@ class CandidateStory:
             if label != DECISION
         ]
         excepted = self._excepted(_EXCEPTIONS)
+        left_out = [
+            self._of_set(as_written(one.left_out), one) for one in self.stories if one.left_out
+        ]
         basis = [as_written(text) for story in self.stories for text in story.basis]
         counts = [
             listed([one.counted, as_written(one.bounds)], ". ")
             for one in self.stories
             if len(self.stories) == 1
         ]
-        lines = [self.headline, *labelled[:2], *excepted, *basis, *labelled[2:], self.sentence]
-        return [text for text in dict.fromkeys([*lines, *counts]) if text]
+        lines = [self.headline, *labelled[:2], *excepted, *left_out, *basis, *labelled[2:]]
+        return [text for text in dict.fromkeys([*lines, self.sentence, *counts]) if text]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -202,6 +205,12 @@ class CandidateStory:
         if len(self.stories) == 1:
             return claim
         return phrase("{claim} on {set}", claim=claim, set=story.evaluation_set)
+
+    def _of_set(self, text: str, story: Story) -> str:
+        """Return sentences after the name of their set, if there are several."""
+        if len(self.stories) == 1:
+            return text
+        return phrase("{label}: {text}", label=story.evaluation_set, text=text)
 
     def _treated_worst(self) -> str:
         """Say of each set who is treated worst on it, the worst outcome first; a limit once."""

@@ -96,6 +96,8 @@ class Story(VerdictStory):
 
     warnings: tuple[str, ...]
     """What to be careful about."""
+    left_out: str
+    """How many comments have no score, and for whom most often; empty if all have one."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     focus: Focus | None
@@ -154,6 +156,7 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
+            left_out=report.missing.sentence if report.missing is not None else "",
             look_first=" ".join(upside_down or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),
