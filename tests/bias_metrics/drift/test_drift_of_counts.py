@@ -1,8 +1,9 @@
 """Two nights of counts have the changes of two nights of rows."""
 
+import math
+
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from bias_metrics import Rows, ScoreCounts, data_drift, evaluate_bias, metric_drift
 
@@ -20,6 +21,10 @@ def night(seed, *, shift=0.0, share=0.4, n=N):
 def counts(rows, shard, bits=12):
     checked = Rows(rows["y_true"], rows["subgroups"])
     return ScoreCounts.of(checked, rows["y_score"], shard=shard, bits=bits)
+
+
+def two_sided(z):
+    return math.erfc(abs(z) / math.sqrt(2))
 
 
 def by_name(drift):
@@ -74,7 +79,7 @@ def test_a_p_value_is_that_of_the_change_in_errors_times_the_numbers():
         for rows in (FIRST, SECOND)
     ]
     error = np.hypot(*(one.std_error for one in aucs))
-    expected = 11 * 2 * norm.sf(abs(aucs[1].value - aucs[0].value) / error)
+    expected = 11 * two_sided((aucs[1].value - aucs[0].value) / error)
     assert by_name(found)["auc", "overall"].p_value == pytest.approx(min(expected, 1), rel=0.1)
     assert found.drifted == ()
     worse = metric_drift(counts(FIRST, "1", 52), counts(MILD, "2", 52))
@@ -86,7 +91,7 @@ def test_a_p_value_is_that_of_the_change_in_errors_times_the_numbers():
         *(one.subgroup_auc.std_error for one in bias)
     )
     p_value = by_name(worse)["subgroup_auc", "gay"].p_value
-    assert np.log10(p_value) == pytest.approx(np.log10(11 * 2 * norm.sf(abs(change))), rel=0.05)
+    assert np.log10(p_value) == pytest.approx(np.log10(11 * two_sided(change)), rel=0.05)
 
 
 def test_a_model_that_overrates_one_subgroup_raises_the_alarm_for_it():
