@@ -12,7 +12,7 @@ from pydantic import Field
 from bias_metrics import BiasReport, MetricValue, SubgroupBias, evaluate_slices
 from bias_metrics.metrics import AUCS
 from bias_metrics.parts import counted
-from bias_metrics.report import worst_first
+from bias_metrics.report import bonferroni_level, worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
@@ -56,8 +56,10 @@ class SlicesAnalysis(Analysis):
                 masks[f"{column}.(others)"] = np.logical_or.reduce([masks.pop(x) for x in few])
                 rolled += few
         checked = rows.evidence.measured.checked(rows.background)
-        found = dict(
-            evaluate_slices(checked, rows.y_score, masks, intervals="cells", confidence=CONFIDENCE)
+        looked_at = len(masks) * len(rows.masks) * len(AUCS)
+        found, together = (
+            dict(evaluate_slices(checked, rows.y_score, masks, intervals="cells", confidence=level))
+            for level in (CONFIDENCE, bonferroni_level(looked_at, (1 - CONFIDENCE) / 2))
         )
         overall = rows.evidence.measurement
         names = worst_first({name: overall.subgroup(name).at(CONFIDENCE) for name in rows.masks})
@@ -73,7 +75,7 @@ class SlicesAnalysis(Analysis):
             },
         }
         table = [_row(name, of, report) for name in names for of, report in found.items()]
-        return Findings(result, tuple(_sentences(found, rolled)), table)
+        return Findings(result, tuple(_sentences(found, together, rolled)), table)
 
     def _is_small(self, rows: MeasuredRows, inside: Bools) -> bool:
         toxic, harmless = inside & rows.y_true, inside & ~rows.y_true
@@ -88,22 +90,32 @@ def _names(frozen: EvaluationSet, column: str | None) -> list[str]:
     return [name for name in names if column is None or name.startswith(f"{column}.")]
 
 
-def _sentences(found: Mapping[str, BiasReport], together: list[str]) -> Iterator[str]:
-    """Say whose AUC differs most between slices whose intervals do not overlap, side by side."""
-    apart: dict[tuple[str, str], float] = {}
-    each = {
+def _cells(found: Mapping[str, BiasReport]) -> dict[tuple[str, str], list[MetricValue]]:
+    """Return the AUCs of each identity in each slice."""
+    return {
         (name, metric): [metric_cells(report.subgroups[name])[metric] for report in found.values()]
         for name in next(iter(found.values())).subgroups
         for metric in AUCS
     }
-    for place, cells in each.items():
+
+
+def _sentences(
+    found: Mapping[str, BiasReport], together: Mapping[str, BiasReport], few: list[str]
+) -> Iterator[str]:
+    """Say whose AUC differs most between slices; it is shown to if intervals do not overlap.
+
+    These are the ones that hold `together`; those of `found` hold alone, and are told.
+    """
+    apart: dict[tuple[str, str], float] = {}
+    each = _cells(found)
+    for place, cells in _cells(together).items():
         known = [cell for cell in cells if cell.low is not None and cell.high is not None]
         if len(known) > 1:
             apart[place] = max(_end(x, "low") for x in known) - min(_end(x, "high") for x in known)
     most = max(apart, key=lambda place: apart[place], default=None)
     rolled = ""
-    if together:
-        rolled = f" Measured together, as they have few comments: {', '.join(together)}."
+    if few:
+        rolled = f" Measured together, as they have few comments: {', '.join(few)}."
     n = counted(len(found), "slice")
     if most is None:
         yield f"In {n} no identity has an AUC with an interval in two of them.{rolled}"
@@ -112,10 +124,11 @@ def _sentences(found: Mapping[str, BiasReport], together: list[str]) -> Iterator
     numbers = "; ".join(
         f"{of} {cell}" for of, cell in zip(found, each[most], strict=True) if cell.value is not None
     )
-    how = "differs most" if apart[most] > 0 else "is not shown to differ, and that of nobody is"
+    shown = apart[most] > 0
+    how = "is shown to differ most" if shown else "differs most, but no AUC is shown to differ"
     yield (
-        f"Between {n} {metric} of {name} {how}, by intervals of 95 % that each hold alone: "
-        f"{numbers}.{rolled}"
+        f"Between {n} {metric} of {name} {how}, by intervals that hold together at 95 %; each with "
+        f"its own: {numbers}.{rolled}"
     )
 
 

@@ -11,16 +11,18 @@ from bias_metrics import (
     advise_threshold,
     counterfactual_gaps,
     evaluate_bias,
+    evaluate_slices,
     intersections,
     label_agreement,
     label_sensitivity,
 )
-from bias_metrics.report import within_strata
+from bias_metrics.report import bonferroni_level, within_strata
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.analysing import intersections as intersecting
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
+from biasgate.tasks.analysing.slices import _sentences
 from biasgate.tasks.common.errors import AnalysisError, InputError
 
 GROUPS = ("black", "female", "muslim")
@@ -346,7 +348,26 @@ def test_a_planted_difference_between_slices_is_told_first(frame, measured):
     frame.loc[worse, "prediction"] = 0.999
     [told] = analyse("slices", measured(frame, slices_in=["language"]), column="language").sentences
     assert told.startswith("Between 2 slices ")
-    assert " of muslim differs most, by intervals of 95 % that each hold alone: language.a " in told
+    assert " of muslim is shown to differ most, by intervals that hold together at 95 %" in told
+    assert "; each with its own: language.a " in told
+
+
+@pytest.mark.evaluates
+def test_slices_that_are_alike_are_seldom_shown_to_differ():
+    rng = np.random.default_rng(1)
+    shown = 0
+    for _ in range(60):
+        toxic, language = rng.random(1500) < 0.4, rng.integers(5, size=1500)
+        masks = {name: rng.random(1500) < 0.3 for name in "abcd"}
+        score = toxic + rng.normal(0, 0.8, 1500)
+        rows = Rows(toxic, masks)
+        slices = {str(one): language == one for one in range(5)}
+        found, together = (
+            dict(evaluate_slices(rows, score, slices, intervals="cells", confidence=level))
+            for level in (0.95, bonferroni_level(5 * 4 * 3, 0.025))
+        )
+        shown += any("is shown to differ most" in text for text in _sentences(found, together, []))
+    assert shown <= 8  # of 60, if at most one of 20 is
 
 
 def test_slices_need_some(frame, frozen):
