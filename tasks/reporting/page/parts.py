@@ -183,6 +183,8 @@ def _slices(report: Report) -> Table | None:
     titles = ["Comments", *(METRICS[metric].title for metric in SUBGROUP_METRICS)]
     columns: dict[str, Kind] = {"Identity": "name", "Slice": "name", **numeric(*titles)}
     caption = "Each identity within each slice, compared with the other comments of the slice"
+    if len(rows) > CHECKS:
+        caption += f": the first {CHECKS} of {len(rows)} rows; all are in analyses/slices.csv"
     return Table(caption, columns, rows[:CHECKS])
 
 

@@ -396,6 +396,11 @@ def test_an_identity_stands_side_by_side_in_each_slice(judged):
     cell = report.bias.subgroups["gay"].bpsn_auc
     assert shown[0][4] == f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
     assert shown[-1][4] == "undefined"
+    assert "rows; all are in" not in found.one("section", id="diagnosis").text
+    many = {f"language.{at:02}": {"subgroups": whole} for at in range(40)}
+    told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": many})}
+    text = page_of((replace(report, analyses=told), verdict, details)).one("main").text
+    assert ": the first 100 of 120 rows; all are in analyses/slices.csv" in text
 
 
 def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
