@@ -142,10 +142,20 @@ def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, row
         judge(tmp_path, rows, policy_of(FLOOR), report=report)
 
 
-def test_a_slice_without_both_classes_is_refused(tmp_path, rows):
-    rows["slice/short"] = rows["label"]
-    with pytest.raises(InputError, match="'short' must have rows of both classes"):
-        judge(tmp_path, rows, policy_of(FLOOR | {"slice": "short"}))
+@pytest.mark.parametrize(
+    ("kept", "reason"),
+    [
+        (1, "0 negatives where 2 are needed"),
+        (0, "0 background positives where 2 are needed"),
+        (None, "0 negatives where 2 are needed"),
+    ],
+)
+def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, reason):
+    rows["slice/short"] = rows["label"] == kept
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, FLOOR | {"slice": "short"}))
+    assert [one.outcome for one in verdict.results] == ["pass", "insufficient"]
+    assert verdict.outcome == "insufficient"
+    assert reason in verdict.results[1].sentence
 
 
 @pytest.mark.parametrize(
