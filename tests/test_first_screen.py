@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.cli import app
+from biasgate.tasks.measuring.cautions import warn_of_rows_in_no_slice
 from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -311,11 +312,18 @@ def test_a_language_without_a_catalogue_is_wrong_input(output):
     assert "`language` must be one of en, de, fr, es, ar; got 'it'." in result.stderr
 
 
-def test_comments_without_a_score_are_told_below_the_outcome(tmp_path):
+def test_comments_that_are_not_judged_are_told_below_the_outcome(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     lacking = "40 of 100 comments have no score (refused 40). It is most often so for gay."
     story = Story.of(replace(report, missing=partial({"sentence": lacking})), verdict)
     assert lacking in CandidateStory.of(story).told
     both = CandidateStory("one", story.word, "", (story, replace(story, evaluation_set="night")))
     assert [text for text in both.told if lacking in text] == [f"s: {lacking}", f"night: {lacking}"]
+    warned = warn_of_rows_in_no_slice({"language": 12, "surface": 1})
+    assert warned == (
+        "no slice has the 12 comments without `language` and the 1 comment without `surface`: no "
+        "rule about these slices sees them."
+    )
+    story = Story.of(replace(report, warnings=[warned]), verdict)
+    assert f"N{warned[1:]}" in CandidateStory.of(story).told
     assert not any("no score" in text for text in CandidateStory.of(Story.of(report, verdict)).told)

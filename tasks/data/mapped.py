@@ -95,6 +95,7 @@ class MappedSource(SourceSettings):
     """Columns of which every value is a slice, as `language.german`: at most 200 values."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
+    _in_no_slice: dict[str, int] = PrivateAttr(default_factory=dict)
 
     @field_validator(
         "identities",
@@ -225,11 +226,15 @@ class MappedSource(SourceSettings):
         named = self._named = self._name_matcher()
         counted, where = self.weight is None, ""
         values = {column: self._slices_of(column) for column in self.slices_in}
+        self._in_no_slice = {}
         for chunk in self._raw_chunks(self._columns()):
             rows = self._converted(chunk, matcher, named)
             for column, of_column in values.items():
                 rows = _with_slices(rows, chunk, column, of_column)
             part = self._part(rows)
+            for column, of_column in values.items():
+                n = part.num_rows - _n_in_slices(part, column, of_column)
+                self._in_no_slice[column] = self._in_no_slice.get(column, 0) + n
             counted = counted or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
             where = place(file=chunk.path, column=self.weight)
             yield part
@@ -244,14 +249,19 @@ class MappedSource(SourceSettings):
         return TermMatcher(self.terms, self.matching) if self.terms else None
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return the terms that no text matches, and words like them; names that no row has."""
+        """Return what to be careful about.
+
+        The terms that no text matches, and words like them; names that no row has; and of each
+        column of `slices_in` how many rows have no value.
+        """
         matchers = [one for one in (self._matcher, self._named) if one is not None]
         unmatched = {
             name: words for matcher in matchers for name, words in matcher.unmatched().items()
         }
         near = {} if self._matcher is None else self._matcher.near()
         found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
-        return found if matchers else {}
+        lacking: dict[str, Any] = {column: n for column, n in self._in_no_slice.items() if n}
+        return (found if matchers else {}) | ({"in_no_slice": lacking} if lacking else {})
 
     def _slices_of(self, column: str) -> list[str]:
         """Return the values of a column, of which each is a slice."""
@@ -364,6 +374,12 @@ def _with_slices(rows: pa.Table, chunk: reading.Chunk, column: str, values: list
         inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
         rows = rows.append_column(SLICE + _slice_name(column, value), inside)
     return rows
+
+
+def _n_in_slices(rows: pa.Table, column: str, values: list[str]) -> int:
+    """Count the rows in the slices of a column, each in one of them."""
+    names = [SLICE + _slice_name(column, value) for value in values]
+    return sum(pc.sum(rows[name]).as_py() or 0 for name in names)
 
 
 def _slice_name(column: str, value: str) -> str:

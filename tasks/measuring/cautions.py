@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import BiasReport
+from bias_metrics.parts import counted
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.records import Choices, Missing, ReportedChoices
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -17,6 +18,8 @@ _CHANCE = 0.05
 _TOLD = 20
 UPSIDE_DOWN = "the scores look upside down"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
+IN_NO_SLICE = "no slice has"
+"""Begins the warning of rows that no rule about slices sees."""
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
 _FEW_WRONG = 0.01
@@ -30,6 +33,7 @@ def cautions(
     unmatched_terms: Mapping[str, list[str]],
     missing: Missing | None = None,
     near_terms: Mapping[str, NearTerms] = {},
+    in_no_slice: Mapping[str, int] = {},
 ) -> list[str]:
     """Return every warning of a report.
 
@@ -46,6 +50,7 @@ def cautions(
     found = [
         warn_of_inversion(bias, candidate),
         missing.sentence if missing is not None else None,
+        warn_of_rows_in_no_slice(in_no_slice),
         warn_of_misjoin(bias),
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
@@ -101,6 +106,14 @@ def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
         f"{text} `identity_rows: all` measures unrated rows too, and treats unrated identities as "
         "not mentioned."
     )
+
+
+def warn_of_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:
+    """Warn of rows without a value in a column of slices, by column."""
+    told = [f"{counted(n, 'comment')} without `{column}`" for column, n in n_rows.items()]
+    if not told:
+        return None
+    return f"{IN_NO_SLICE} the {' and the '.join(told)}: no rule about these slices sees them."
 
 
 def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:

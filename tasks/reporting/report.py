@@ -70,8 +70,9 @@ def build_report(
         split=evaluation_set.record["split"],
         source=evaluation_set.record["source"],
     )
-    unmatched, near = (
-        evaluation_set.record.get(name, {}) for name in ("unmatched_terms", "near_terms")
+    unmatched, near, in_no_slice = (
+        evaluation_set.record.get(name, {})
+        for name in ("unmatched_terms", "near_terms", "in_no_slice")
     )
     judged = ModelRecord(
         **vars(candidate.identity()),
@@ -92,7 +93,7 @@ def build_report(
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(bias, reported, candidate, unmatched, missing, near),
+            *cautions(bias, reported, candidate, unmatched, missing, near, in_no_slice),
             *_cautions_of_raters(evaluation_set),
             *(warning for _, one in analysed for warning in one.warnings),
         ],

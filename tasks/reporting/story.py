@@ -20,7 +20,7 @@ from biasgate.tasks.common.language import (
     phrase,
     phrase_of,
 )
-from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
+from biasgate.tasks.measuring.cautions import IN_NO_SLICE, UPSIDE_DOWN
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     Differences,
@@ -97,7 +97,7 @@ class Story(VerdictStory):
     warnings: tuple[str, ...]
     """What to be careful about."""
     left_out: str
-    """How many comments have no score, and for whom most often; empty if all have one."""
+    """How many comments have no score, and for whom most often, or are in no slice; or empty."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     focus: Focus | None
@@ -131,9 +131,8 @@ class Story(VerdictStory):
         """
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
-        upside_down = [
-            text[0].upper() + text[1:] for text in report.warnings if text.startswith(UPSIDE_DOWN)
-        ]
+        upside_down = _warned(report, UPSIDE_DOWN)
+        missing = [] if report.missing is None else [report.missing.sentence]
         analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
         bias = report.bias
         means = metric_cells(bias.power_mean)
@@ -156,7 +155,7 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            left_out=report.missing.sentence if report.missing is not None else "",
+            left_out=" ".join([*missing, *_warned(report, IN_NO_SLICE)]),
             look_first=" ".join(upside_down or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),
@@ -255,6 +254,12 @@ def gains_of(differences: Differences | None) -> tuple[Change, ...]:
             if cell.shown(CONFIDENCE) and surely and change > 0:
                 found.append((change, Change(group, metric, cell.second, cell.first)))
     return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
+
+
+def _warned(report: Report, beginning: str) -> list[str]:
+    """Return the warnings that begin so, as sentences."""
+    found = (text for text in report.warnings if text.startswith(beginning))
+    return [text[0].upper() + text[1:] for text in found]
 
 
 def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequence[str]) -> str:

@@ -77,6 +77,9 @@ def test_each_value_of_a_column_is_a_slice(tmp_path):
     found = frozen(tmp_path, rows, "table", **options)
     assert found.column("slice/language.german").to_pylist() == [True, False, False, True]
     assert found.column("slice/language.arabic").to_pylist() == [False, True, False, False]
+    assert found.record["in_no_slice"] == {"language": 1}
+    whole = rows.assign(language=["german", "arabic", "german", "german"])
+    assert "in_no_slice" not in frozen(tmp_path, whole, "table", **options).record
 
 
 def test_a_rule_can_name_the_slice_of_a_value():
