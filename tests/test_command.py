@@ -132,7 +132,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     for sums in report["thresholds"].values():
         for name in ("fped", "fned"):
             assert sums[name]["value"] > sums[name]["quantiles"]["0.95"]["value"]
-    everything = said(biasgate("show", tmp_path, "--all"))
+    everything = said(CliRunner().invoke(app, ["show", str(tmp_path), "--all"]))
     assert (
         "Look first at homosexual_gay_or_lesbian (its lowest AUC is bpsn_auc 0.783 "
         "[95 % interval 0.767, 0.799], harmless mentions score higher)" in everything

@@ -240,12 +240,18 @@ def pack_layers(model: Any) -> None:
     """Let oneDNN compute the linear layers on a CPU, from weights laid out for it once.
 
     On processors not from Intel it is more than twice as fast in single precision as MKL, which
-    torch uses by default. If torch was built without oneDNN, nothing changes.
+    torch uses by default. If torch was built without oneDNN, or the processor lacks what it needs
+    for layers in half precision, these are left as they are.
     """
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, _PACK)):
         return
+    lacking = {
+        kind
+        for kind, name in ((torch.bfloat16, "bf16"), (torch.float16, "fp16"))
+        if not getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")()
+    }
     for layer in model.modules():
-        if type(layer) is torch.nn.Linear:
+        if type(layer) is torch.nn.Linear and layer.weight.dtype not in lacking:
             weight = getattr(torch.ops.mkldnn, _PACK)(layer.weight.detach())
             layer.forward = partial(_packed, weight=weight, bias=layer.bias)
 
