@@ -102,12 +102,12 @@ def exceptions_in_words(
     return [*lines[:most], last]
 
 
-# By whether one set is told of, and whether the sentence begins with whom it is about.
+# Keyed by two facts: there is only one set; the sentence begins with the name of an identity.
 _EXCEPT = {
     (True, True): marked("Except {sentence}"),
     (True, False): marked("Except: {sentence}"),
     (False, True): marked("Except on {set}, {sentence}"),
-    (False, False): marked("Except on {set},: {sentence}"),
+    (False, False): marked("Except on {set}: {sentence}"),
 }
 _UNMEASURED = {
     True: marked("Except not measured ({reason}): {names}."),
