@@ -156,11 +156,11 @@ class Page:
         """Each outcome of several candidates, passes first, with whose it is."""
         if len(self.lines) < 2:
             return []
-        passed = phrase("Passed")
-        found: dict[str, list[str]] = {passed: []}
-        for line in self.lines:
-            word = passed if line.word.status == "pass" else line.outcome
-            found.setdefault(word, []).append(line.name)
+        passes = [line for line in self.lines if line.word.status == "pass"]
+        others = [line for line in self.lines if line.word.status != "pass"]
+        found: dict[str, list[str]] = {} if passes else {phrase("Passed"): []}
+        for line in (*passes, *others):
+            found.setdefault(line.outcome, []).append(line.name)
         return [(word, listed(names) or phrase("nobody")) for word, names in found.items()]
 
     def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:

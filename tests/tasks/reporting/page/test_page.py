@@ -448,6 +448,22 @@ def test_every_candidate_has_a_line_with_its_verdict_and_what_became_of_it(five)
     assert text.count("Not a registered version: nothing to promote.") == 1  # it is the same of all
 
 
+def test_a_pass_with_exceptions_is_not_told_as_a_pass(five):
+    page = evaluation_page(summary_of(five), by_place(five))
+    blocked = [line for line in page.lines if line.word.status == "fail"]
+    passed, excepted = (
+        replace(
+            page.lines[0], name=text, word=replace(page.lines[0].word, status="pass", text=text)
+        )
+        for text in ("Passed", "Passed with exceptions")
+    )
+    told = replace(page, lines=(*blocked, excepted, passed)).outcomes
+    assert told[0] == ("Passed with exceptions", "Passed with exceptions")
+    assert told[1] == ("Passed", "Passed")
+    assert told[2:] == [("Blocked", ", ".join(line.name for line in blocked))]
+    assert replace(page, lines=(blocked[0], blocked[0])).outcomes[0] == ("Passed", "nobody")
+
+
 def test_the_commands_name_the_real_file_and_folder(five):
     page = evaluation_page(summary_of(five), by_place(five), output="/home/somebody/results of x")
     text = read_page(render(page)).one("section", id="reproduce").one("pre").text
