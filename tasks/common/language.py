@@ -143,9 +143,8 @@ def without_stop(text: str) -> str:
     """Return a sentence without its full stop, for more to follow."""
     if text.endswith(f".{_END}"):
         return Said(f"{text[:-2]}{_END}")
-    return (
-        Said(text[:-1]) if isinstance(text, Said) and text[-1:] == "." else text.removesuffix(".")
-    )
+    cut = text.removesuffix(".")
+    return Said(cut) if isinstance(text, Said) else cut
 
 
 def visible(text: str, *, keep: str = "") -> str:

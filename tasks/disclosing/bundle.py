@@ -461,5 +461,5 @@ def _recomputed(place: Path, documents: Documents, name: str) -> Finding:
     text = f"recomputing the verdict on {name} from its rows gives the same one ({again.outcome})."
     told = f" Different: {', '.join(differ[:5])}." if differ else ""
     if is_other:
-        told += " It was made by another version of the code."
+        told += " Another version of the code made it: its sentences are not compared."
     return Finding("verdict", holds=not differ, sentence=text + told)

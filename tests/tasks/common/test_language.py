@@ -161,6 +161,14 @@ def test_a_text_whose_isolates_do_not_match_is_escaped():
         assert visible(f"{NAME}a{END}") == "\\u2068a\\u2069"  # of no catalogue
 
 
+@pytest.mark.parametrize("stop", ["", "."])
+def test_a_sentence_without_its_stop_can_be_put_into_another(stop):
+    with reading("ar"):
+        inner = phrase("{claim} on {set}", claim="AUC", set="night") + stop
+        whole = phrase("{claim} (on {set})", claim=without_stop(Said(inner)), set="night")
+        assert "\\u2068" not in visible(whole)
+
+
 def test_what_has_no_letter_is_read_from_left_to_right():
     with reading("ar"):
         assert isolated_html("[+0.1, +0.2]") == '<bdi dir="ltr">[+0.1, +0.2]</bdi>'
