@@ -29,7 +29,6 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file
-from biasgate.tasks.common.plain import differences
 from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
@@ -47,7 +46,7 @@ from biasgate.tasks.signing.statement import (
 from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, described
-from biasgate.tasks.verifying.verdict import ROUNDING, decide_again, n_rows_of
+from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again
 
 MANIFEST = "bundle.json"
 PAYLOAD_TYPE = "application/vnd.biasgate.bundle+json"
@@ -187,7 +186,7 @@ def _refuse_unfounded(one: Published) -> None:
         bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
         findings = [*_as_named(documents, bundled), *_attested(one.folder, documents, bundled)]
         if all(finding.holds for finding in findings):
-            findings.append(_recomputed(one.folder, documents, name))
+            findings += _recomputed(one.folder, documents, name, signing=True)
     except (InputError, ValueError, RuntimeError) as error:
         msg = f"the verdict in {one.folder} must hold to be signed; it does not: {described(error)}"
         raise InputError(msg) from error
@@ -400,7 +399,7 @@ def _verdict(folder: Path, one: BundledVerdict) -> tuple[list[Finding], list[Ann
         findings = list(_as_named(documents, one))
         findings += _attested(place, documents, one)
         if one.rows is not None and all(finding.holds for finding in findings):
-            findings.append(_recomputed(place, documents, name))
+            findings += _recomputed(place, documents, name)
         elif one.rows is None:
             text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: no rows are here."
             findings.append(Finding("verdict", holds=True, sentence=text))
@@ -448,18 +447,12 @@ def _attested(place: Path, documents: Documents, one: BundledVerdict) -> Iterato
     yield Finding("signature", holds=holds, sentence=text)
 
 
-def _recomputed(place: Path, documents: Documents, name: str) -> Finding:
+def _recomputed(
+    place: Path, documents: Documents, name: str, *, signing: bool = False
+) -> Iterator[Finding]:
     evidence = EvidenceFile(place / EVIDENCE)
     evidence.require_size(n_rows_of(documents))
     verdict = documents.verdict
     again = decide_again(documents, evidence, verdict.decided_on)
     again = replace(again, evidence_digest=verdict.evidence_digest)
-    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
-    is_other = verdict.code.bias_metrics != code_digest()
-    if is_other:
-        differ = [one for one in differ if "code" not in one and "sentence" not in one]
-    text = f"recomputing the verdict on {name} from its rows gives the same one ({again.outcome})."
-    told = f" Different: {', '.join(differ[:5])}." if differ else ""
-    if is_other:
-        told += " Another version of the code made it: its sentences are not compared."
-    return Finding("verdict", holds=not differ, sentence=text + told)
+    yield from same_again(verdict, again, name, signing=signing)

@@ -40,8 +40,8 @@ class Finding:
     """The result of one check."""
 
     what: str
-    """Policy, report, evidence, tags, verdict, model, attestation, signature, record, rule, ledger,
-    alias, dataset."""
+    """Policy, report, evidence, tags, verdict, code, model, attestation, signature, record, rule,
+    ledger, alias, dataset."""
     holds: bool
     """Whether it is as it should be."""
     sentence: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields
@@ -9,7 +10,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import differences
@@ -47,6 +47,8 @@ from biasgate.tasks.wording import word_of_verdict
 
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
+_SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence")
+_MOST_REWORDED = 5
 _STOP = frozenset({"evidence", "attestation", "signature"})
 
 
@@ -189,11 +191,7 @@ def decided_again(
     """Decide again, as of the day of the verdict and as of another one."""
     verdict = documents.verdict
     again = decide_again(documents, evidence, verdict.decided_on)
-    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
-    if verdict.code.bias_metrics != code_digest():
-        differ = [one for one in differ if "code" not in one and "sentence" not in one]
-    text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
-    yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+    yield from same_again(verdict, again, name)
     if documents.policy.spending is not None and verdict.online is None:
         champion = champion_of(verdict)
         text = f"the decision on {name} had a share of the year's alpha, or is about the champion."
@@ -203,6 +201,40 @@ def decided_again(
     word = printable(word_of_verdict(now).text)
     text = f"the verdict on {name} is {now.outcome} as of {day.isoformat()} ({word})."
     yield Finding("verdict", holds=now.outcome == "pass", sentence=text)
+
+
+def same_again(
+    verdict: Verdict, again: Verdict, name: str, *, signing: bool = False
+) -> Iterator[Finding]:
+    """Compare a verdict with the one that its rows give.
+
+    Anybody may write that other code made a verdict. Its sentences may be worded otherwise then:
+    those that differ are told as this code has them, and do not hold for `signing`.
+    """
+    differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
+    other_code = verdict.code != again.code
+    reworded = [one for one in differ if other_code and _SENTENCE.fullmatch(one)]
+    differ = [one for one in differ if one not in reworded and not one.startswith("code.")]
+    text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
+    yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+    if not other_code:
+        return
+    text = f"the verdict on {name} names other code, {verdict.code.version[:40]!r}. "
+    if not reworded:
+        yield Finding("code", holds=True, sentence=f"{text}This code says the same of it.")
+        return
+    told = "; ".join(f"{one}: {_at(again.to_dict(), one)}" for one in reworded[:_MOST_REWORDED])
+    left = len(reworded) - _MOST_REWORDED
+    more = f"; and {left} more" if left > 0 else ""
+    text += "Not verified are these sentences, as this code has them: "
+    yield Finding("code", holds=not signing, sentence=f"{text}{told}{more}")
+
+
+def _at(content: Any, place: str) -> Any:
+    """Return what is at a place that `differences` names."""
+    for key in place.split("."):
+        content = content[int(key) if isinstance(content, list) else key]
+    return content
 
 
 def decide_again(documents: Documents, evidence: AnyEvidence, day: str) -> Verdict:

@@ -17,8 +17,10 @@ from support.filed import judge_site, verdict_of
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.disclosing import bundle
+from biasgate.tasks.records import Verdict
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
+from biasgate.tasks.signing.statement import attest
 
 FIRST = "sample/first"
 
@@ -77,7 +79,7 @@ def test_a_bundle_holds_on_a_machine_without_registry_store_or_results(audit, tm
     assert done.returncode == 0, done.stdout + done.stderr
     findings = json.loads(done.stdout)
     assert all(one["holds"] for one in findings)
-    recomputed = [one for one in findings if "from its rows gives the same one" in one["sentence"]]
+    recomputed = [one for one in findings if "gives the same one" in one["sentence"]]
     assert len(recomputed) == 2
     assert os.listdir(empty) == ["audit.zip"]  # noqa: PTH208 - a list of names
 
@@ -101,7 +103,7 @@ def test_names_of_clusters_become_numbers_and_the_verdict_stays(key, site, tmp_p
     assert rows["cluster"].combine_chunks().unique().to_pylist() != []
     code, text = run("verify", tmp_path / "named.zip")
     assert code == 0, text
-    assert text.count("from its rows gives the same one") == 2
+    assert text.count("gives the same one") == 2
 
 
 def test_two_bundles_of_the_same_results_differ_in_their_time_alone(audit, results, tmp_path):
@@ -331,3 +333,66 @@ def test_what_does_not_hold_is_not_signed(key, results, tmp_path, change, why, o
     code, text = run("bundle", tmp_path / "results", "--output", file, *options)
     assert (code, why in text) == (2, True), text
     assert not file.exists()
+
+
+FORGED = "The AUC is 0.99 for everybody."
+OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
+
+
+def say(folder, forged=None, **changed):
+    """Write another verdict into a folder, its first sentence forged, and attest it."""
+    content = json.loads((folder / "verdict.json").read_text("utf-8")) | changed
+    true = content["results"][0]["sentence"]
+    content["results"][0]["sentence"] = forged or true
+    (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
+    attest(Verdict.from_dict(content), folder, None)
+    return true
+
+
+@pytest.mark.parametrize("changed", [{}, {"code": OTHER_CODE}], ids=["this code", "other code"])
+def test_a_forged_sentence_is_not_signed_whatever_code_it_names(key, results, tmp_path, changed):
+    del key
+    shutil.copytree(results, tmp_path / "results")
+    say(tmp_path / "results" / FIRST, FORGED, **changed)
+    code, text = run("bundle", tmp_path / "results", "--output", tmp_path / "forged.zip")
+    assert (code, "must hold to be signed" in text) == (2, True), text
+    assert not (tmp_path / "forged.zip").exists()
+
+
+def test_other_code_that_says_the_same_is_told(key, results, tmp_path):
+    del key
+    shutil.copytree(results, tmp_path / "results")
+    say(tmp_path / "results" / FIRST, code=OTHER_CODE)
+    assert run("bundle", tmp_path / "results", "--output", tmp_path / "old.zip")[0] == 0
+    code, text = run("verify", tmp_path / "old.zip")
+    assert code == 0, text
+    assert f"{FIRST} names other code, '0.0.1'. This code says the same of it." in text
+
+
+def test_sentences_of_a_bundle_by_other_code_are_told_as_this_code_has_them(
+    key, results, tmp_path, monkeypatch
+):
+    del key
+    shutil.copytree(results, tmp_path / "results")
+    true = say(tmp_path / "results" / FIRST, FORGED, code=OTHER_CODE)
+    with monkeypatch.context() as patch:  # the code that words sentences in this way signed it
+        patch.setattr(bundle, "_refuse_unfounded", lambda _: None)
+        assert run("bundle", tmp_path / "results", "--output", tmp_path / "old.zip")[0] == 0
+    code, text = run("verify", tmp_path / "old.zip", "--json")
+    assert code == 0, text
+    [told] = [one for one in json.loads(text) if one["what"] == "code"]
+    assert told["sentence"] == (
+        f"the verdict on {FIRST} names other code, '0.0.1'. Not verified are these sentences, as "
+        f"this code has them: results.0.sentence: {true}"
+    )
+    assert FORGED not in text
+
+
+def test_what_decides_is_compared_whatever_code_a_verdict_names(key, results, tmp_path):
+    del key
+    shutil.copytree(results, tmp_path / "results")
+    candidate = verdict_of(results, "first")["candidate"]
+    opened = candidate | {"opened_as": {"kind": "python", "code": "mine", "sentence": "mine"}}
+    say(tmp_path / "results" / FIRST, code=OTHER_CODE, candidate=opened)
+    code, text = run("bundle", tmp_path / "results", "--output", tmp_path / "forged.zip")
+    assert (code, "gives the same one (pass). Different: candidate.opened_as" in text) == (2, True)

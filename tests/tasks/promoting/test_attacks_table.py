@@ -50,6 +50,9 @@ TESTS = {
         "test_a_consistent_forgery_is_found_where_a_key_is_trusted",
         "test_where_no_key_is_trusted_a_consistent_forgery_is_not_found",
     ],
+    "sentences of a verdict": [
+        "test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them"
+    ],
     "an older signed verdict": [
         "test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count"
     ],

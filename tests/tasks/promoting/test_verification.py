@@ -35,7 +35,7 @@ from biasgate.tasks.promoting import by_hand
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
-from biasgate.tasks.records import LoggedVerdict, Report
+from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest, verdict_digest
@@ -276,6 +276,31 @@ def _measured(evidence):
         groups,
         power_mean_groups=["gay"],
     ).to_dict()
+
+
+@pytest.mark.mlflow
+def test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them(
+    gateway, store, champion
+):
+    """Whoever rewrites all of it may name any code, so that nothing it says is taken as it is."""
+    version, verdict, _ = champion
+    folder = artifact(gateway, version, ".")
+    code = replace(verdict.code, version="0.0.1", bias_metrics="0" * 64)
+    results = [replace(verdict.results[0], sentence="all is well"), *verdict.results[1:]]
+    forged = replace(Verdict.from_dict(verdict.to_dict()), code=code, results=results)
+    write_json(folder / "verdict.json", forged)
+    attest(forged, folder, None)
+    gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
+    entry = Ledger(gateway, MODEL).chain.last_move
+    rests_on = replace(entry.content.verdicts[0], digest=verdict_digest(forged))
+    rewrite(gateway, entry, verdicts=[rests_on.to_dict()])
+    found = verify(MODEL, None, gateway, store)
+    assert not [one for one in found if not one.holds]
+    [told] = [one.sentence for one in found if one.what == "code"]
+    assert told == (
+        "the verdict on comments names other code, '0.0.1'. Not verified are these sentences, as "
+        f"this code has them: results.0.sentence: {verdict.results[0].sentence}"
+    )
 
 
 @pytest.fixture
