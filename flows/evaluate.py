@@ -18,7 +18,7 @@ from biasgate.tasks.analysing.analyse import check_analyses
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation
-from biasgate.tasks.gating.policy_check import check_policy
+from biasgate.tasks.gating.policy_check import check_policy, check_waivers
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.reading_evaluation import (
     find_candidates,
@@ -179,6 +179,7 @@ def freeze_sets(evaluation: Evaluation, workplace: Workplace) -> list[str]:
     for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
         check_policy(evaluation.policy, source, rows)
         check_analyses(evaluation.analyses_of(source.name), source, rows)
+    check_waivers(evaluation.policy, evaluation.evaluation_sets, frozen)
     return frozen
 
 

@@ -92,11 +92,11 @@ def decide(
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
+    _refuse_lost_waivers(waivers, rules, list(evidence.values()))
     for rule in rules:
         _refuse_missing_thresholds(rule, evidence[rule.slice, rule.level])
     judge_rule = _Judge(evidence, tuple(waivers), today, allow_first=allow_first)
     judged = [(rule, tuple(judge_rule.results(rule))) for rule in rules]
-    _refuse_lost_waivers(waivers, rules, [one for _, results in judged for one in results])
     outcomes: list[Outcome] = []
     for rule, results in judged:
         if rule.action == "block" and not results:
@@ -177,18 +177,20 @@ def _waivable(result: RuleResult) -> str | None:
 
 
 def _refuse_lost_waivers(
-    waivers: Sequence[Waiver], rules: Sequence[Rule], results: Sequence[RuleResult]
+    waivers: Sequence[Waiver], rules: Sequence[Rule], evidence: Sequence[Evidence]
 ) -> None:
     """Refuse a waiver that can never apply, since it must have been meant for something else."""
-    names = {rule.name for rule in rules}
-    groups = {(one.rule, _waivable(one)) for one in results}
+    by_name = {rule.name: rule for rule in rules}
+    subgroups = {name for found in evidence for name in found.report["subgroups"]}
+    hierarchies = [one.small.hierarchy for one in evidence if one.small.hierarchy is not None]
+    categories = {name for hierarchy in hierarchies for name in hierarchy.categories}
     for one in waivers:
-        if one.rule not in names:
+        if one.rule not in by_name:
             msg = (
-                f"`waivers` must name rules; got {one.rule!r} (known: {', '.join(sorted(names))})."
-                f"{did_you_mean(one.rule, names)}"
+                f"`waivers` must name rules; got {one.rule!r} (known: "
+                f"{', '.join(sorted(by_name))}).{did_you_mean(one.rule, by_name)}"
             )
             raise ValueError(msg)
-        if (one.rule, one.group) not in groups:
+        if one.group not in by_name[one.rule].waivable(subgroups, categories):
             msg = f"`waivers` must name groups of the rule {one.rule}; got {one.group!r}."
             raise ValueError(msg)

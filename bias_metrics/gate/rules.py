@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
@@ -151,6 +151,14 @@ class Rule:
         if isinstance(self.scope, tuple):
             return self.scope
         return () if self.scope in SCOPES else (self.scope,)
+
+    def waivable(
+        self, subgroups: Iterable[str], categories: Iterable[str] = ()
+    ) -> list[str | None]:
+        """Return the groups that a waiver of this rule may name."""
+        if self.scope in {OVERALL, AGGREGATE, WORST}:
+            return [None]
+        return [*(self.named_groups or subgroups), *categories]
 
     @property
     def limits(self) -> list[tuple[str, float]]:

@@ -18,6 +18,7 @@ from bias_metrics.gate import (
     ObjectiveMetric,
     Rule,
     SmallGroups,
+    Waiver,
     correct_for_candidates,
     corrected_confidence,
 )
@@ -37,6 +38,7 @@ from biasgate.tasks.gating.policy_rules import (
     Text,
     WaiverSettings,
     is_name_of,
+    with_names,
 )
 
 SHIPPED = Path(__file__).parent / "policies"
@@ -117,6 +119,17 @@ class Policy(Settings):
                 f"{did_you_mean(unknown[0], names)}"
             )
             raise ValueError(msg)
+        for one in self.waivers:
+            [rule, *_] = (rule for rule in rules if is_name_of(rule, one.rule))
+            whole = rule.waivable(()) == [None]
+            if whole != (one.group is None):
+                must = (
+                    "have no `group`: the rule is about no single one"
+                    if whole
+                    else "have a `group`"
+                )
+                msg = f"the waiver of {one.rule} must {must}; got {one.group!r}"
+                raise ValueError(msg)
         return self
 
     @model_validator(mode="after")
@@ -212,6 +225,16 @@ class Policy(Settings):
     def decision_rules(self, share: float = 1.0) -> list[Rule]:
         """Return the rules, each at its confidence for a share of alpha."""
         return correct_for_candidates([one.rule(self.confidence) for one in self.rules], 1, share)
+
+    def waivers_on(
+        self, identities: Sequence[str], slices: Sequence[str]
+    ) -> Iterator[tuple[int, Waiver]]:
+        """Yield the waivers of what a set has, each with its place in the file."""
+        categories = () if self.hierarchy is None else self.hierarchy.categories
+        for rule, names in with_names(self.decision_rules(), slices):
+            for at, one in enumerate(self.waivers):
+                if one.rule in names and one.group in rule.waivable(identities, categories):
+                    yield at, one.waiver(rule)
 
     def objective_confidence(self, share: float = 1.0) -> float:
         """Return the one-sided confidence at which the objective is compared.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal, Self
@@ -139,9 +139,11 @@ class WaiverSettings(Settings):
     """A decision that missing evidence does not block, until a date."""
 
     rule: Text
-    """The rule's `id`, or `metric/scope`."""
+    """The rule's `id`, or `metric/scope`, with `/threshold` and `/slice` as the rule has them. Of a
+    rule about each slice it is for all (`/language.*`) or for one (`/language.german`)."""
     group: Text | None = None
-    """The subgroup; not given for `overall`, `aggregate` and `worst`."""
+    """The subgroup, or the category of `roll_up`; not given for `overall`, `aggregate` and
+    `worst`."""
     reason: Text
     """Why; it is written into every verdict."""
     decided_by: Text
@@ -149,9 +151,9 @@ class WaiverSettings(Settings):
     expires: date
     """The last day of the waiver, as in 2026-12-31."""
 
-    def waiver(self) -> Waiver:
-        """Return the waiver in the gate's form."""
-        return Waiver(**self.model_dump())
+    def waiver(self, rule: Rule) -> Waiver:
+        """Return the waiver of a rule in the gate's form."""
+        return Waiver(**self.model_dump() | {"rule": rule.name})
 
 
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -227,16 +229,23 @@ def over_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:
     A rule of the same name about one of them stands instead. Where a set has no such slice the
     rule stays, and is refused when it is judged.
     """
+    return [rule for rule, _ in with_names(rules, slices)]
+
+
+def with_names(
+    rules: Sequence[Rule], slices: Sequence[str]
+) -> Iterator[tuple[Rule, tuple[str, ...]]]:
+    """Yield the rules of `over_slices`, each with the names by which a waiver may name it."""
     names = {rule.name for rule in rules}
-    found = []
     for rule in rules:
         meant = [name for name in slices if is_meant(rule.slice, name)]
-        each = [
-            replace(rule, slice=name, id=None if rule.id is None else f"{rule.id}/{name}")
-            for name in meant
-        ]
-        found += [one for one in each if one.name not in names] if meant else [rule]
-    return found
+        for name in meant:
+            own = None if rule.id is None else f"{rule.id}/{name}"
+            one = replace(rule, slice=name, id=own)
+            if one.name not in names:
+                yield one, (one.name, *_names_of_each(rule))
+        if not meant:
+            yield rule, (rule.name, *_names_of_each(rule))
 
 
 def is_meant(pattern: str | None, name: str) -> bool:
@@ -246,5 +255,12 @@ def is_meant(pattern: str | None, name: str) -> bool:
 
 def is_name_of(rule: Rule, name: str) -> bool:
     """Return whether a rule has this name, for one of its slices too."""
-    start = rule.name if rule.id is None else f"{rule.id}/{rule.slice}"
-    return name == rule.name or is_meant(start if rule.slice else None, name)
+    each = _names_of_each(rule)
+    return name == rule.name or any(name == one or is_meant(one, name) for one in each)
+
+
+def _names_of_each(rule: Rule) -> tuple[str, ...]:
+    """Return the names of a rule about each slice: `id` as it is, and with the slices."""
+    if rule.slice is None or not rule.slice.endswith(EACH_SLICE):
+        return ()
+    return (rule.name,) if rule.id is None else (rule.id, f"{rule.id}/{rule.slice}")

@@ -13,6 +13,7 @@ from bias_metrics.gate import (
     HarmLimit,
     MissingLimits,
     Outcome,
+    Waiver,
     bounds_looked_at,
     decide,
     extent_of,
@@ -92,7 +93,8 @@ def build_verdict(
     given, rules = _given(report, rivals), policy.decision_rules(share)
     counted = evidence if isinstance(evidence, CountedEvidence) else None
     file = evidence if isinstance(evidence, EvidenceFile) else None
-    rules = rules if file is None else over_slices(rules, list(file.columns(SLICE)))
+    slices = [] if file is None else list(file.columns(SLICE))
+    rules = over_slices(rules, slices)
     nights = None if file is None else judged_nights(file)
     if nights is not None or online is not None:
         rules = for_every_look(rules)
@@ -105,7 +107,8 @@ def build_verdict(
         alpha=1 - policy.confidence,
         missing=None if limits is None else limits.level,
     )
-    judging = _Judging(policy, asked, harm_limit, limits, today)
+    waivers = [one for _, one in policy.waivers_on(evidence.identities, slices)]
+    judging = _Judging(policy, asked, harm_limit, limits, today, waivers)
     try:
         answers = answer(evidence, asked, report)
         results, outcome = judging.judge(evidence, answers)
@@ -177,6 +180,7 @@ class _Judging:
     harm_limit: HarmLimit | None
     missing: MissingLimits | None
     today: date
+    waivers: Sequence[Waiver]
 
     def judge(self, evidence: AnyEvidence, answers: Answers) -> tuple[list[RuleResult], Outcome]:
         """Return the results of all checks, and the outcome."""
@@ -184,7 +188,7 @@ class _Judging:
             answers.measured,
             self.asked.rules,
             today=self.today,
-            waivers=[one.waiver() for one in self.policy.waivers],
+            waivers=self.waivers,
             allow_first=self.policy.allow_first,
         )
         harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)

@@ -12,7 +12,7 @@ from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_check import refuse_unknown_names
+from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -250,6 +250,9 @@ def test_on_a_list_of_phrases_the_value_decides_and_every_loss_is_named(tmp_path
     assert worse["bpsn_auc"].worse_by == worse["bpsn_auc"].worse_by_at_least > 0
 
 
+WAIVED = {"reason": "r", "decided_by": "d", "expires": TODAY}
+
+
 def in_languages(rows):
     """The rows in three languages."""
     language = np.arange(900) % 3
@@ -301,6 +304,84 @@ def test_a_check_in_one_slice_of_each_can_be_waived(tmp_path, rows, named):
     assert [one.slice for one in verdict.results if one.waived_by] == ["language.fr"]
     with pytest.raises(ValueError, match="waivers must name rules"):
         policy_of(rule, waivers=[waiver | {"rule": f"{name}/short"}])
+
+
+@pytest.mark.parametrize(
+    ("named", "name"),
+    [
+        ({}, "bpsn_auc/each/language.*"),
+        ({"id": "fair"}, "fair"),
+        ({"id": "fair"}, "fair/language.*"),
+    ],
+)
+def test_a_waiver_of_a_rule_about_each_slice_is_for_all_but_the_one_with_its_own(
+    tmp_path, rows, named, name
+):
+    rule = FLOOR | {"slice": "language.*", "min_positives": 400} | named
+    own = [] if named else [FLOOR | {"slice": "language.de", "min_positives": 400}]
+    waiver = WAIVED | {"rule": name, "group": "gay"}
+    verdict = judge(tmp_path, in_languages(rows), policy_of(rule, *own, waivers=[waiver]))
+    waived = [one.slice for one in verdict.results if one.waived_by]
+    assert waived == [*(["language.de"] if named else []), "language.fr", "language.ar"]
+
+
+HERE, THERE = (["gay"], ["language.de", "language.fr"]), (["gay", "deaf"], ["language.fr"])
+
+
+def test_a_waiver_of_what_one_set_of_several_lacks_is_fine(tmp_path, rows):
+    rule = FLOOR | {"slice": "language.*"}
+    waivers = [
+        WAIVED | {"rule": "bpsn_auc/each/language.de", "group": "gay"},
+        WAIVED | {"rule": "bpsn_auc/each/language.fr", "group": "deaf"},
+    ]
+    policy = policy_of(rule, waivers=waivers)
+    refuse_lost_waivers(policy, [HERE, THERE])
+    french = {key: one for key, one in in_languages(rows).items() if "language.de" not in key}
+    assert judge(tmp_path, french, policy).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("rule", "group", "message"),
+    [
+        (
+            "bpsn_auc/each/language.dd",
+            "gay",
+            (
+                r"policy 'p': `waivers\.0\.rule` must be known to an evaluation set; got "
+                r"'bpsn_auc/each/language\.dd' \(known: bpsn_auc/each/language\.de, "
+                r"bpsn_auc/each/language\.\*, bpsn_auc/each/language\.fr\)\. Did you mean"
+            ),
+        ),
+        (
+            "bpsn_auc/each/language.*",
+            "deff",
+            (
+                r"`waivers\.0\.group` must be known to an evaluation set; got 'deff' "
+                r"\(known: gay, deaf\)\. Did you mean 'deaf'"
+            ),
+        ),
+        ("bpsn_auc/each/language.de", "deaf", r"got 'deaf' \(known: gay\)\.$"),
+    ],
+)
+def test_a_waiver_of_what_no_set_has_is_refused_before_anything_is_scored(rule, group, message):
+    waiver = WAIVED | {"rule": rule, "group": group}
+    policy = policy_of(FLOOR | {"slice": "language.*"}, waivers=[waiver])
+    with pytest.raises(InputError, match=message):
+        refuse_lost_waivers(policy, [HERE, THERE])
+
+
+@pytest.mark.parametrize(
+    ("rule", "group", "must"),
+    [
+        ({"metric": "auc", "scope": "overall"}, "gay", "have no `group`"),
+        ({"metric": "bpsn_auc", "scope": "worst"}, "gay", "have no `group`"),
+        ({"metric": "bpsn_auc", "scope": "each"}, None, "have a `group`"),
+    ],
+)
+def test_a_waiver_names_a_group_where_its_rule_is_about_groups(rule, group, must):
+    waiver = WAIVED | {"rule": f"{rule['metric']}/{rule['scope']}", "group": group}
+    with pytest.raises(ValueError, match=must):
+        policy_of(rule | {"floor": 0.5}, waivers=[waiver])
 
 
 def test_a_rule_about_each_slice_is_explained_as_one():

@@ -264,7 +264,8 @@ def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
     ("expires", "words"), [("2026-11-20", "expired on"), ("2026-12-01", "expires on 2026-12-01")]
 )
 def test_a_waiver_near_its_end_is_warned_of(expires, words):
-    waiver = {"rule": "bpsn_auc/each", "reason": "r", "decided_by": "d", "expires": expires}
+    waiver = {"rule": "bpsn_auc/each", "group": "gay", "reason": "r", "decided_by": "d"}
+    waiver["expires"] = expires
     found = warn_of_policy(policy(RULE, waivers=[waiver]), TODAY)
     assert any(words in one for one in found)
     waiver["expires"] = "2027-12-01"
