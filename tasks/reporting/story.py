@@ -282,10 +282,19 @@ def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequenc
     if said.unsettled:
         return phrase(
             "Nothing is shown to fail, but it is not settled for {names}.",
-            names=first_names(said.unsettled),
+            names=first_names([_in_slices(name, said.unmet) for name in said.unsettled]),
         )
     lacking = [check.sentence for check in said.unmet if check.status == "insufficient"]
     return as_written(lacking[0]) if lacking else phrase("No check failed.")
+
+
+def _in_slices(group: str, unmet: Sequence[Check]) -> str:
+    """Return an identity with its slices, if it is not settled in these alone."""
+    of_group = [one.result.slice for one in unmet if one.result.group == group and not one.excuse]
+    slices = list(dict.fromkeys(name for name in of_group if name is not None))
+    if None in of_group:
+        return group
+    return phrase("{claim} (slice {slice})", claim=group, slice=first_names(slices))
 
 
 def _worse(groups: list[str], *, passed: bool) -> str:

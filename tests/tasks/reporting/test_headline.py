@@ -118,6 +118,21 @@ def test_every_identity_is_counted_once():
     )
 
 
+@pytest.mark.parametrize(
+    ("slices", "who"),
+    [
+        (["language.de"], "b (slice language.de)"),
+        (["language.de", "language.fr", "language.de"], "b (slice language.de, language.fr)"),
+        (["language.de", None], "b"),
+    ],
+)
+def test_what_is_not_settled_in_slices_alone_names_them(slices, who):
+    unsettled = [check("X.", "insufficient", group="b", slice=one, **MANY) for one in slices]
+    warned = check("X.", "insufficient", group="b", action="warn")
+    [one] = story_of("ab", *unsettled, warned, outcome="insufficient").stories
+    assert one.headline == f"Nothing is shown to fail, but it is not settled for {who}."
+
+
 def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
     unsettled = check("X.", "insufficient", group="b", **MANY)
     story = story_of("ab", unsettled, worsened=[loss("b")], outcome="insufficient")
