@@ -12,6 +12,7 @@ from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.stages import stage
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.common.prefect_task import is_spread
+from biasgate.tasks.counting.clusters import add_clusters
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
 from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_shard
@@ -27,6 +28,7 @@ def count(config: str, output: str, store: str) -> Verdict:
     - count each shard in its own task, as many at a time as there are cores (on a cluster, workers
       share them); counts that `output/counts` has already are read instead
     - add them; refuse a shard that is there twice, is missing or is of another set
+    - if rows come in clusters, read them once more, and add up what each cluster does
     - judge by the policy; write evidence, report, verdict and page into `output`
 
     Returns
@@ -37,7 +39,10 @@ def count(config: str, output: str, store: str) -> Verdict:
     with temporary_files(), steps_of(config, store):
         check_places(output, store)
         settings, policy = read_count_file(Path(config))
-        return judge_counts(count_shards(settings, output), settings, policy, output)
+        counted = count_shards(settings, output)
+        if settings.cluster is not None:
+            counted = add_clusters(counted, settings, output)
+        return judge_counts(counted, settings, policy, output)
 
 
 @stage("count shards", spread=True)

@@ -351,14 +351,14 @@ def unshrunk(sums: Floats, rows: Floats, least: float = _ROUNDING) -> Floats:
     return sums / unshrinking(rows, least)
 
 
-def unshrinking(rows: Floats, least: float = _ROUNDING) -> Floats:
+def unshrinking(rows: Floats, least: float = _ROUNDING, n: float | None = None) -> Floats:
     """Return what sums of deviations are divided by to be influences.
 
     A row or cluster with much of the weight pulls the mean towards itself, so its own deviation is
     too small. It is divided by sqrt(1 - its share), besides by the weight of all; one with all but
-    `least` of the weight has no influence.
+    `least` of the weight has no influence. `n` is the weight of all, if these are not all.
     """
-    n = rows.sum()
+    n = rows.sum() if n is None else n
     left = 1 - rows / n
     known = left > least
     return np.where(known, n * np.sqrt(np.where(known, left, 1.0)), np.inf)

@@ -39,7 +39,7 @@ from bias_metrics._core.cells import (
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number, independent_rows
-from bias_metrics._core.ranks import Floats, SortedClasses, inner, squares_of
+from bias_metrics._core.ranks import Floats, SortedClasses, inner, spread_of_squares, squares_of
 from bias_metrics.metrics import PAIRS
 
 NEGLIGIBLE = 0.05
@@ -138,6 +138,29 @@ class ClusterSums:
             independent_rows(n, effect, least) for n, least in zip(sizes, self.least, strict=True)
         )
         return base, searched
+
+
+@dataclass(frozen=True, eq=False)
+class AddedClusters(ClusterSums):
+    """The same of clusters that were added up: no influence of a single one is kept."""
+
+    squares: float = 0.0
+    fourths: float = 0.0
+    n: int = 0
+    """The sums of squares and fourth powers of n clusters' influences."""
+    moved: float = 0.0
+    """By how much the root of `squares` may be too small."""
+
+    @property
+    def std_error(self) -> float:
+        """The largest standard error that is possible."""
+        return math.sqrt(self.squares) + self.moved
+
+    @property
+    def freedom_by_fourths(self) -> float:
+        """As of all influences."""
+        error = spread_of_squares(self.squares, self.fourths, self.n) if self.squares else 0.0
+        return 2 * self.squares**2 / error if error else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,22 +325,24 @@ class Within:
         """
         y_rows, x_rows = rows[0].rows, rows[1].rows
         pairs, n = inner(y_rows, x_rows), float(y_rows.sum()) * float(x_rows.sum())
-        if self.clustering.alone or not NEGLIGIBLE * std_error * n < pairs < n:
+        if self.clustering.alone or not SamePairs.matter(pairs, n, std_error):
             return None
+        return SamePairs.of(self.wins(metric), pairs, n, flip=comparison.flip)
+
+    def wins(self, metric: str) -> float:
+        """Return the number, or weight, of pairs of one cluster in which x is above y."""
         same_cluster, members = self.clustering.same_cluster, self.members
         x_positive, y_positive = CLASSES[metric]
         if members is None:
-            wins = same_cluster.wins(Rows(x_positive), Rows(y_positive))
-        else:
-            x = Rows(x_positive, members.of_class(positive=x_positive).position)
-            removed = members if PAIRS[metric].inside else members.excluded
-            alike = removed is members and x_positive == y_positive
-            y = x if alike else Rows(y_positive, removed.of_class(positive=y_positive).position)
-            wins = same_cluster.wins(x, y)
-            if not PAIRS[metric].inside:
-                wins = same_cluster.wins(x, Rows(y_positive)) - wins
-        auc = wins / pairs
-        return SamePairs(pairs / n, 1 - auc if comparison.flip else auc)
+            return same_cluster.wins(Rows(x_positive), Rows(y_positive))
+        x = Rows(x_positive, members.of_class(positive=x_positive).position)
+        removed = members if PAIRS[metric].inside else members.excluded
+        alike = removed is members and x_positive == y_positive
+        y = x if alike else Rows(y_positive, removed.of_class(positive=y_positive).position)
+        wins = same_cluster.wins(x, y)
+        if not PAIRS[metric].inside:
+            wins = same_cluster.wins(x, Rows(y_positive)) - wins
+        return wins
 
     def _codes_of(self, members: Members | None, *, positive: bool) -> Codes:
         codes = self.clustering.codes[positive]
@@ -340,6 +365,17 @@ class SamePairs:
 
     share: float  # Share of all pairs, below 1
     auc: float  # The AUC of these pairs; any number if there are none
+
+    @staticmethod
+    def matter(pairs: float, n: float, std_error: float) -> bool:
+        """Say whether as many of n pairs move an AUC by more than `NEGLIGIBLE` standard errors."""
+        return NEGLIGIBLE * std_error * n < pairs < n
+
+    @classmethod
+    def of(cls, wins: float, pairs: float, n: float, *, flip: bool) -> SamePairs:
+        """Return the pairs of one cluster, of n, given in how many x is above y."""
+        auc = wins / pairs
+        return cls(pairs / n, 1 - auc if flip else auc)
 
     def removed_from(self, auc: float) -> float:
         """Return the AUC of the other pairs, given that of all."""

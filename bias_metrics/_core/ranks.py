@@ -285,8 +285,13 @@ def squares_of(parts: Iterable[Floats | Iterable[Floats]]) -> tuple[float, float
             fourths += inner(of_block, of_block)
         if own > 0:
             squares += own
-            error += max(fourths - own**2 / n, 2 * own**2 / max(n - 1, 1))
+            error += spread_of_squares(own, fourths, n)
     return squares, 2 * squares**2 / error if error > 0 else math.inf
+
+
+def spread_of_squares(squares: float, fourths: float, n: int) -> float:
+    """Return the variance of a sum of n squares, given that of fourth powers."""
+    return max(fourths - squares**2 / n, 2 * squares**2 / max(n - 1, 1))
 
 
 def _blocks(part: Floats) -> Iterable[Floats]:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray
 
 MANTISSA = 52
+MOST_ROWS = 4 * 10**9  # twice the pairs of as many rows still fit into 64 bits
 
 
 def bins_of(scores: FloatArray, bits: int) -> npt.NDArray[np.int64]:

@@ -22,7 +22,7 @@ from bias_metrics._core.differences import (
     sized,
     undefined_difference,
 )
-from bias_metrics._core.intervals import few_errors
+from bias_metrics._core.intervals import few_clusters, few_errors
 from bias_metrics._core.values import MetricValue, Named
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import Key, compared, numbers_of
@@ -86,27 +86,35 @@ class Related:
     moved: float
     slack: float
     small: bool
+    n_clusters: int | None = None
 
     def difference(
         self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool
     ) -> Difference:
         """Return the difference, whatever the rows that are related in an unknown way do."""
-        found = self._apart(a, b, self.together, confidence)
+        n = self.n_clusters
+        if n is not None and (reason := few_clusters(n)):
+            known = less(a, b), self.error(self.together)
+            return Difference(a.value, b.value, *known, reason=reason, n_clusters=n)
+        found = replace(self._apart(a, b, self.together, confidence), n_clusters=n)
         if not is_gap:
             return found
         total = self._apart(a, negated(b), self.together.negated(), confidence)
         return sized(found, total, b, confidence)
+
+    def error(self, together: Joint) -> float:
+        """Return the largest standard error that is possible."""
+        covariance = together.covariance - self.wrong
+        variance = self.errors[0] ** 2 + self.errors[1] ** 2 - 2 * covariance
+        return min(math.sqrt(max(variance, 0.0)), sum(self.errors)) + self.moved
 
     def _apart(
         self, a: MetricValue, b: MetricValue, together: Joint, confidence: float
     ) -> Difference:
         assert a.std_error is not None  # noqa: S101
         assert b.std_error is not None  # noqa: S101
-        covariance = together.covariance - self.wrong
-        variance = self.errors[0] ** 2 + self.errors[1] ** 2 - 2 * covariance
-        largest = (sum(self.errors) + self.moved) ** 2
-        error = min((math.sqrt(max(variance, 0.0)) + self.moved) ** 2, largest)
-        least = Joint((a.std_error**2 + b.std_error**2 - error) / 2, together.thirds)
+        square = self.error(together) ** 2
+        least = Joint((a.std_error**2 + b.std_error**2 - square) / 2, together.thirds)
         found = paired(a, b, least, confidence, small=self.small)
         assert found.ends is not None  # noqa: S101
         low, high = found.ends[0] - self.slack, found.ends[1] + self.slack
@@ -117,6 +125,9 @@ def _related(
     first: ScoreCounts, second: ScoreCounts, pairs: ScoreCounts | None, background: Background
 ) -> Iterator[tuple[Key, Related | None]]:
     """Yield how the two models' numbers are related, where that is known and both have an error."""
+    if first.clusters is not None and second.clusters is not None:
+        yield from _related_in_clusters(first, second, background)
+        return
     if pairs is None:
         yield from ((key, None) for key, _, _ in compared(first, background))
         return
@@ -136,6 +147,36 @@ def _related(
                 a.moved + b.moved,
                 a.slack + b.slack,
                 any(few_errors(one.binned.value or 0.0, *one.binned.sizes) for one in (a, b)),
+            ),
+        )
+
+
+def _related_in_clusters(
+    first: ScoreCounts, second: ScoreCounts, background: Background
+) -> Iterator[tuple[Key, Related | None]]:
+    """Yield the same of rows in clusters."""
+    assert first.clusters is not None  # noqa: S101
+    assert second.clusters is not None  # noqa: S101
+    (totals, own), (others, other) = first.clusters, second.clusters
+    if totals is not others or own != 0 or other == 0:
+        msg = "clusters must be of both models, the first of them the candidate; they are not."
+        raise ValueError(msg)
+    known = zip(first.cells(background).items(), second.cells(background).values(), strict=True)
+    for at, ((key, a), b) in enumerate(known):
+        if a.binned.clustered is None or b.binned.clustered is None:
+            yield key, None
+            continue
+        sums = [totals.sums(model, at, flip=False) for model in (own, other)]
+        yield (
+            key,
+            Related(
+                totals.together(other, at),
+                0.0,
+                (sums[0].std_error - sums[0].moved, sums[1].std_error - sums[1].moved),
+                sums[0].moved + sums[1].moved,
+                a.slack + b.slack,
+                small=True,
+                n_clusters=sums[0].n_clusters,
             ),
         )
 

@@ -9,9 +9,6 @@ each number has a bracket that holds its exact value for certain, beside its con
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -22,7 +19,9 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics.binned.bins import MANTISSA, bins_of
+from bias_metrics.binned.archive import packed, unpacked
+from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of
+from bias_metrics.binned.clusters import ClusterTotals
 from bias_metrics.binned.comparison import comparison_of
 from bias_metrics.binned.pairs import pair_codes
 from bias_metrics.binned.rates import (
@@ -46,10 +45,7 @@ from bias_metrics.thresholds.thresholds import EqualErrorRate
 
 __all__ = ["ScoreCounts"]
 
-MOST_ROWS = 4 * 10**9  # twice the pairs of as many rows still fit into 64 bits
-MOST_BYTES = 2**30
 BITS = 12
-_LEVEL = 3  # of compression: the highest one takes twice as long, and saves a tenth
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +81,8 @@ class ScoreCounts:
     """(2, k): those of them that are in any subgroup."""
     subgroups: Counts
     """(number of subgroups, 2, k)."""
+    clusters: tuple[ClusterTotals, int] | None = None
+    """What clusters do to the numbers of several models, and which of them this one is."""
     _measured: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
     """What is measured once for all confidences."""
 
@@ -216,6 +214,7 @@ class ScoreCounts:
 
         return replace(
             self,
+            clusters=None,
             bins=bins,
             least=spread(self.least, np.inf),
             most=spread(self.most, -np.inf),
@@ -228,6 +227,13 @@ class ScoreCounts:
     def n(self) -> int:
         """Number of rows."""
         return int(self.everyone.sum())
+
+    def in_clusters(self, totals: ClusterTotals, model: int = 0) -> ScoreCounts:
+        """Return the same counts, whose intervals and differences allow for clusters of rows.
+
+        Sums and bytes of them do not keep what clusters do.
+        """
+        return replace(self, clusters=(totals, model))
 
     def cells(self, background: Background) -> dict[Key, Cell]:
         """Return the overall AUC and each subgroup's cells, measured once for all confidences."""
@@ -450,21 +456,9 @@ class ScoreCounts:
             name: of(own) for name, own in zip(self.names, self.subgroups, strict=True)
         }
 
-    # ---- As bytes
-
     def to_bytes(self) -> bytes:
         """Return the counts as a compressed archive of numpy arrays."""
-        about = {"bits": self.bits, "shards": sorted(self.shards), "names": list(self.names)}
-        arrays = {"about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
-        arrays |= {name: getattr(self, name) for name in _ARRAYS}
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
-            for name, array in arrays.items():
-                part = io.BytesIO()
-                np.lib.format.write_array(part, array, allow_pickle=False)
-                packed = part.getvalue(), zipfile.ZIP_DEFLATED, _LEVEL
-                archive.writestr(zipfile.ZipInfo(f"{name}.npy"), *packed)
-        return file.getvalue()
+        return packed(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScoreCounts:
@@ -476,75 +470,4 @@ class ScoreCounts:
             If it is something else, or unpacks to more than 1 GiB, or its counts contradict each
             other.
         """
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                size = sum(entry.file_size for entry in archive.infolist())
-            if size > MOST_BYTES:
-                msg = f"counts must unpack to at most {MOST_BYTES:,} bytes; got {size:,}."
-                raise ValueError(msg)
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                about = json.loads(bytes(arrays["about"]))
-                found = cls(
-                    int(about["bits"]),
-                    frozenset(map(str, about["shards"])),
-                    tuple(map(str, about["names"])),
-                    **{name: arrays[name] for name in _ARRAYS},
-                )
-        except (zipfile.BadZipFile, KeyError, TypeError, EOFError, OSError) as error:
-            msg = f"these bytes are no counts of scores: {error}."
-            raise ValueError(msg) from error
-        found.check()
-        return found
-
-    def check(self) -> None:
-        """Refuse counts that cannot have come from rows.
-
-        Raises
-        ------
-        ValueError
-            With what contradicts what.
-        """
-        k, groups = self.bins.size, len(self.names)
-        shapes = {
-            "bins": (k,),
-            "least": (k,),
-            "most": (k,),
-            "everyone": (2, k),
-            "anyone": (2, k),
-            "subgroups": (groups, 2, k),
-        }
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            kind = np.float64 if name in {"least", "most"} else np.int64
-            if array.shape != shape or array.dtype != kind:
-                msg = (
-                    f"`{name}` must be {np.dtype(kind)} of shape {shape}; "
-                    f"got {array.dtype} of shape {array.shape}."
-                )
-                raise ValueError(msg)
-        n = [int(bound) for bound in self.everyone.sum(axis=1, dtype=np.float64)]
-        own = [bins_of(ends, self.bits) for ends in (self.least, self.most)]
-        wrong = {
-            "`bits` must be from 0 to 52": not 0 <= self.bits <= MANTISSA,
-            "`bins` must ascend": bool((np.diff(self.bins) <= 0).any()),
-            "`least` must be at most `most`": not bool((self.least <= self.most).all()),
-            "`least` and `most` must lie in their bins": not all(
-                np.array_equal(bins, self.bins) for bins in own
-            ),
-            "no count may be negative": bool(
-                min(of.min(initial=0) for of in (self.everyone, self.anyone, self.subgroups)) < 0
-            ),
-            "every bin must have a row": not bool(self.everyone.any(axis=0).all()),
-            f"there must be at most {MOST_ROWS:,} rows": sum(n) > MOST_ROWS,
-            "a subgroup must be part of those in any": bool((self.subgroups > self.anyone).any()),
-            "those in any subgroup must be part of all, and in one of them": bool(
-                (self.anyone > np.minimum(self.everyone, self.subgroups.sum(axis=0))).any()
-            ),
-        }
-        for rule, broken in wrong.items():
-            if broken:
-                msg = f"these are no counts of scores: {rule}."
-                raise ValueError(msg)
-
-
-_ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
+        return unpacked(data, cls)

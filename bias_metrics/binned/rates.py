@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bias_metrics.binned.counts import ScoreCounts
 
 Range = tuple[float, float] | None
+NO_CLUSTERS = "counts do not tell what clusters do to error rates"
 _NO_CHANCE = "counts do not tell what chance alone would give"
 
 
@@ -56,6 +57,10 @@ def rate_gaps_of(
         for name, gaps in _gaps(counts, threshold, rate, background):
             ends = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in gaps]
             found[name][metric] = _between(ends)
+    if counts.clusters is not None:
+        for of_group in found.values():
+            for metric, gap in of_group.items():
+                of_group[metric] = MetricValue(gap.value, gap.reason or NO_CLUSTERS)
     return RateGaps(threshold, found, confidence)
 
 
@@ -134,7 +139,7 @@ def rate_gap_comparison_of(
         }
         for name, cells in a.subgroups.items()
     }
-    if pairs is not None:
+    if pairs is not None and models[0].clusters is None:
         both = Decisions(models, pairs, thresholds, ranges)
         for metric, rate in threshold_metrics().items():
             for name, (found, slack) in both.differences(rate, confidence, background).items():

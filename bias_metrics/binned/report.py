@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import Auc, lacks, placed_auc
+from bias_metrics._core.clusters import AddedClusters
 from bias_metrics._core.ranks import Placed, Runs, inner
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS
@@ -42,6 +43,8 @@ class Cell:
     slack: float
     moved: float = 0.0
     """The part of the standard error that is for binning alone."""
+    across: float = 0.0
+    """How far the AUC of pairs from different clusters may be off."""
 
     @classmethod
     def of(
@@ -76,6 +79,16 @@ class Cell:
             found = replace(found, std_error=found.std_error + moved)
         return cls(found, int(y @ x) / pairs, moved)
 
+    def clustered(self, sums: AddedClusters) -> Cell:
+        """Return the same of rows in clusters."""
+        of_rows = self.binned.std_error
+        if of_rows is None:
+            return self
+        least = replace(self.binned, std_error=max(of_rows - 2 * self.moved, 0.0))
+        found = replace(self.binned, clustered=sums.clustered(least).clustered)
+        left = 1.0 if sums.same is None else 1 - sums.same.share
+        return replace(self, binned=found, across=self.slack / left)
+
     def at(self, confidence: float) -> MetricValue:
         """Return the number with an interval that holds that of the exact scores."""
         found, low, high = (one.at(confidence) for one in (self.binned, *self._moved()))
@@ -88,24 +101,42 @@ class Cell:
 
     def _moved(self) -> tuple[Auc, Auc]:
         """Return the smallest and the largest number that is possible."""
-        value = self.binned.value
+        value, clustered = self.binned.value, self.binned.clustered
         if value is None:
             return self.binned, self.binned
-        low, high = max(value - self.slack, 0.0), min(value + self.slack, 1.0)
-        return replace(self.binned, value=low), replace(self.binned, value=high)
+
+        def moved(sign: int) -> Auc:
+            found = replace(self.binned, value=_share(value + sign * self.slack))
+            if clustered is None:
+                return found
+            across = _share(clustered.across + sign * self.across)
+            return replace(found, clustered=replace(clustered, across=across))
+
+        return moved(-1), moved(1)
+
+
+def _share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
 
 
 def cells_of(counts: ScoreCounts, background: Background) -> dict[Key, Cell]:
     """Return the cells of each subgroup, after the overall AUC."""
     several = counts.least < counts.most
     found = {}
-    for (name, metric), y, x in compared(counts, background):
+    totals, model = counts.clusters or (None, 0)
+    if totals is not None and totals.background != background:
+        msg = f"`background` must be that of the clusters, {totals.background}; got {background}."
+        raise ValueError(msg)
+    for at, ((name, metric), y, x) in enumerate(compared(counts, background)):
         words, flip = ("negatives", "positives"), False
         if name is not None:
             pair = PAIRS[metric]
             side = "subgroup" if pair.inside else "background"
             words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
-        found[name, metric] = Cell.of(y, x, several, words, metric, flip=flip)
+        cell = Cell.of(y, x, several, words, metric, flip=flip)
+        if totals is not None and cell.binned.std_error is not None:
+            cell = cell.clustered(totals.sums(model, at, flip=flip))
+        found[name, metric] = cell
     return found
 
 

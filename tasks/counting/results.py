@@ -88,7 +88,7 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
 
 def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> CountedEvidence:
     """Write the sum of all shards with its origin, atomically."""
-    shards = counted.record.shards
+    shards, clusters = counted.record.shards, counted.record.clusters
     rows_digest = json_digest([settings.key, [one.sha256 for one in shards]])
     origin = EvidenceRecord(
         set_digest=rows_digest,
@@ -103,7 +103,7 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             n_rows_measured=sum(one.n_measured for one in shards),
             confidence=CONFIDENCE,
             weights=None if settings.weight is None else settings.weight_kind,
-            n_clusters=None,
+            n_clusters=None if clusters is None else clusters.n,
         ),
         power_mean_groups=settings.power_mean_groups,
         scores={role: json_digest([rows_digest, x.score]) for role, x in settings.models.items()},

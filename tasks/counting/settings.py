@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from glob import glob
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
 
+from bias_metrics.binned import NO_CLUSTERS
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN, METRICS
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
@@ -27,7 +29,6 @@ from biasgate.tasks.gating.policy import Policy, read_policy
 ENDING = ".counts"
 SCORE = "score/"
 _WITHOUT = {
-    "cluster": "counts do not tell which rows belong together",
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
     "prediction_powered": "counts do not tell which rows were labelled",
@@ -87,6 +88,9 @@ class CountFile(FileSource):
         if self.population == "these_rows":
             msg = "`population: these_rows` is for lists of phrases, which need no counts"
             raise ValueError(msg)
+        if self.cluster is not None and self.weight is not None:
+            msg = "`cluster` must not be set beside `weight` for counts"
+            raise ValueError(msg)
         if self.weight is not None and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)
@@ -107,7 +111,13 @@ class CountFile(FileSource):
         if not self.files():
             msg = f"`path` must name files, as in shards/*.parquet; {self.path} names none."
             raise InputError(msg)
+        if self.cluster is not None and find_spec("duckdb") is None:
+            msg = f"`cluster` needs the library DuckDB for counts: {to_install('clusters')}."
+            raise InputError(msg)
         for path in self.files():
+            if path.suffix == ENDING and self.cluster is not None:
+                msg = f"`cluster` needs rows, since clusters of counts do not add up; got {path}."
+                raise InputError(msg)
             if path.suffix != ENDING:
                 reading.require_columns(path, self._columns(), self.separator)
 
@@ -209,6 +219,8 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
+        if METRICS[rule.metric].has_threshold and settings.cluster is not None:
+            yield f"rule {rule.name} beside `cluster`", NO_CLUSTERS
         if METRICS[rule.metric].needs_probabilities:
             yield f"rule {rule.name}", "calibration needs exact scores"
         if rule.reference_margin is not None and settings.reference is None:

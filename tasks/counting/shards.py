@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,7 +45,7 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         to[role] = to[role] + found if role in to else found
 
     n_rows = n_rated = n_measured = 0
-    for number, batch in enumerate(_batches(settings.of_shard(path))):
+    for number, batch in enumerate(batches_of(settings.of_shard(path))):
         rows, scores, rated = _measured(settings, batch)
         n_rows, n_rated = n_rows + batch.num_rows, n_rated + rated
         n_measured += rows.n
@@ -73,7 +74,7 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
     return Counted(CountedRecord(key=settings.key, shards=[shard]), counts, pairs)
 
 
-def _batches(source: CountFile) -> Iterator[pa.Table]:
+def batches_of(source: CountFile) -> Iterator[pa.Table]:
     """Yield the rows of a shard in tables of about `ROWS` rows."""
     held: list[pa.Table] = []
     for chunk in source.chunks():
@@ -88,6 +89,18 @@ def _batches(source: CountFile) -> Iterator[pa.Table]:
 
 def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.ndarray], int]:
     """Return the measured rows, the scores of each model, and how many rows were rated."""
+    measured, rated = measured_rows(settings, batch)
+    rows = Rows(
+        is_positive(settings, measured),
+        members_of(settings, measured),
+        sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
+        weight_kind="frequency",
+    )
+    return rows, {role: measured[SCORE + role].to_numpy() for role in settings.models}, rated
+
+
+def measured_rows(settings: CountFile, batch: pa.Table) -> tuple[pa.Table, int]:
+    """Return the rows that are measured, and how many were rated."""
     columns = [name for name in batch.column_names if name.startswith(IDENTITY)]
     rated = np.ones(batch.num_rows, dtype=np.bool_)
     for name in columns:
@@ -96,21 +109,23 @@ def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.
     kept = rated if settings.identity_rows == "rated" else np.ones_like(rated)
     if settings.min_raters is not None:
         kept = kept & (batch[RATERS].to_numpy() >= settings.min_raters)
-    measured = batch if kept.all() else batch.filter(pa.array(kept))
-    members = {
+    return batch if kept.all() else batch.filter(pa.array(kept)), int(rated.sum())
+
+
+def is_positive(settings: CountFile, measured: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which rows are of the positive class."""
+    return np.asarray(measured["label"].to_numpy() >= settings.label_threshold)
+
+
+def members_of(settings: CountFile, measured: pa.Table) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return which rows mention each identity."""
+    return {
         name.removeprefix(IDENTITY): pc.fill_null(
             pc.greater_equal(measured[name], settings.identity_threshold), fill_value=False
         ).to_numpy()
-        for name in columns
+        for name in measured.column_names
+        if name.startswith(IDENTITY)
     }
-    rows = Rows(
-        measured["label"].to_numpy() >= settings.label_threshold,
-        members,
-        sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
-        weight_kind="frequency",
-    )
-    scores = {role: measured[SCORE + role].to_numpy() for role in settings.models}
-    return rows, scores, int(rated.sum())
 
 
 def add_shard(total: Counted | None, found: bytes | str, folder: str) -> Counted:

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bias_metrics import ScoreCounts
+from bias_metrics.binned import ClusterTotals
 from bias_metrics.gate import LEAST_COMPARED, Evidence, EvidenceKey, Losses, Rule, SmallGroups
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
 from bias_metrics.report import bonferroni_level
@@ -35,6 +36,10 @@ from biasgate.tasks.records.record import Record
 
 FILE = "evidence.counts"
 NO_ROWS = "Rows, clusters, slices, calibration and patterns of bias are not in counts."
+CLUSTERS = (
+    "Rows, slices, calibration and patterns of bias are not in counts. Bounds allow for clusters "
+    "by sums that were made of rows, and cannot be made again from counts; error rates have none."
+)
 NO_MEMBERS = (
     "Which comments mention several identities is unknown: bounds of power means and of the final "
     "score are wider than needed, and whose comments a loss comes from is not told."
@@ -69,12 +74,14 @@ class Shard(Record):
 class CountedRecord(Record):
     """What was counted: `key` is a digest of everything that decides the counts of a shard.
 
-    `origin` is there in the evidence of a verdict: the same as for rows.
+    `origin` is there in the evidence of a verdict: the same as for rows. So are `clusters`, if rows
+    come in them; the clusters of two sets do not add up.
     """
 
     key: str
     shards: list[Shard]
     origin: EvidenceRecord | None = None
+    clusters: ClusterTotals | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +192,12 @@ class Counted:
         if not of_record:
             msg = f"{what} must have the counts of the shards that it names; it has others."
             raise InputError(msg)
+        if self.record.clusters is not None:
+            try:
+                self.record.clusters.refuse_others(list(self.counts.values()))
+            except ValueError as error:
+                msg = f"{what} must have the clusters of its rows: {error}"
+                raise InputError(msg) from error
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -237,10 +250,13 @@ class CountedEvidence:
             raise InputError(msg)
         return origin
 
-    @property
+    @cached_property
     def counts(self) -> Mapping[str, ScoreCounts]:
-        """By role."""
-        return self.counted.counts
+        """By role; their intervals allow for clusters, if rows come in them."""
+        counts, totals = self.counted.counts, self.counted.record.clusters
+        if totals is None:
+            return counts
+        return {role: of.in_clusters(totals, at) for at, (role, of) in enumerate(counts.items())}
 
     @property
     def roles(self) -> list[str]:
@@ -265,7 +281,8 @@ class CountedEvidence:
     @property
     def not_told(self) -> list[str]:
         """What the counts do not tell."""
-        return [NO_ROWS, NO_MEMBERS, *([NO_PAIRS] if len(self.roles) > 1 else [])]
+        rows = NO_ROWS if self.counted.record.clusters is None else CLUSTERS
+        return [rows, NO_MEMBERS, *([NO_PAIRS] if len(self.roles) > 1 else [])]
 
     def told(self, *, categories: bool) -> RestsOnCounts:
         """Return what a verdict says of the counts: what they are of, and what they do not tell.
@@ -330,7 +347,8 @@ class CountedEvidence:
         """
         given = thresholds.get(GIVEN, {})
         both = {role: given[role] for role in (CANDIDATE, rival) if role in given}
-        at = {GIVEN: both} if len(both) == 2 else {}
+        in_clusters = self.counted.record.clusters is not None
+        at = {GIVEN: both} if len(both) == 2 and not in_clusters else {}
         metrics = [*SUBGROUP_METRICS, *(threshold_metrics() if at else ())]
         looked_at = {}
         for name, own in zip(self.identities, self.counts[CANDIDATE].subgroups, strict=True):

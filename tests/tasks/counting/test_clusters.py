@@ -1,0 +1,157 @@
+"""Clusters of shards that are counted: the same bounds as of all rows in memory."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from support.shards import N_SHARDS, POLICY, everything, frame, write_file, write_shards
+
+from bias_metrics import compare_bias
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.counting import clusters, settings, shards
+from biasgate.tasks.counting.clusters import add_clusters
+from biasgate.tasks.counting.results import judge_counts
+from biasgate.tasks.counting.settings import read_count_file
+from biasgate.tasks.counting.shards import add_shard, count_shard
+from biasgate.tasks.evidence.counted import Counted, CountedEvidence
+
+pytest.importorskip("duckdb")
+GROUPS = ("gay", "muslim")
+RULES = [rule for rule in POLICY["rules"] if "threshold" not in rule]
+
+
+def with_threads(number):
+    """A shard whose rows are of threads that other shards have, too."""
+    drawn = np.random.default_rng(number).integers(0, 300, len(frame(number)))
+    return frame(number).assign(thread=[f"thread {one}" for one in drawn])
+
+
+def write_threads(home, **changes):
+    path = write_shards(home, cluster="thread", **changes)
+    for number in range(N_SHARDS):
+        with_threads(number).to_parquet(f"shards/part-{number}.parquet")
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": RULES}))
+    return path
+
+
+def count(path):
+    found, policy = read_count_file(path)
+    total = None
+    for shard in found.files():
+        total = add_shard(
+            total, count_shard.fn(found, str(shard), "out/counts", send=False), "out/counts"
+        )
+    return total, found, policy
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    home = tmp_path / "it's [a] home"
+    (home / "out").mkdir(parents=True)
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(settings, "glob", lambda _: sorted(map(str, Path("shards").iterdir())))
+    return home
+
+
+def test_bounds_are_those_of_all_rows_in_clusters(home, monkeypatch):
+    total, found, policy = count(write_threads(home, bits=20))
+    whole = add_clusters.fn(total, found, "out")
+    monkeypatch.setattr(shards, "ROWS", 1_000)
+    monkeypatch.setattr(clusters, "_CHUNK", 700)
+    assert add_clusters.fn(total, found, "out").record.clusters.n == whole.record.clusters.n == 300
+    verdict = judge_counts.fn(whole, found, policy, "out")
+    rows = everything().assign(
+        thread=np.concatenate([with_threads(one).dropna().thread for one in range(N_SHARDS)])
+    )
+    members = {name: rows[name] >= 0.5 for name in GROUPS}
+    options = {"clusters": rows.thread, "confidence": 0.9}
+    exact = compare_bias(rows.toxicity >= 0.5, rows.new, rows.old, members, **options)
+    bounds = {(one.metric, one.kind, one.group): one.bound for one in verdict.results}
+    for name in GROUPS:
+        for kind, cell in (("floor", exact.first), ("champion", exact)):
+            low = cell.subgroups[name].bpsn_auc.low
+            assert low - 1e-5 < bounds["bpsn_auc", kind, name] <= low + 1e-12
+    assert bounds["auc", "floor", None] == pytest.approx(exact.first.overall.auc.low, abs=1e-5)
+    assert {one.n_clusters for one in verdict.results if one.metric == "auc"} == {300}
+    assert (
+        json.loads(Path("out/report.json").read_text())["evaluation_set"]["choices"]["n_clusters"]
+        == 300
+    )
+    assert not list(Path("out").glob(".clusters-*"))
+
+
+def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
+    path = write_threads(home)
+    for number in range(N_SHARDS):
+        rows = with_threads(number)
+        rows.loc[500:, "thread"] = "thread 7"
+        rows.to_parquet(f"shards/part-{number}.parquet")
+    total, found, _ = count(path)
+    whole = add_clusters.fn(total, found, "out").record.clusters
+    monkeypatch.setattr(shards, "ROWS", 1_000)
+    monkeypatch.setattr(clusters, "_CHUNK", 700)
+    again = add_clusters.fn(total, found, "out").record.clusters
+    assert (again.n, again.rows) == (whole.n, whole.rows)
+    np.testing.assert_allclose(again.moves, whole.moves, rtol=1e-9)
+
+
+def test_rates_have_no_bounds_and_the_verdict_says_so(home):
+    total, found, policy = count(write_threads(home))
+    verdict = judge_counts.fn(add_clusters.fn(total, found, "out"), found, policy, "out")
+    assert "error rates have none" in verdict.counts.not_told[0]
+    gaps = json.loads(Path("out/report.json").read_text())["thresholds"]["given"]["gaps"]
+    cell = gaps["gay"]["fpr_gap"]
+    assert cell["low"] is None
+    assert cell["reason"] == "counts do not tell what clusters do to error rates"
+
+
+def test_shards_that_change_meanwhile_are_refused(home):
+    total, found, _ = count(write_threads(home))
+    with_threads(9).to_parquet("shards/part-0.parquet")
+    with pytest.raises(InputError, match="shards must not change while they are counted"):
+        add_clusters.fn(total, found, "out")
+
+
+def test_what_clusters_need_is_refused_before_any_work(home, monkeypatch):
+    path = write_threads(home)
+    Path("shards/part-0.parquet").rename("shards/part-0.counts")
+    with pytest.raises(InputError, match=r"needs rows, .* do not add up; got shards"):
+        read_count_file(path)
+    monkeypatch.setattr(settings, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"needs the library DuckDB.*\[clusters\]"):
+        read_count_file(path)
+    with pytest.raises(InputError, match="`cluster` must not be set beside `weight`"):
+        read_count_file(write_file(home, cluster="thread", weight="old", weight_kind="frequency"))
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("rows", 1, 0), 1e6),
+        (("rows", 1, 2), 5_000.0),
+        (("rows", 2, 5), 0.0),
+        (("rows", 2, 7), 1e12),
+        (("moves", 0, 1, 0), -1.0),
+        (("moves", 1, 1, 3), 1e12),
+        (("apart", 0, 1), -1.0),
+        (("apart", 0), [0.0]),
+        (("rows", 3), [0.0]),
+    ],
+)
+def test_sums_that_cannot_be_of_these_clusters_are_refused(home, where, value):
+    total, found, _ = count(write_threads(home))
+    whole = add_clusters.fn(total, found, "out")
+    assert Counted.of_bytes(whole.to_bytes(), "file x").to_bytes() == whole.to_bytes()
+    content = {name: getattr(whole.record.clusters, name) for name in ("rows", "moves", "apart")}
+    changed = json.loads(json.dumps(content))
+    inner = changed
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = value
+    record = replace(whole.record, clusters=replace(whole.record.clusters, **changed))
+    Path("forged").write_bytes(replace(whole, record=record).to_bytes())
+    with pytest.raises(InputError, match="must have the clusters of its rows"):
+        _ = CountedEvidence(Path("forged")).counts
