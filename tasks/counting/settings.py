@@ -28,6 +28,7 @@ from biasgate.tasks.gating.policy import Policy, read_policy
 
 ENDING = ".counts"
 SCORE = "score/"
+_IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
 _WITHOUT = {
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
@@ -183,7 +184,7 @@ class CountFile(FileSource):
     def _converted(self, chunk: reading.Chunk, matcher: TermMatcher | None, named: Any) -> pa.Table:
         rows = super()._converted(chunk, matcher, named)
         for role, one in self.models.items():
-            scores = reading.to_scores(chunk, one.score, rows["id"])
+            scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)
         return rows
 

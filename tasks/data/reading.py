@@ -170,8 +170,12 @@ def to_fractions(
     return numbers
 
 
-def to_scores(chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False) -> pa.Array:
+def to_scores(
+    chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False, if_none: str
+) -> pa.Array:
     """Return finite scores; NaN for those that are missing, if they are allowed to be.
+
+    `if_none` says what to do where some are missing and must not be.
 
     Raises
     ------
@@ -185,11 +189,7 @@ def to_scores(chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool =
     if allow_missing:
         fine = pc.or_(fine, pc.is_nan(numbers))
     wrong = pc.invert(pc.fill_null(fine, fill_value=False))
-    hint = _how_many(chunk, numbers.null_count, len(numbers))
-    hint += (
-        " Score them too, or remove them from the evaluation set and from this file; or set "
-        "`allow_missing: true`, if the model refused them."
-    )
+    hint = f"{_how_many(chunk, numbers.null_count, len(numbers))} {if_none}"
     rule = "a score must be a finite number"
     refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
     return numbers

@@ -12,6 +12,11 @@ from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 
+_IF_NONE = (
+    "Score them too, or remove them from the evaluation set and from this file; or set "
+    "`allow_missing: true`, if the model refused them."
+)
+
 
 def read_scores(
     path: Path, id_: str, score: str, *, separator: Separator | None, allow_missing: bool
@@ -36,7 +41,9 @@ def read_scores(
     ids, scores = [], []
     for chunk in reading.read_chunks(path, wanted, separator=separator):
         ids.append(reading.to_ids(chunk, id_))
-        numbers = reading.to_scores(chunk, score, ids[-1], allow_missing=allow_missing)
+        numbers = reading.to_scores(
+            chunk, score, ids[-1], allow_missing=allow_missing, if_none=_IF_NONE
+        )
         scores.append(numbers.to_numpy())
     if not sum(map(len, ids)):
         msg = f"file {path} must have rows; it has none."

@@ -251,6 +251,16 @@ def test_a_score_or_label_that_is_no_number_is_refused_by_its_place(home, column
         count(path)
 
 
+def test_a_shard_with_rows_without_a_score_is_refused_with_what_can_be_done(home):
+    path = write_shards(home)
+    rows = frame(1)
+    rows["old"] = rows["old"].astype(object).where(rows.index != 5, None)
+    rows.to_parquet("shards/part-1.parquet")
+    with pytest.raises(InputError, match=r"row 5, .* have none\. Score them too") as caught:
+        count(path)
+    assert "allow_missing" not in str(caught.value)
+
+
 def test_more_rows_than_add_up_are_refused_by_their_shards(home, monkeypatch):
     path = write_shards(home)
     monkeypatch.setattr("bias_metrics.binned.counts.MOST_ROWS", 2 * N)
