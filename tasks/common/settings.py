@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -136,6 +138,38 @@ def _with_hint(error: Problem, known: Sequence[str]) -> InitErrorDetails:
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_. -]{0,99}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A name that is also a folder name and part of an MLflow key."""
+NAME_RULE = (
+    "must be at most 100 letters, digits, spaces and characters of `_.-`, and start with a letter "
+    "or digit"
+)
+
+
+def slice_name(text: str) -> str:
+    """Return a text as the name of a slice: `_` stands for what no name has.
+
+    Letters, the marks on them and digits stay, of every script; in one form (NFC).
+
+    Examples
+    --------
+    >>> print(slice_name("language.हिन्दी"), slice_name("topic.war/peace"))
+    language.हिन्दी topic.war_peace
+    """
+    return "".join(
+        one if one in "_. -" or unicodedata.category(one)[0] in "LMN" else "_"
+        for one in unicodedata.normalize("NFC", text)
+    )
+
+
+def checked_slice(text: str) -> str:
+    """Return the name of a slice; raise a ValueError if no slice has such a name."""
+    name = slice_name(text)
+    if name != unicodedata.normalize("NFC", text) or not name[:1].isalnum() or len(name) > 100:
+        raise ValueError(NAME_RULE)
+    return name
+
+
+SliceName = Annotated[str, AfterValidator(checked_slice)]
+"""A slice of a set."""
 
 
 def relative_to_configuration(value: Any, info: ValidationInfo) -> Any:

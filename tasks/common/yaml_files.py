@@ -17,6 +17,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.settings import (
     NAME_PATTERN,
+    NAME_RULE,
     UNKNOWN_KEY,
     Problem,
     Settings,
@@ -192,10 +193,7 @@ def _rule(error: Problem, *, secret: bool, lists: Mapping[str, str]) -> str:
     else:
         allowed = ""
     if kind == "string_pattern_mismatch" and context["pattern"] == NAME_PATTERN:
-        rule = (
-            "must be at most 100 letters, digits, spaces and characters of `_.-`, and start with "
-            "a letter or digit"
-        )
+        rule = NAME_RULE
     if not isinstance(given, str | int | float | bool):
         return f"{rule.rstrip('.')}."
     if isinstance(given, str) and "://" in given:  # the query of a URL may hold a key

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
@@ -19,7 +18,7 @@ from pydantic import (
 )
 
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.common.settings import Name
+from biasgate.tasks.common.settings import Name, SliceName, slice_name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, OTHER_LABEL, RATERS, SLICE
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
@@ -41,7 +40,6 @@ Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
 _UNSET = ("weight", "raters", "votes", "label_rule", "names_in", "names_separator")
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
-_NOT_IN_NAMES = re.compile("[^A-Za-z0-9_. -]")
 
 
 class MappedSource(SourceSettings):
@@ -89,7 +87,7 @@ class MappedSource(SourceSettings):
     matching: Matching = "longest"
     """With `longest`, *african american* counts for the longer term only; with `overlap` for
     *african* too."""
-    slices: dict[str, str] = Field(default_factory=dict)
+    slices: dict[SliceName, str] = Field(default_factory=dict)
     """Boolean columns that mark slices of the set."""
     slices_in: tuple[str, ...] = ()
     """Columns of which every value is a slice, as `language.german`: at most 200 values."""
@@ -266,7 +264,7 @@ class MappedSource(SourceSettings):
     def _slices_of(self, column: str) -> list[str]:
         """Return the values of a column, of which each is a slice."""
         values = self.values_of(column)
-        names = [_slice_name(column, value) for value in values]
+        names = [slice_name(f"{column}.{value}") for value in values]
         if same := next((name for name in names if names.count(name) > 1), None):
             msg = (
                 f"values in `slices_in` must differ in letters, digits or `_. -`; two of column "
@@ -372,16 +370,11 @@ def _with_slices(rows: pa.Table, chunk: reading.Chunk, column: str, values: list
     texts = plain_column(chunk, column).cast(pa.string())
     for value in values:
         inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
-        rows = rows.append_column(SLICE + _slice_name(column, value), inside)
+        rows = rows.append_column(SLICE + slice_name(f"{column}.{value}"), inside)
     return rows
 
 
 def _n_in_slices(rows: pa.Table, column: str, values: list[str]) -> int:
     """Count the rows in the slices of a column, each in one of them."""
-    names = [SLICE + _slice_name(column, value) for value in values]
+    names = [SLICE + slice_name(f"{column}.{value}") for value in values]
     return sum(pc.sum(rows[name]).as_py() or 0 for name in names)
-
-
-def _slice_name(column: str, value: str) -> str:
-    """Return a name that a rule can have."""
-    return _NOT_IN_NAMES.sub("_", f"{column}.{value}")

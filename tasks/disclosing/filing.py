@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.settings import Name, Settings, SliceName
 from biasgate.tasks.common.yaml_files import read_settings
 
 OFFICIAL_LANGUAGES = (
@@ -185,9 +185,9 @@ class Filing(Settings):
     """The candidates in use. Default: all of the results."""
     language: Language | None = None
     """Language of the sample, if it has one."""
-    languages: dict[Name, Language] = Field(default_factory=dict)
+    languages: dict[SliceName, Language] = Field(default_factory=dict)
     """Or languages by `slices` of the set, as in `{german: de}`: rows for very large platforms."""
-    surfaces: list[Name] = Field(default_factory=list)
+    surfaces: list[SliceName] = Field(default_factory=list)
     """Further slices of the set to be reported in Part 11, such as comments and profiles."""
     recall_of_terms: dict[str, Recall] = Field(default_factory=dict)
     """For identities that terms find: on comments of which people said that they mention them."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    StringConstraints,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
 from bias_metrics import lord_share, spending_share
 from bias_metrics.gate import Action, HarmLimit, MissingLimits, Mode, Rule, Waiver
 from bias_metrics.parts import MIN_CLUSTERS
-from biasgate.tasks.common.settings import NAME_PATTERN, Name, Settings
+from biasgate.tasks.common.settings import Name, Settings, checked_slice
 
 # Ends the name of a column of slices, of which each is meant.
 EACH_SLICE = ".*"
@@ -27,10 +21,6 @@ Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
 ThresholdName = Literal["given", "equal_errors"]
-SliceName = Annotated[
-    str, StringConstraints(pattern=NAME_PATTERN.replace("$", rf"({re.escape(EACH_SLICE)})?$"))
-]
-"""A slice, or all that begin alike."""
 
 
 class RuleSettings(Settings):
@@ -55,7 +45,7 @@ class RuleSettings(Settings):
     threshold: ThresholdName | None = None
     """For `fpr_gap` and `fnr_gap`, each model at its own: `given` in the evaluation file, or the
     one of `equal_errors`, where both error rates are closest."""
-    slice: SliceName | None = None
+    slice: str | None = None
     """The rule is about one slice of the set, as `short` or `language.german`, or about each slice
     of a column, as `language.*`. Default: all rows."""
     mode: Mode = "proven"
@@ -83,6 +73,13 @@ class RuleSettings(Settings):
             msg = "must name `overall`, `each`, `worst`, `aggregate` or subgroups"
             raise ValueError(msg)
         return value
+
+    @field_validator("slice")
+    @classmethod
+    def _names_slices(cls, value: str | None) -> str | None:
+        if value is None or not value.endswith(EACH_SLICE):
+            return None if value is None else checked_slice(value)
+        return checked_slice(value.removesuffix(EACH_SLICE)) + EACH_SLICE
 
     @model_validator(mode="after")
     def _is_a_rule(self) -> Self:

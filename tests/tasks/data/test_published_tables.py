@@ -1,9 +1,13 @@
+import unicodedata
+
 import pandas as pd
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import SliceName
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.policy_rules import RuleSettings
+from biasgate.tasks.gating.policy_rules import RuleSettings, is_meant
 
 CASES = pd.DataFrame(
     {
@@ -87,10 +91,36 @@ def test_a_rule_can_name_the_slice_of_a_value():
     assert RuleSettings.model_validate(rule).rule(0.95).slice == "language.german"
 
 
-def test_values_that_no_rule_could_tell_apart_make_no_slices(tmp_path):
-    rows = pd.DataFrame({"id": [1, 2], "label": 0, "gay": 1, "language": ["文", "女"]})
-    with pytest.raises(InputError, match=r"two of column 'language' give the slice 'language\._'"):
-        frozen(tmp_path, rows, "table", identities=["gay"], slices_in=["language"])
+def slices_of(tmp_path, languages):
+    rows = pd.DataFrame({"id": range(len(languages)), "label": 0, "gay": 1, "language": languages})
+    found = frozen(tmp_path, rows, "table", identities=["gay"], slices_in=["language"])
+    return [one.removeprefix("slice/") for one in found.columns if one.startswith("slice/")]
+
+
+def test_slices_are_named_in_every_script_and_a_rule_and_a_filing_name_them_so(tmp_path):
+    names = ["عربي", "文言", "女書", "हिन्दी", "русский", "français"]
+    found = slices_of(tmp_path, names)
+    assert found == sorted(f"language.{one}" for one in names)
+    rule = {"metric": "auc", "scope": "overall", "floor": 0.5}
+    for name in found:
+        decomposed = unicodedata.normalize("NFD", name)
+        assert RuleSettings.model_validate(rule | {"slice": decomposed}).slice == name
+        assert TypeAdapter(SliceName).validate_python(decomposed) == name
+    each = RuleSettings.model_validate(rule | {"slice": "язык.*"}).slice
+    assert is_meant(each, "язык.русский")
+
+
+@pytest.mark.parametrize("name", ["", ".*", " a", "a/b", "a\u202eb", "a\x1b", "x" * 101, "a*"])
+def test_what_is_no_slice_is_named_by_no_rule(name):
+    rule = {"metric": "auc", "scope": "overall", "floor": 0.5, "slice": name}
+    with pytest.raises(ValidationError, match="must be at most 100 letters, digits"):
+        RuleSettings.model_validate(rule)
+
+
+@pytest.mark.parametrize("values", [["?", "!"], ["cafe\u0301", "caf\u00e9"]])
+def test_values_that_no_rule_could_tell_apart_make_no_slices(tmp_path, values):
+    with pytest.raises(InputError, match="two of column 'language' give the slice 'language"):
+        slices_of(tmp_path, values)
 
 
 @pytest.mark.parametrize("values", [["x" * 61, "b"], [str(at) for at in range(201)]])
