@@ -74,24 +74,24 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
 
 
 def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str | None:
-    """Warn if scores are upside down: higher for harmless comments than for toxic ones.
+    """Warn if scores are higher for harmless comments than for toxic ones.
 
-    That is, if the whole interval of the overall AUC, or every AUC, is below 0.5.
+    They are called upside down only if that is shown: the whole interval of the overall AUC is
+    below 0.5.
     """
     overall = report.overall.auc
-    if overall.value is None:
+    if overall.value is None or overall.value >= 0.5:
         return None
-    clearly = overall.high is not None and overall.high < 0.5
-    if not clearly and any(value >= 0.5 for value in _aucs(report)):
-        return None
-    what = f"every AUC is below 0.5 (overall AUC {overall.value:.3f})"
-    if clearly:
-        what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
     who, do = candidate.when_upside_down()
+    if overall.high is None or overall.high >= 0.5:
+        return (
+            "the scores are not shown to separate toxic comments from harmless ones better than "
+            f"chance: the overall AUC is {overall}. If higher means harmless ({who}), {do}."
+        )
     return (
-        f"{UPSIDE_DOWN}: {what}. Harmless comments get higher scores than toxic ones "
-        f"({who}). If higher means harmless, {do}. If the labels are reversed, correct the label "
-        "column."
+        f"{UPSIDE_DOWN}: the overall AUC is {overall.value:.3f}, its upper bound "
+        f"{overall.high:.3f}. Harmless comments get higher scores than toxic ones ({who}). If "
+        f"higher means harmless, {do}. If the labels are reversed, correct the label column."
     )
 
 

@@ -79,11 +79,24 @@ def few(score):
     return evaluate_bias(at % 2 == 0, score, {"gay": at < 6})
 
 
-def test_every_auc_below_one_half_is_warned_of_where_no_interval_shows_it():
+def test_scores_below_one_half_by_chance_are_not_called_upside_down():
     found = few([0.1, 0.2, 0.6, 0.5, 0.3, 0.4, 0.5, 0.45, 0.2, 0.3, 0.1, 0.3])
-    assert found.overall.auc.value < 0.5 < found.overall.auc.high
+    overall = found.overall.auc
+    assert overall.value < 0.5 < overall.high
     assert found.subgroups["gay"].subgroup_auc.value < 0.5
-    assert "every AUC is below 0.5 (overall AUC" in warn_of_inversion(found, FILE)
+    warning = warn_of_inversion(found, FILE)
+    assert warning.startswith(
+        "the scores are not shown to separate toxic comments from harmless ones better than "
+        f"chance: the overall AUC is {overall.value:.3f} [{overall.low:.3f}, {overall.high:.3f}]. "
+        "If higher means harmless (column 'non_toxic' of candidate 'mine'), "
+    )
+    assert "upside down" not in warning
+
+
+def test_scores_that_separate_somewhat_are_not_warned_of_though_chance_is_not_excluded():
+    found = few([0.3, 0.2, 0.6, 0.5, 0.3, 0.4, 0.5, 0.45, 0.2, 0.3, 0.4, 0.3])
+    assert found.overall.auc.low < 0.5 < found.overall.auc.value
+    assert warn_of_inversion(found, FILE) is None
 
 
 def test_one_identity_below_one_half_is_no_inversion():
