@@ -138,9 +138,15 @@ class IntersectionsAnalysis(Analysis):
                 f"{found}."
             )
             together = metric_cells(jointly[name])[metric]
+            bounded = sum(metric_cells(one)[metric].low is not None for one in jointly.values())
             if together.low is not None:
+                whom = (
+                    "all of them"
+                    if bounded == counts.n_measured
+                    else f"the {bounded:,} that have any"
+                )
                 told += (
-                    f" Bounds that hold for all of them together: [{together.low:.3f}, "
+                    f" Bounds that hold for {whom} together: [{together.low:.3f}, "
                     f"{together.high:.3f}]."
                 )
         if counts.n_without_support:

@@ -68,21 +68,34 @@ class TopicAnalysis(Analysis):
 
 
 def _sentence(kind: str, found: Cells, everyone: Cells) -> str:
-    """Say which AUC of an identity is most different, of those with an interval."""
+    """Say which AUC of an identity is most different, of those with an interval.
+
+    One whose interval lies apart from that of all pairs comes first; else it may be chance.
+    """
     moved = {
-        (name, metric): abs(float(cell) - float(everyone[name][metric]))
+        (name, metric): (_apart(cell, everyone[name][metric]), change)
         for name, cells in found.items()
         for metric in AUCS
         if (cell := cells[metric]).low is not None and everyone[name][metric].value is not None
+        for change in (abs(float(cell) - float(everyone[name][metric])),)
     }
     start = f"Among comments {_SAME[kind]}"
     if not moved:
         return f"{start} no AUC of an identity has an interval."
     name, metric = max(moved, key=lambda one: moved[one])
+    apart, _ = moved[name, metric]
     return (
         f"{start} {metric} of {name} changes most: it is {found[name][metric]}, and "
-        f"{everyone[name][metric]} among all."
+        f"{everyone[name][metric]} among all"
+        f"{'' if apart else '. That may be chance: these intervals overlap'}."
     )
+
+
+def _apart(one: MetricValue, other: MetricValue) -> bool:
+    """Return whether the intervals of two numbers have nothing in common."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.high < other.low or other.high < one.low
 
 
 def _table(found: Mapping[str, Cells], everyone: Cells) -> list[Row]:

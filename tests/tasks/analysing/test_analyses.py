@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bias_metrics import (
+    MetricValue,
     Rows,
     advise_threshold,
     counterfactual_gaps,
@@ -16,9 +17,11 @@ from bias_metrics import (
     label_agreement,
     label_sensitivity,
 )
+from bias_metrics.metrics import AUCS
 from bias_metrics.report import bonferroni_level, within_strata
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.analysing import intersections as intersecting
+from biasgate.tasks.analysing import topic
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
@@ -283,9 +286,31 @@ def test_topic_has_the_numbers_within_threads_and_bands_of_length_beside_those_o
     name, metric = max(moved, key=moved.get)
     assert found.sentences[1] == (
         f"Among comments of about the same length {metric} of {name} changes most: it is "
-        f"{expected[name][metric]}, and {getattr(whole[name], metric)} among all."
+        f"{expected[name][metric]}, and {getattr(whole[name], metric)} among all. "
+        "That may be chance: these intervals overlap."
     )
     assert "x" * 5 not in json.dumps(found.result)
+
+
+def test_a_change_within_topics_that_intervals_show_is_not_said_to_be_chance():
+    """Black changes less than gay does, of whom an interval has room for it."""
+    within = {
+        "black": {"bpsn_auc": MetricValue(0.7, low=0.68, high=0.72)},
+        "gay": {"bpsn_auc": MetricValue(0.5, low=0.3, high=0.85)},
+    }
+    every = MetricValue(0.8, low=0.78, high=0.82)
+    none = MetricValue(0.8)
+    cells = {
+        name: dict.fromkeys(("subgroup_auc", "bnsp_auc"), none) | own
+        for name, own in within.items()
+    }
+    everyone = dict.fromkeys(within, dict.fromkeys(AUCS, every))
+    assert topic._sentence("cluster", cells, everyone) == (
+        "Among comments of the same cluster bpsn_auc of black changes most: it is "
+        "0.700 [0.680, 0.720], and 0.800 [0.780, 0.820] among all."
+    )
+    told = topic._sentence("cluster", {"gay": cells["gay"]}, everyone)
+    assert told.endswith("among all. That may be chance: these intervals overlap.")
 
 
 def test_topic_needs_clusters_or_text(frame, measured, frozen):

@@ -1,15 +1,20 @@
 """The bounds of all intersections hold together, as the bounds of each alone do not."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.partial import partial
 
-from bias_metrics import evaluate_bias, intersections
+from bias_metrics import MetricValue, evaluate_bias, intersections
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
-from biasgate.tasks.analysing.intersections import measure_intersections
+from biasgate.tasks.analysing.intersections import (
+    IntersectionsAnalysis,
+    _Counts,
+    measure_intersections,
+)
 
 N, R = 2500, 200
 SHARES = (0.3, 0.25, 0.2, 0.35, 0.15)
@@ -45,6 +50,20 @@ def test_they_are_the_intervals_of_the_level_that_is_told():
     again = evaluate_bias(y_true, score, masks, intervals="cells", confidence=level)
     assert jointly == again.subgroups
     assert report == evaluate_bias(y_true, score, masks, intervals="cells")
+
+
+@pytest.mark.parametrize(("bounded", "whom"), [(2, "the 2 that have any"), (3, "all of them")])
+def test_the_joint_bounds_are_said_to_hold_for_those_that_have_any(bounded, whom):
+    cell = MetricValue(0.8, low=0.7, high=0.9)
+    worst = [MetricValue(0.5, low=0.4, high=0.6)] + [cell] * (bounded - 1)
+    cells = worst + [MetricValue(0.8)] * (3 - bounded)
+    each = {
+        f"g{at} & h": SimpleNamespace(n=9, **dict.fromkeys(SUBGROUP_METRICS, one))
+        for at, one in enumerate(cells)
+    }
+    analysis = IntersectionsAnalysis(kind="intersections")
+    [told] = analysis._sentences(_Counts(3, 3, 0), each, each, list(each))
+    assert f" Bounds that hold for {whom} together: [0.400, 0.600]." in told
 
 
 @pytest.mark.slow
