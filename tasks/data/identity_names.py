@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,7 +24,8 @@ def check_identity_names(names: Iterable[str]) -> None:
     Raises
     ------
     ValueError
-        If a name is empty, a path or too long, or two names would get the same key.
+        If a name is empty, a path or too long, has control characters, or two names would get the
+        same key.
     """
     keys: dict[str, str] = {}
     for name in names:
@@ -33,6 +35,12 @@ def check_identity_names(names: Iterable[str]) -> None:
                 f"the name of an identity must have 1 to {MOST_CHARACTERS} characters and be no "
                 f"path, since it is part of keys in MLflow, which have at most {_MLFLOW_KEY}; got "
                 f"{name[:20]!r}{'...' if len(name) > 20 else ''} with {len(name)} characters"
+            )
+            raise ValueError(msg)
+        if any(unicodedata.category(one) == "Cc" for one in name):
+            msg = (
+                "the name of an identity must have no control characters, such as line breaks; got "
+                f"{name[:20]!r}. Name the column, as in `identities: {{muslim: COLUMN}}`"
             )
             raise ValueError(msg)
         if key in keys:

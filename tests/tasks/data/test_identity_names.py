@@ -61,3 +61,10 @@ def test_a_name_from_a_source_of_another_package_is_refused_when_it_is_frozen():
     rows = pa.table({"id": ["1"], "label": [1.0], "identity/" + "a" * 300: [1.0]})
     with pytest.raises(InputError, match="'rows' must yield other identities: the name of an id"):
         conformed(rows, "rows")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "\x1b[2Ka", "a\x9b", "a\0"])
+def test_a_name_with_control_characters_is_refused_escaped(name):
+    with pytest.raises(ValueError, match="must have no control characters") as refused:
+        check_identity_names(["gay", name])
+    assert str(refused.value).isprintable()
