@@ -19,11 +19,18 @@ OVERRATED_BY = 0.1
 
 
 def made_scores(
-    rng: np.random.Generator, n: int, *, overrated: str | None = None
+    rng: np.random.Generator,
+    n: int,
+    *,
+    overrated: str | None = None,
+    moved: npt.NDArray[np.float64] | float = 0.0,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return columns; harmless mentions of the `overrated` identity score higher than others."""
+    """Return columns; harmless mentions of the `overrated` identity score higher than others.
+
+    `moved` is how much higher each row scores, before the logistic function.
+    """
     toxic = rng.random(n) < 0.08
-    known = rng.normal(-6 + 4 * toxic, 1.8)
+    known = rng.normal(-6 + 4 * toxic, 1.8) + moved
     columns = {"toxicity": np.where(toxic, 0.8, 0.1)}
     for name, share in SHARES.items():
         mentioned = rng.random(n) < share

@@ -121,12 +121,18 @@ def timed(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any
     return found | {"seconds": seconds, "wall": wall, "peak": peak}
 
 
-def write(folder: Path, n: int) -> dict[str, Any]:
-    """Write the shards and the count file."""
+def write(folder: Path, n: int, n_clusters: int = 0) -> dict[str, Any]:
+    """Write the shards and the count file; rows of a cluster score alike, and most are small."""
+    effects = np.random.default_rng(SEED + 1).normal(size=n_clusters)
     rng = np.random.default_rng(SEED)
     (folder / "shards").mkdir()
     for begin in range(0, n, SHARD):
-        columns = made_scores(rng, min(SHARD, n - begin))
+        size = min(SHARD, n - begin)
+        if n_clusters:
+            threads = (n_clusters * rng.random(size) ** 2).astype(np.int64)
+            columns = made_scores(rng, size, moved=effects[threads]) | {"thread": threads}
+        else:
+            columns = made_scores(rng, size)
         path = folder / f"shards/part-{begin // SHARD:03d}.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=SHARD // 4)
     content = {
@@ -136,6 +142,7 @@ def write(folder: Path, n: int) -> dict[str, Any]:
         "identities": list(IDENTITIES),
         **{role: {"name": name, "score": name} for role, name in MODELS.items()},
         "policy": "no-worse",
+        **({"cluster": "thread"} if n_clusters else {}),
     }
     (folder / "chats.yaml").write_text(yaml.safe_dump(content))
     return {"bytes": size_of(folder / "shards")}
