@@ -1,0 +1,130 @@
+"""Counts decide as rows do: no check passes or fails by them that does not by all rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import yaml
+from support.judged import judge
+
+from biasgate.tasks.counting.clusters import add_clusters
+from biasgate.tasks.counting.results import judge_counts
+from biasgate.tasks.counting.settings import read_count_file
+from biasgate.tasks.counting.shards import add_shard, count_shard
+from biasgate.tasks.gating.policy import SHIPPED
+
+N, N_CLUSTERS, AT = 6_000, 700, 0.5
+NAMES = {"muslim": 0.15, "black": 0.06, "female": 0.3}
+KEY = ("rule", "metric", "kind", "group")
+RATES = (
+    {"metric": "fpr_gap", "scope": "each", "ceiling": 0.15, "threshold": "given"},
+    {"metric": "fnr_gap", "scope": "each", "margin": 0.03, "threshold": "given"},
+    {"metric": "fpr_gap", "scope": "each", "margin": 0.1, "threshold": "equal_errors"},
+    {"metric": "bnsp_auc", "scope": "each", "floor": 0.9, "mode": "estimate"},
+)
+QUICK = {("strict", "harmless"), ("rates", "both")}
+OUTCOMES = {
+    ("default", "none"): "pass",
+    ("no-worse", "none"): "pass",
+    ("strict", "none"): "pass",
+    ("strict", "slight"): "insufficient",
+    **dict.fromkeys([(policy, "both") for policy in ("default", "no-worse", "strict")], "fail"),
+}
+
+
+def rows(plant, clusters):
+    """Rows of clusters that score alike; harmless or toxic mentions of one identity are shifted."""
+    rng = np.random.default_rng(5)
+    label = rng.random(N) < 0.3
+    groups = {name: rng.random(N) < share for name, share in NAMES.items()}
+    threads = rng.integers(0, N_CLUSTERS, N)
+    base = 3 * label - 2 + rng.standard_normal(N)
+    if clusters:
+        base += 0.5 * rng.standard_normal(N_CLUSTERS)[threads]
+    old, new = (base + 0.3 * rng.standard_normal(N) for _ in range(2))
+    if plant in {"harmless", "both"}:
+        new += 0.9 * (groups["black"] & ~label)
+    if plant in {"toxic", "both"}:
+        new -= 0.9 * (groups["black"] & label)
+    if plant == "slight":
+        new += 0.25 * groups["black"]
+    scores = {"candidate": new, "champion": old}
+    columns = {"id": pa.array([str(one) for one in range(N)]), "label": label}
+    columns |= {f"identity/{name}": mask for name, mask in groups.items()}
+    columns |= {f"score/{role}": 1 / (1 + np.exp(-score)) for role, score in scores.items()}
+    return columns | ({"cluster": threads} if clusters else {})
+
+
+def by_counts(columns, content):
+    """Count the same rows in three shards, and judge."""
+    table = pd.DataFrame({name.replace("/", "_"): of for name, of in columns.items()})
+    for number, part in enumerate(np.array_split(np.arange(N), 3)):
+        table.iloc[part].astype({"label": float}).to_parquet(f"shard-{number}.parquet")
+    Path("own.yaml").write_text(yaml.safe_dump(content))
+    count_file = {
+        "name": "s",
+        "path": "shard-*.parquet",
+        "label": "label",
+        "identities": {name: f"identity_{name}" for name in NAMES},
+        **{
+            role: {"name": role, "score": f"score_{role}", "threshold": AT}
+            for role in ("candidate", "champion")
+        },
+        "policy": "own.yaml",
+        **({"cluster": "cluster"} if "cluster" in columns else {}),
+    }
+    Path("counts.yaml").write_text(yaml.safe_dump(count_file))
+    settings, policy = read_count_file(Path("counts.yaml"))
+    total = None
+    for shard in settings.files():
+        total = add_shard(
+            total, count_shard.fn(settings, str(shard), "out/counts", send=False), "out/counts"
+        )
+    if settings.cluster is not None:
+        total = add_clusters.fn(total, settings, "out")
+    return judge_counts.fn(total, settings, policy, "out")
+
+
+def outcomes(verdict):
+    return {tuple(getattr(one, key) for key in KEY): one.outcome for one in verdict.results}
+
+
+CASES = [
+    pytest.param(
+        policy, plant, clusters, marks=[] if (policy, plant) in QUICK else [pytest.mark.slow]
+    )
+    for policy in ("default", "no-worse", "strict", "rates")
+    for plant in ("none", "slight", "harmless", "toxic", "both")
+    for clusters in ([False] if policy == "rates" else [False, True])
+]
+
+
+@pytest.mark.parametrize(("policy", "plant", "clusters"), CASES)
+def test_each_check_has_the_outcome_that_it_has_by_rows(
+    tmp_path, monkeypatch, policy, plant, clusters
+):
+    """Except what is wider by counts: bounds of aggregates, and those of losses, by Bonferroni."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    columns = rows(plant, clusters)
+    if policy == "rates":
+        content = {"version": 1, "name": "rates", "allow_first": True, "rules": list(RATES)}
+    else:
+        content = yaml.safe_load((SHIPPED / f"{policy}.yaml").read_text())
+    counted = by_counts(columns, content)
+    options = {key: of for key, of in content.items() if key not in {"version", "name", "rules"}}
+    judged = {"rules": tuple(content["rules"]), "threshold": AT, **options}
+    _, exact, _ = judge(tmp_path / "exact", columns, **judged)
+    assert counted.outcome == exact.outcome == OUTCOMES.get((policy, plant), exact.outcome)
+    own, real = outcomes(counted), outcomes(exact)
+    for key in own.keys() | real.keys():
+        rule, metric, _, group = key
+        if rule == "shown_harm" and group is not None:
+            assert real.get(key) == "fail"
+            assert own.get(key) in {None, "fail"}
+        elif metric == "final_score":
+            assert own[key] in {"insufficient", real[key]}
+        else:
+            assert own[key] == real[key], key
