@@ -14,7 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("sections", nargs="*", help="only these: " + ", ".join(NAMES))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--fresh", action="store_true", help="draw all again")
+    parser.add_argument("--fresh", action="store_true", help="draw them again")
     options = parser.parse_args()
     wanted = [one for one in SECTIONS if not options.sections or one.name in options.sections]
     found = draw(wanted, workers=options.workers, fresh=options.fresh)

@@ -69,14 +69,15 @@ Found = dict[str, dict[str, Held]]
 def draw(sections: Iterable[Section], *, workers: int, fresh: bool = False) -> Found:
     """Draw the cases that have no result yet; return all results by case and number.
 
-    Results are kept in benchmarks/results/coverage.json after each case; `fresh` draws all again.
+    Results are kept in benchmarks/results/coverage.json after each case; `fresh` draws those of
+    these sections again.
     """
-    known = {} if fresh else load()
     wanted = {
         _key(case, section.draws): (case, section.draws)
         for section in sections
         for case in section.cases
     }
+    known = {key: one for key, one in load().items() if not (fresh and key in wanted)}
     missing = {key: one for key, one in wanted.items() if key not in known}
     with ProcessPoolExecutor(workers) as pool:
         started = {pool.submit(_hold, *one): key for key, one in missing.items()}
