@@ -24,6 +24,7 @@ from bias_metrics._core.intervals import (
 )
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner, squares_of
+from bias_metrics._core.strata import Units
 from bias_metrics._core.values import MetricValue, undefined
 
 _LEAST_ROWS = 2.0
@@ -133,7 +134,7 @@ class Estimate:
     """The number."""
     influence: Floats
     """How far each of the n rows moves it; 0 for rows that do not count. Empty where only clusters
-    are counted."""
+    are counted. Of rows drawn by strata, as `Units.apart` returns it."""
     freedom: float = math.inf
     """Degrees of freedom of the standard error."""
     n_effective: float = math.inf
@@ -149,7 +150,7 @@ class Estimate:
     positives: tuple[Positives, ...] = ()
     """The labels that it rests on; of a difference, those of both sides."""
     counted: npt.NDArray[np.bool_] | None = None
-    """Which of the n rows it rests on; None for all."""
+    """Which of these it rests on; None for all."""
 
     @classmethod
     def undefined(cls, reason: str, n: int) -> Estimate:
@@ -167,12 +168,13 @@ class Estimate:
         n: int,
         *,
         clusters: npt.NDArray[np.intp] | None = None,
+        units: Units | None = None,
         bounds: tuple[float, float],
         reason: str | None = None,
     ) -> Estimate:
         """Return a number of some of n rows, given their influences on it.
 
-        A row, or cluster, with much of the weight pulls the number towards itself, so its own
+        `units`: the clusters, or rows, if they were drawn by strata. A row, or cluster, with much of the weight pulls the number towards itself, so its own
         deviation is too small. Each is divided by sqrt(1 - its share of the weight).
 
         References
@@ -182,10 +184,15 @@ class Estimate:
         of_rows = unshrunk(influence * weight.sum(), weight, _WHOLE)
         each, counted = np.zeros(n), np.zeros(n, np.bool_)
         each[places], counted[places] = of_rows, True
+        freedom, n_strata = squares_of([of_rows])[1], 1
+        if units is not None and clusters is None:
+            n_strata = units.n_strata(counted)
+            each, counted = units.apart(each), units.counted(counted)
+            freedom = min(squares_of([each[counted]])[1], max(places.size - n_strata, 1.0))
         found = cls(
             value,
             each,
-            squares_of([of_rows])[1],
+            freedom,
             effective_number(weight),
             bounds,
             reason,
@@ -199,11 +206,16 @@ class Estimate:
             for of in (influence, weight)
         )
         by_cluster = unshrunk(sums * weights.sum(), weights, _WHOLE)
-        most = effective_number(weights) - 1
         present = np.unique(clusters[places])
+        of_present = by_cluster[present]
+        if units is not None:
+            n_strata = np.unique(units.strata[present]).size
+            by_cluster = units.apart(by_cluster)
+            of_present = by_cluster[present]
+        most = effective_number(weights) - n_strata
         return replace(
             found,
-            freedom=max(min(most, squares_of([by_cluster[present]])[1]), 1.0),
+            freedom=max(min(most, squares_of([of_present])[1]), 1.0),
             by_cluster=by_cluster,
             n_clusters=int(present.size),
         )
@@ -245,7 +257,8 @@ class Estimate:
         self, other: Estimate, bounds: tuple[float, float] = (-math.inf, math.inf)
     ) -> Estimate:
         """Return the difference of two numbers of the same n rows."""
-        known = self.value is not None and other.value is not None
+        if self.value is None or other.value is None:
+            return Estimate.undefined(_lacking(self, other), self.influence.size)
         by_cluster, rows = None, self.influence - other.influence
         counted = None
         if self.counted is not None and other.counted is not None:
@@ -256,12 +269,12 @@ class Estimate:
         else:
             freedom = squares_of([rows if counted is None else rows[counted]])[1]
         return Estimate(
-            self.value - other.value if known else None,  # type: ignore[operator]
+            self.value - other.value,
             rows,
             freedom,
             min(self.n_effective, other.n_effective),
             bounds,
-            None if known else _lacking(self, other),
+            None,
             by_cluster,
             min(self.n_clusters, other.n_clusters),
             self.parts + other.negated().parts if self.positives or other.positives else (),

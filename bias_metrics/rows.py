@@ -22,6 +22,7 @@ from bias_metrics._core.checks import (
     labelled_inputs,
 )
 from bias_metrics._core.packed import PackedMasks, Subgroups
+from bias_metrics._core.strata import Strata, Units
 
 __all__ = [
     "BACKGROUNDS",
@@ -66,6 +67,11 @@ class Rows:
         Article, thread or template of each row: rows of one cluster are not independent.
         A number has no interval if rows of a class that it compares fall into fewer than 20
         clusters.
+    strata : array of shape (n,), or Strata, optional
+        Stratum of each row, if the sample was drawn by strata: whole clusters, or rows, and at
+        least two in each. Intervals are narrower where numbers differ between strata; those of
+        `rate_gaps` and of bins of scores do not use them. Strata drawn at unequal rates need
+        `sample_weight`, too.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         Which rows a subgroup is compared with: all outside it, or those in none of the
         `subgroups`. Never compare numbers from one with numbers from the other.
@@ -79,7 +85,8 @@ class Rows:
     ------
     ValueError
         If a length differs, a label or membership is not 0 or 1, a weight is negative or a
-        frequency not whole, a cluster is missing, or `background` is neither of the two.
+        frequency not whole, a cluster or stratum is missing, a stratum has one cluster or row, or
+        `background` is neither of the two.
     TypeError
         If an argument has the wrong type.
 
@@ -96,6 +103,7 @@ class Rows:
     weight_kind: WeightKind
     clusters: Places | None
     """As codes 0, 1, ..."""
+    strata: Strata | None
     background: Background
     index: Any
     """The labels of the rows, if an argument has any."""
@@ -109,6 +117,7 @@ class Rows:
         sample_weight: npt.ArrayLike | None = None,
         weight_kind: WeightKind = "probability",
         clusters: npt.ArrayLike | None = None,
+        strata: npt.ArrayLike | Strata | None = None,
         background: Background = "outside_subgroup",
     ) -> None:
         given = {"y_true": y_true, "s": subgroups, "w": sample_weight, "c": clusters}
@@ -120,6 +129,7 @@ class Rows:
         if self.sample_weight is not None and weight_kind == "frequency":
             _refuse_fractions(self.sample_weight)
         self.clusters = check_clusters(clusters, self.n)
+        self.strata = self._strata(strata)
         self.background = check_choice("background", background, BACKGROUNDS)
 
     @property
@@ -133,13 +143,14 @@ class Rows:
 
     def within(self, which: BoolArray | Places) -> Rows:
         """Return some of the rows, given a mask, or their places, which may occur repeatedly."""
-        weights, clusters = self.sample_weight, self.clusters
+        weights, clusters, strata = self.sample_weight, self.clusters, self.strata
         y_true = self.y_true[which]
         return self._with(
             y_true=y_true,
             subgroups=masks_of(self.subgroups, which),
             sample_weight=None if weights is None else weights[which],
             clusters=None if clusters is None else check_clusters(clusters[which], y_true.size),
+            strata=None if strata is None else strata.within(which),
             index=None if self.index is None else self.index[which],
         )
 
@@ -167,6 +178,11 @@ class Rows:
         return kept, tuple(of_row[places] for of_row in values)
 
     @property
+    def units(self) -> Units | None:
+        """What was drawn by strata; None without strata."""
+        return None if self.strata is None else self.strata.units(self.clusters)
+
+    @property
     def excluded(self) -> Places | None:
         """The rows that no subgroup is compared with; None if each leaves out only its own."""
         if self.background == BACKGROUNDS[0] or not self.subgroups:
@@ -179,6 +195,15 @@ class Rows:
             if getattr(self, name) is not None:
                 msg = f"`rows` must have no `{name}` in {function}, which does not use it."
                 raise ValueError(msg)
+
+    def _strata(self, given: npt.ArrayLike | Strata | None) -> Strata | None:
+        if given is None or isinstance(given, Strata):
+            return given
+        weights = self.sample_weight
+        if weights is not None and self.weight_kind == "frequency":
+            msg = "`strata` needs rows that count once; `weight_kind` is 'frequency'."
+            raise ValueError(msg)
+        return Strata.of(given, self.n, self.clusters, slice(None) if weights is None else weights > 0)
 
     def _with(self, **values: Any) -> Rows:
         found = copy(self)

@@ -1,13 +1,15 @@
 """Rows that come in clusters: how far each cluster moves one AUC, and what its rows are worth.
 
 An AUC compares two classes of rows. The influence of a cluster is the sum of its rows'
-influences, and the variance is the sum over clusters of their squares. Four things differ from
+influences, and the variance is the sum over clusters of their squares. Five things differ from
 independent rows:
 
 - What counts is the number of clusters that hold rows of a *compared* class, of the class with
   fewer: toxic mentions from 5 of 200 threads are 5 pieces of evidence.
 - A few large clusters determine an AUC. Student's degrees of freedom are those of the effective
   number of clusters, (sum of n)^2 / (sum of n^2), less 1.
+- Clusters, or rows, may have been drawn by strata (`Units`): one degree of freedom is lost with
+  each stratum, not one in all.
 - A large cluster pulls the mean towards itself, so its own deviation is too small. It is divided
   by sqrt(1 - its share of the class), which is exact for clusters of one row.
 
@@ -40,6 +42,7 @@ from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number, independent_rows
 from bias_metrics._core.ranks import Floats, SortedClasses, inner, spread_of_squares, squares_of
+from bias_metrics._core.strata import Units
 from bias_metrics.metrics import PAIRS
 
 NEGLIGIBLE = 0.05
@@ -51,13 +54,17 @@ Both = tuple[Floats, Floats]
 class ClusterSums:
     """How far each cluster moves one number, and how much evidence the clusters are."""
 
-    each: Floats  # (number of clusters,): The clusters' influences, which sum to about 0
+    # (number of clusters,): The clusters' influences, which sum to about 0. If clusters were drawn
+    # by strata, as `Units.apart` returns them.
+    each: Floats
     clusters: tuple[int, int]  # Clusters with rows of each compared class
     effective: float  # The effective number of clusters, of the class with the smaller one
     # How many independent rows each compared class is worth at least: its clusters or, if rows have
     # weights, the effective number of these.
     least: tuple[float, float]
-    alone: bool = False  # Whether each row is a cluster of its own: weighted rows without clusters
+    # Whether each row is a cluster of its own: weighted rows, or strata, without clusters
+    alone: bool = False
+    n_strata: int | None = None  # Strata with rows of a compared class, if there are strata
     same: SamePairs | None = None  # The pairs of one cluster, if the number is one AUC
     counted: npt.NDArray[np.bool_] | None = None  # Which clusters have rows behind it; None: all
 
@@ -78,7 +85,11 @@ class ClusterSums:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        return self.freedom_by_fourths if self.alone else max(self.effective - 1, 1.0)
+        most = max(self.effective - (self.n_strata or 1), 1.0)
+        if not self.alone:
+            return most
+        fourths = self.freedom_by_fourths
+        return fourths if self.n_strata is None else min(fourths, most)
 
     @property
     def freedom_by_fourths(self) -> float:
@@ -101,7 +112,8 @@ class ClusterSums:
         if self.counted is not None and other.counted is not None:
             counted = self.counted | other.counted
         found = replace(self, each=each, clusters=fewer, effective=effective, same=None)
-        return replace(found, counted=counted)
+        strata = None if self.n_strata is None else max(self.n_strata, other.n_strata or 1)
+        return replace(found, counted=counted, n_strata=strata)
 
     def minus(self, other: ClusterSums) -> ClusterSums:
         """Return the influences on the difference of two numbers."""
@@ -114,8 +126,12 @@ class ClusterSums:
 
     def clustered(self, auc: Auc) -> Auc:
         """Return an AUC as measured, which has a standard error, that allows for the clusters."""
-        if self.alone or auc.value is None or auc.std_error is None:
+        if auc.value is None or auc.std_error is None:
             return auc
+        if self.alone:
+            if self.n_strata is None:
+                return auc
+            return replace(auc, std_error=self.std_error, freedom=self.freedom)
         error = ClusteredError(
             self.std_error,
             self.freedom,
@@ -172,6 +188,7 @@ class Clustering:
     n: int  # Number of clusters
     everyone: SortedClasses
     alone: bool  # Whether each row is a cluster of its own
+    units: Units | None = None  # The same clusters, if they were drawn by strata
 
     @property
     def overall(self) -> Comparison:
@@ -179,7 +196,7 @@ class Clustering:
         return overall_comparison(self.everyone)
 
     @classmethod
-    def of(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
+    def of(cls, ranked: RankedRows, codes: Codes | None, units: Units | None = None) -> Clustering:
         """Put codes 0, 1, ... of the rows in score order; None: each row is a cluster."""
         in_order, alone = {}, codes is None
         codes = np.arange(ranked.y_true.size) if codes is None else codes
@@ -188,7 +205,7 @@ class Clustering:
             in_order[label] = np.empty(rows.size, dtype=np.intp)
             in_order[label][ranked.position[rows]] = codes[rows]
         n = int(codes.max(initial=-1)) + 1
-        return cls(in_order, n, ranked.everyone, alone)
+        return cls(in_order, n, ranked.everyone, alone, units)
 
     def sums(self, metric: str, comparison: Comparison, members: Members | None) -> ClusterSums:
         """Return the clusters' influences on one AUC; both classes must have two rows.
@@ -296,13 +313,22 @@ class Within:
         """Return the influences, given those on y and x and the rows, or weight, of each."""
         of_y, of_x = (one / held.divisor for one, held in zip(sums, rows, strict=True))
         clusters = rows[0].n_clusters, rows[1].n_clusters
-        return ClusterSums(
+        found = ClusterSums(
             of_y - of_x if flip else of_x - of_y,
             clusters,
             min(rows[0].effective, rows[1].effective),
             clusters,
             alone=self.clustering.alone,
             counted=(rows[0].rows > 0) | (rows[1].rows > 0),
+        )
+        units = self.clustering.units
+        if units is None or found.counted is None:
+            return found
+        return replace(
+            found,
+            each=units.apart(found.each),
+            counted=units.counted(found.counted),
+            n_strata=max(units.n_strata(one.rows > 0) for one in rows),
         )
 
     def _rows(self, positive: bool, *, inside: bool) -> _InClusters:  # noqa: FBT001 - a class

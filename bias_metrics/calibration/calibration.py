@@ -366,6 +366,7 @@ class _Model:
             sample.weight,
             self.rows.n,
             clusters=self.rows.clusters,
+            units=self.rows.units,
             bounds=RANGES[name],
             reason=reason,
         )

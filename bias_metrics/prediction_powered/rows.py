@@ -44,7 +44,7 @@ class PoweredRows:
         confidence: float = 0.95,
     ) -> PoweredRows:
         """Check arguments, see `prediction_powered_bias`."""
-        rows.refuse("prediction-powered inference", "sample_weight")
+        rows.refuse("prediction-powered inference", "sample_weight", "strata")
         terms = rows.grouped(matched, name="matched")
         if rows.subgroups.keys() != terms.subgroups.keys():
             different = ", ".join(sorted(rows.subgroups.keys() ^ terms.subgroups.keys()))

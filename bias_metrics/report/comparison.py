@@ -32,6 +32,7 @@ def compare_bias(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
+    strata: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
 ) -> BiasComparison:
     """Compare the bias of two models' scores on the same rows.
@@ -103,6 +104,7 @@ def compare_bias(
         sample_weight=sample_weight,
         weight_kind=weight_kind,
         clusters=clusters,
+        strata=strata,
         background=background,
     )
     options = Options.of(
@@ -151,6 +153,7 @@ def compare_candidates(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
+    strata: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
 ) -> CandidateComparisons:
     """Compare the bias of several candidates with the champion's on the same rows.
@@ -212,6 +215,7 @@ def compare_candidates(
         sample_weight=sample_weight,
         weight_kind=weight_kind,
         clusters=clusters,
+        strata=strata,
         background=background,
     )
     level = check_confidence(confidence)

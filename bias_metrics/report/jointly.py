@@ -105,8 +105,9 @@ class _Moves:
     def __init__(self, ranked: RankedRows, rows: Rows) -> None:
         self._ranked = ranked
         self._members = ranked_members(ranked, rows)
-        codes = rows.clusters
-        self._clustering = None if codes is None else Clustering.of(ranked, codes)
+        codes, units = rows.clusters, rows.units
+        in_units = codes is not None or units is not None
+        self._clustering = Clustering.of(ranked, codes, units) if in_units else None
         self._spread = Spread(ranked, 0.95)
 
     def of(self, name: str, metric: str) -> Any:

@@ -330,6 +330,7 @@ class _Decided:
             weight,
             n,
             clusters=clusters,
+            units=self.rows.units,
             bounds=(0.0, 1.0),
         )
         heaviest = None
@@ -350,7 +351,7 @@ class _Decided:
             each = [one for one in (with_event, sums - with_event) if one.any()]
             few = len(each) < 2 or min(map(effective_number, each)) < _FEW_CLUSTERS
             return effective_number(sums) if few else float(weight.size)
-        return float(weight.size) if self.is_weighted else None
+        return float(weight.size) if self.is_weighted or self.rows.strata is not None else None
 
 
 def _either(decided: BoolArray) -> Iterator[tuple[bool, BoolArray]]:
