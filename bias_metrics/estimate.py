@@ -174,8 +174,9 @@ class Estimate:
     ) -> Estimate:
         """Return a number of some of n rows, given their influences on it.
 
-        `units`: the clusters, or rows, if they were drawn by strata. A row, or cluster, with much of the weight pulls the number towards itself, so its own
-        deviation is too small. Each is divided by sqrt(1 - its share of the weight).
+        A row, or cluster, with much of the weight pulls the number towards itself, so its own
+        deviation is too small. Each is divided by sqrt(1 - its share of the weight). `units` are
+        the clusters, or rows, if they were drawn by strata.
 
         References
         ----------

@@ -203,7 +203,8 @@ class Rows:
         if weights is not None and self.weight_kind == "frequency":
             msg = "`strata` needs rows that count once; `weight_kind` is 'frequency'."
             raise ValueError(msg)
-        return Strata.of(given, self.n, self.clusters, slice(None) if weights is None else weights > 0)
+        counted = slice(None) if weights is None else weights > 0
+        return Strata.of(given, self.n, self.clusters, counted)
 
     def _with(self, **values: Any) -> Rows:
         found = copy(self)

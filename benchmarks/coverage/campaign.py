@@ -15,6 +15,7 @@ from benchmarks.coverage import (
     clustered,
     differences,
     rates,
+    stratified,
     weighted,
 )
 from benchmarks.coverage.held import Case, Held
@@ -52,6 +53,7 @@ SECTIONS = (
     Section("paired", differences.HEAD, differences.PAIRED),
     Section("power", differences.HEAD, differences.POWER),
     Section("weighted", weighted.HEAD, weighted.WEIGHTED),
+    Section("stratified", stratified.HEAD, stratified.STRATIFIED, draws=500),
     Section("crossing", clustered.HEAD, clustered.CROSSING),
     Section("nested", clustered.HEAD, clustered.NESTED),
     Section("few", clustered.HEAD, clustered.FEW),

@@ -45,7 +45,7 @@ class Strata:
         clusters: Codes | None,
         counted: npt.NDArray[np.bool_] | slice = slice(None),
     ) -> Strata:
-        """Number strata of any names, given the clusters of n rows and which rows count.
+        """Return strata of any names, given the clusters of n rows and which rows count.
 
         Raises
         ------
