@@ -31,6 +31,7 @@ __all__ = [
     "Background",
     "Places",
     "Rows",
+    "Strata",
     "WeightKind",
     "any_of",
     "counted_rows",

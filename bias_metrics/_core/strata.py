@@ -60,10 +60,10 @@ class Strata:
         drawn = np.bincount(units[units >= 0], minlength=int(codes.max(initial=-1)) + 1)
         alone = np.flatnonzero(drawn == 1)
         if alone.size:
-            name = np.asarray(names)[int(np.flatnonzero(codes == alone[0])[0])]
+            name = str(np.asarray(names)[int(np.flatnonzero(codes == alone[0])[0])])
             msg = (
-                f"`strata` must have at least {_LEAST_UNITS} {unit}s each; stratum {name!s:.60} "
-                f"has 1. Join it with a similar one."
+                f"`strata` must have at least {_LEAST_UNITS} {unit}s each; stratum "
+                f"{name[:60]!r} has 1. Join it with a similar one."
             )
             raise ValueError(msg)
         return cls(codes, drawn)
@@ -71,6 +71,18 @@ class Strata:
     def within(self, which: Any) -> Strata:
         """Return the strata of some rows, of the same sample."""
         return Strata(self.of_rows[which], self.drawn)
+
+    def can_hold(self, clusters: npt.ArrayLike | None) -> bool:
+        """Say whether the rows, or their clusters, can be of the units that were drawn."""
+        n, drawn = self.of_rows.size, self.drawn
+        codes = check_clusters(clusters, n)
+        if n and not 0 <= self.of_rows.min() <= self.of_rows.max() < drawn.size:
+            return False
+        try:
+            units = self.units(codes).strata
+        except ValueError:
+            return False
+        return bool((np.bincount(units, minlength=drawn.size) <= drawn).all())
 
     def units(self, clusters: Codes | None) -> Units:
         """Return the units: the clusters of the same rows, or the rows."""

@@ -57,7 +57,7 @@ def compare_bias(
         The subgroups that the power means cover; default all.
     confidence : float, default=0.95
         Confidence of each interval. For a one-sided test at 5 %, use 0.90.
-    clusters : array of shape (n,), optional
+    clusters, strata : array of shape (n,), optional
         As in `evaluate_bias`.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         As in `evaluate_bias`, for both models.
@@ -171,7 +171,7 @@ def compare_candidates(
         Scores of the champion.
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
-    sample_weight, weight_kind, power, power_mean_groups, clusters, background
+    sample_weight, weight_kind, power, power_mean_groups, clusters, strata, background
         As in `compare_bias`.
     confidence : float, default=0.95
         Confidence of the intervals of one number for all candidates together. For a one-sided

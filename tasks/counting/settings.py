@@ -30,6 +30,7 @@ ENDING = ".counts"
 SCORE = "score/"
 _IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
 _WITHOUT = {
+    "stratum": "counts do not tell which rows were drawn together",
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
     "prediction_powered": "counts do not tell which rows were labelled",

@@ -14,6 +14,7 @@ from biasgate.tasks.data.evaluation_set import (
     OTHER_LABEL,
     RATERS,
     SLICE,
+    STRATUM,
     WEIGHT,
 )
 from biasgate.tasks.data.identity_names import check_identity_names
@@ -23,6 +24,7 @@ _NEEDED = {"id": pa.string(), "label": pa.float64()}
 _OPTIONAL = {
     "text": pa.large_string(),
     "cluster": pa.string(),
+    STRATUM: pa.string(),
     WEIGHT: pa.float64(),
     RATERS: pa.float64(),
 }

@@ -9,6 +9,7 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `text`              large_string   optional; the comment, never logged
 `label`             double         fraction of raters, 0 to 1
 `cluster`           string         optional; rows of one cluster are not independent
+`stratum`           string         optional; the sample was drawn by strata, clusters as a whole
 `weight`            double         optional; at least 0, a row of weight 0 does not count
 `raters`            double         optional; number of raters behind the label, at least 1
 `label/<name>`      double, null   optional; the label by other raters; null: they did not say
@@ -41,6 +42,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
+STRATUM = "stratum"
 MATCHED, OTHER_LABEL = "matched/", "label/"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000

@@ -20,7 +20,14 @@ from pydantic import (
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.settings import Name, SliceName, slice_name
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, OTHER_LABEL, RATERS, SLICE
+from biasgate.tasks.data.evaluation_set import (
+    IDENTITY,
+    MATCHED,
+    OTHER_LABEL,
+    RATERS,
+    SLICE,
+    STRATUM,
+)
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.mapped_columns import (
     LabelRule,
@@ -38,7 +45,7 @@ from biasgate.tasks.data.terms import Matching, TermMatcher
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
-_UNSET = ("weight", "raters", "votes", "label_rule", "names_in", "names_separator")
+_UNSET = ("weight", "stratum", "raters", "votes", "label_rule", "names_in", "names_separator")
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
 
 
@@ -62,6 +69,10 @@ class MappedSource(SourceSettings):
     cluster: str | None = None
     """Column of the article, thread or template. Rows of one cluster are not independent, and the
     intervals allow for that; there is none where a compared class is in fewer than 20 clusters."""
+    stratum: str | None = None
+    """Column of the stratum that each row, or its cluster, was drawn from, at least two of each.
+    Intervals are then narrower where strata differ; `weight` undoes unequal chances. Short names,
+    such as `flagged`."""
     weight: str | None = None
     """Column of the weight of each row, at least 0; a row of weight 0 does not count. `weight_kind`
     says what weights mean."""
@@ -314,8 +325,14 @@ class MappedSource(SourceSettings):
         return [self.label] if isinstance(self.label, str) else list(self.label)
 
     def _columns(self) -> list[str]:
-        wanted = [self.id, *self._label_columns(), self.text, self.cluster, self.weight]
-        wanted += [self.raters, self.names_in, *self.identities.values(), *self.slices.values()]
+        wanted = [self.id, *self._label_columns(), self.text, self.cluster, self.stratum]
+        wanted += [
+            self.weight,
+            self.raters,
+            self.names_in,
+            *self.identities.values(),
+            *self.slices.values(),
+        ]
         wanted += [*self.slices_in, *self.other_labels.values()]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
@@ -327,8 +344,11 @@ class MappedSource(SourceSettings):
         if self.text is not None:
             columns["text"] = reading.to_text(chunk, self.text, ids)
         columns |= self._labels(chunk, ids)
-        if self.cluster is not None:
-            columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
+        columns |= {
+            name: reading.to_strings(chunk, column, ids, shown=name == STRATUM)
+            for name, column in (("cluster", self.cluster), (STRATUM, self.stratum))
+            if column is not None
+        }
         if self.weight is not None:
             whole = self.weight_kind == "frequency"
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)

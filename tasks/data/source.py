@@ -195,6 +195,20 @@ class SourceSettings(Settings):
                 raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _draws_each_row_once(self) -> Self:
+        wrong = {
+            "prediction_powered": self.prediction_powered,
+            "pool_nights": self.pool_nights is not None,
+            "population: these_rows": self.population == "these_rows",
+            "weight_kind: frequency": self.weight_kind == "frequency",
+        }
+        for key in (key for key, is_set in wrong.items() if is_set):
+            if getattr(self, "stratum", None) is not None:
+                msg = f"`stratum` and `{key}` must not be set together: remove one of them"
+                raise ValueError(msg)
+        return self
+
     @property
     def has_text(self) -> bool:
         """Whether the rows have text."""

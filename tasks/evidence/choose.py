@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bias_metrics.rows import counted_rows
+from bias_metrics.rows import Strata, counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import (
     IDENTITY,
     OTHER_LABEL,
     RATERS,
+    STRATUM,
     WEIGHT,
     EvaluationSet,
 )
@@ -58,6 +59,7 @@ def choose_rows(
         measured = measured & (_raters(evaluation_set) >= source.min_raters)
     given = _labels(evaluation_set, label)
     measured, labels = measured & ~np.isnan(given), given >= source.label_threshold
+    strata = strata_of(evaluation_set)
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,
@@ -70,6 +72,7 @@ def choose_rows(
         confidence=CONFIDENCE,
         n_clusters=None,
         weights=source.weight_kind if WEIGHT in evaluation_set.columns else None,
+        units_drawn=None if strata is None else strata.drawn.tolist(),
         population="these_rows" if source.population == "these_rows" else None,
         prediction_powered=True if source.prediction_powered else None,
         planned_rows=None if source.pool_nights is None else source.pool_nights.rows,
@@ -160,6 +163,21 @@ def cluster_codes(evaluation_set: EvaluationSet) -> npt.NDArray[np.intp] | None:
         return None
     names = evaluation_set.column(CLUSTER).to_numpy()
     return np.asarray(pd.factorize(names)[0], dtype=np.intp)
+
+
+def strata_of(evaluation_set: EvaluationSet) -> Strata | None:
+    """Return the strata that the rows were drawn from; None without strata."""
+    if STRATUM not in evaluation_set.columns:
+        return None
+    names, n = evaluation_set.column(STRATUM).to_numpy(), evaluation_set.n_rows
+    counted: npt.NDArray[np.bool_] | slice = slice(None)
+    if WEIGHT in evaluation_set.columns:
+        counted = evaluation_set.column(WEIGHT).to_numpy() > 0
+    try:
+        return Strata.of(names, n, cluster_codes(evaluation_set), counted)
+    except ValueError as error:
+        msg = f"strata of evaluation set {evaluation_set.name!r} do not fit: {error}"
+        raise InputError(msg) from error
 
 
 def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:

@@ -32,12 +32,12 @@ from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, 
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.parts import PackedMasks
 from bias_metrics.report import Measurement
-from bias_metrics.rows import Background
+from bias_metrics.rows import Background, Strata
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json, read_record
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, STRATUM, WEIGHT
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
@@ -410,6 +410,17 @@ class EvidenceFile:
     def _clusters(self) -> npt.NDArray[Any] | None:
         return self.column("cluster") if "cluster" in self._table.column_names else None
 
+    @cached_property
+    def _strata(self) -> Strata | None:
+        drawn = self.record.choices.units_drawn
+        if drawn is None:
+            return None
+        found = Strata(self.column(STRATUM), np.array(drawn, np.intp))
+        if not found.can_hold(self._clusters):
+            msg = f"strata in {self.path.name} must have the units that its record says."
+            raise InputError(msg)
+        return found
+
     @property
     def background(self) -> Background:
         """What identities are compared with."""
@@ -438,6 +449,7 @@ class EvidenceFile:
             weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
             scores={name: score[rows] for name, score in self.columns(SCORE).items()},
             nights=self.column(NIGHT)[rows] if self.n_nights else None,
+            strata=None if self._strata is None else self._strata.within(rows),
         )
 
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:

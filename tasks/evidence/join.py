@@ -20,7 +20,14 @@ from bias_metrics.parts import PackedMasks
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT, EvaluationSet
+from biasgate.tasks.data.evaluation_set import (
+    IDENTITY,
+    MATCHED,
+    SLICE,
+    STRATUM,
+    WEIGHT,
+    EvaluationSet,
+)
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import (
     CLUSTER,
@@ -29,6 +36,7 @@ from biasgate.tasks.evidence.choose import (
     cluster_codes,
     counted_of,
     leave_out_missing,
+    strata_of,
 )
 from biasgate.tasks.evidence.file import (
     AGAIN_LABEL,
@@ -83,11 +91,7 @@ def write_evidence(
         matched = read_matched(evaluation_set, identities)
         columns[LABELLED] = wanted[rows]
         columns |= {MATCHED + name: pa.array(mask[rows]) for name, mask in matched.items()}
-    if clusters is not None:
-        pooled = source.pool_nights is not None
-        columns[CLUSTER] = (
-            _numbered(_taken(evaluation_set, CLUSTER, rows)) if pooled else recoded(clusters[rows])
-        )
+    columns |= _units(evaluation_set, source, clusters, rows)
     if weights is not None:
         columns[WEIGHT] = weights
     for role, of_rival in rivals.items():
@@ -117,6 +121,24 @@ def evidence_table(
 ) -> pa.Table:
     """Return the rows as a table with its record as metadata."""
     return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record.to_dict())})
+
+
+def _units(
+    evaluation_set: EvaluationSet,
+    source: SourceSettings,
+    clusters: RowNumbers | None,
+    rows: RowNumbers,
+) -> dict[str, npt.NDArray[np.integer]]:
+    """Return the clusters and strata of rows, as far as the set has any."""
+    found: dict[str, npt.NDArray[np.integer]] = {}
+    if clusters is not None:
+        pooled = source.pool_nights is not None
+        found[CLUSTER] = (
+            _numbered(_taken(evaluation_set, CLUSTER, rows)) if pooled else recoded(clusters[rows])
+        )
+    if (strata := strata_of(evaluation_set)) is not None:
+        found[STRATUM] = strata.of_rows[rows]
+    return found
 
 
 def _evidence_rows(

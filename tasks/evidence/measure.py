@@ -257,6 +257,7 @@ class Measuring:
             members,
             sample_weight=weights,
             clusters=rows.clusters,
+            strata=rows.strata,
             background=self.background,
         )
 

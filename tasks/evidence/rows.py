@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics.parts import PackedMasks
-from bias_metrics.rows import Background
+from bias_metrics.rows import Background, Strata
 from bias_metrics.rows import Rows as LabelledRows
 
 CANDIDATE = "candidate"
@@ -32,6 +32,7 @@ class Rows:
     labelled: npt.NDArray[np.bool_] | None = None
     nights: npt.NDArray[np.integer] | None = None
     """The night of each row, if nights are pooled."""
+    strata: Strata | None = None
 
     def within(self, kept: npt.NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
@@ -44,6 +45,7 @@ class Rows:
             matched=None if self.matched is None else self.matched.within(kept),
             labelled=None if self.labelled is None else self.labelled[kept],
             nights=None if self.nights is None else self.nights[kept],
+            strata=None if self.strata is None else self.strata.within(kept),
         )
 
     @property
@@ -58,6 +60,7 @@ class Rows:
             self.members,
             sample_weight=self.weights,
             clusters=self.clusters,
+            strata=self.strata,
             background=background,
         )
 

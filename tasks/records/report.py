@@ -68,6 +68,10 @@ class Choices(Record):
             frequency="how many comments a row stands for",
         ),
     )
+    units_drawn: list[int] | None = field(
+        default=None, metadata=_said("strata that comments, or clusters, were drawn from")
+    )
+    """How many of each stratum."""
     n_clusters: int | None = field(metadata=_said("clusters of comments that are not independent"))
 
     def in_words(self) -> Iterator[tuple[str, str]]:
@@ -75,6 +79,7 @@ class Choices(Record):
         for of in fields(self):
             value = getattr(self, of.name)
             if value is not None and "words" in of.metadata:
+                value = len(value) if isinstance(value, list) else value
                 text = f"{value:,}" if isinstance(value, int) else str(value)
                 yield of.metadata["words"], of.metadata.get(text, text)
 

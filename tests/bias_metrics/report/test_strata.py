@@ -156,8 +156,8 @@ def test_a_difference_of_two_models_is_narrower_where_strata_differ():
 @pytest.mark.parametrize(
     ("strata", "clusters", "message"),
     [
-        (["a", "a", "b", "a"], None, "`strata` must have at least 2 rows each; stratum b has 1"),
-        (["a", "a", "b", "b"], [0, 1, 2, 2], "at least 2 clusters each; stratum b has 1"),
+        (["a", "a", "b", "a"], None, "`strata` must have at least 2 rows each; stratum 'b' has 1"),
+        (["a", "a", "b", "b"], [0, 1, 2, 2], "at least 2 clusters each; stratum 'b' has 1"),
         (["a", "a", "b", "b"], [0, 1, 1, 2], r"rows of one cluster are in two \(row 1\)"),
         (["a", None, "b", "b"], None, r"`strata` must not be missing; got None \(row 1\)"),
         (["a"], None, "`strata` must have 4 rows like `y_true`; got 1"),
@@ -169,7 +169,7 @@ def test_strata_that_give_no_variance_are_refused(strata, clusters, message):
 
 
 def test_rows_that_do_not_count_are_no_units():
-    with pytest.raises(ValueError, match="stratum 2 has 1"):
+    with pytest.raises(ValueError, match="stratum '2' has 1"):
         Rows([0, 1, 0, 1], {}, sample_weight=[1, 1, 1, 0], strata=[1, 1, 2, 2])
 
 
