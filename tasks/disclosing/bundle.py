@@ -400,6 +400,11 @@ def _verdict(folder: Path, one: BundledVerdict) -> tuple[list[Finding], list[Ann
         findings += _attested(place, documents, one)
         if one.rows is not None and all(finding.holds for finding in findings):
             findings += _recomputed(place, documents, name)
+            text = (
+                f"the page in {name}, and intervals, sentences and warnings of its report, are "
+                "as they were signed: they are not computed again."
+            )
+            findings.append(Finding("files", holds=True, sentence=text))
         elif one.rows is None:
             text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: no rows are here."
             findings.append(Finding("verdict", holds=True, sentence=text))

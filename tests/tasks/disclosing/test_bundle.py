@@ -81,6 +81,8 @@ def test_a_bundle_holds_on_a_machine_without_registry_store_or_results(audit, tm
     assert all(one["holds"] for one in findings)
     recomputed = [one for one in findings if "gives the same one" in one["sentence"]]
     assert len(recomputed) == 2
+    [as_signed] = [one for one in findings if f"the page in {FIRST}" in one["sentence"]]
+    assert "are as they were signed: they are not computed again." in as_signed["sentence"]
     assert os.listdir(empty) == ["audit.zip"]  # noqa: PTH208 - a list of names
 
 
