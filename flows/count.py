@@ -25,8 +25,8 @@ from biasgate.tasks.reporting.publish import check_places
 def count(config: str, output: str, store: str) -> Verdict:
     """Count the shards of a count file, and judge the candidate by their sum.
 
-    - count each shard in its own task, as many at a time as there are cores (on a cluster, workers
-      share them); counts that `output/counts` has already are read instead
+    - count each shard in its own task, as many at a time as there are cores and as fit into
+      2 GiB (on a cluster, workers share them); counts that `output/counts` has are read instead
     - add them; refuse a shard that is there twice, is missing or is of another set
     - if rows come in clusters, read them once more, and add up what each cluster does
     - judge by the policy; write evidence, report, verdict and page into `output`
@@ -50,9 +50,10 @@ def count_shards(settings: CountFile, output: str) -> Counted:
     """Return the sum of the counts of all shards; only some shards are at work or waited for."""
     folder = f"{output}/{FOLDER}"
     waiting: deque[Any] = deque()
+    most = at_once(settings)
     total: Counted | None = None
     for shard in settings.files():
-        if len(waiting) == at_once():
+        if len(waiting) == most:
             total = add_shard(total, waiting.popleft().result(), folder)
         waiting.append(count_shard.submit(settings, str(shard), folder, send=is_spread()))
     while waiting:

@@ -25,6 +25,10 @@ FOLDER = "counts"
 """Where in the output the counts of each shard are kept."""
 SPREAD = 64
 """Shards that are sent to a cluster at a time: the counts of as many fit into memory."""
+MEMORY, OTHERS = 2048, 880
+"""MiB that all may take, and what they take beside shards: Prefect's server and the sum."""
+OF_SHARD, OF_COLUMN = 90, 17
+"""MiB that a shard takes while it is counted, and each of its labels, identities and scores."""
 ROWS = 500_000
 """Rows that are counted at once: they, and not the shard, must fit into memory."""
 
@@ -153,9 +157,16 @@ def named(name: str, digest: str, key: str) -> str:
     return f"{name}-{digest[:16]}-{key[:16]}{ENDING}"
 
 
-def at_once() -> int:
-    """Return how many shards are counted or waited for at a time."""
-    return SPREAD if is_spread() else os.cpu_count() or 1
+def at_once(settings: CountFile) -> int:
+    """Return how many shards are counted or waited for at a time.
+
+    No more than there are cores, and than fit into `MEMORY`, whatever the number of cores.
+    """
+    if is_spread():
+        return SPREAD
+    names = {*settings.identities, *settings.names, *settings.terms}
+    of_shard = OF_SHARD + OF_COLUMN * (1 + len(settings.models) + len(names))
+    return max(1, min(os.cpu_count() or 1, (MEMORY - OTHERS) // of_shard))
 
 
 @task(name="count shard", task_run_name="count {shard}")

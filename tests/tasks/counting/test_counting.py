@@ -67,6 +67,23 @@ def test_the_sum_is_that_of_all_measured_rows(home):
             )
 
 
+@pytest.mark.parametrize(
+    ("cores", "n_identities", "most"), [(1, 2, 1), (4, 2, 4), (64, 2, 6), (64, 24, 2), (64, 90, 1)]
+)
+def test_shards_at_once_fit_into_two_gibibytes_whatever_the_cores(
+    home, monkeypatch, cores, n_identities, most
+):
+    settings, _ = read_count_file(write_shards(home))
+    settings = settings.model_copy(
+        update={"identities": dict.fromkeys(map(str, range(n_identities)))}
+    )
+    monkeypatch.setattr(counting.os, "cpu_count", lambda: cores)
+    assert counting.at_once(settings) == most
+    of_shard = 90 + 17 * (1 + 2 + n_identities)
+    assert 880 + most * of_shard <= 2048 or most == 1
+    assert most == cores or 880 + (most + 1) * of_shard > 2048
+
+
 def test_batches_of_any_size_give_the_same_bytes(home, monkeypatch):
     settings, _ = read_count_file(write_shards(home))
     [path, *_] = settings.files()
