@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.archive import packed, unpacked
 from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of
 from bias_metrics.binned.clusters import ClusterTotals
@@ -32,7 +33,7 @@ from bias_metrics.binned.rates import (
     rate_gaps_of,
     threshold_report_of,
 )
-from bias_metrics.binned.reliability import Reliability, reliability_of
+from bias_metrics.binned.reliability import Reliability, calibration_gaps_of, reliability_of
 from bias_metrics.binned.report import Bracket, Cell, Counts, Key, brackets_of, cells_of, report_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.calibration.numbers import N_BINS
@@ -432,6 +433,15 @@ class ScoreCounts:
             If a score is outside [0, 1], or `n_bins` is below 2.
         """
         return reliability_of(self, n_bins, check_confidence(confidence))
+
+    def calibration_gaps(
+        self, *, confidence: float = 0.95, background: Background = "outside_subgroup"
+    ) -> dict[str, dict[str, MetricValue]]:
+        """Return the gaps of `calibration_report` but that of slopes, by subgroup and metric.
+
+        Intervals hold those of exact scores, wherever in its bin each is.
+        """
+        return calibration_gaps_of(self, check_confidence(confidence), background)
 
     def flagged(self, threshold: float) -> dict[str | None, dict[Class, tuple[int, int]]]:
         """Return how many rows score at or above a threshold: at least, and at most.

@@ -221,9 +221,12 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
-        if METRICS[rule.metric].has_threshold and settings.cluster is not None:
+        metric = METRICS[rule.metric]
+        if metric.has_threshold and settings.cluster is not None:
             yield f"rule {rule.name} beside `cluster`", NO_CLUSTERS
-        if METRICS[rule.metric].needs_probabilities:
-            yield f"rule {rule.name}", "calibration needs exact scores"
+        if metric.needs_probabilities and settings.cluster is not None:
+            yield f"rule {rule.name} beside `cluster`", "what these do to calibration is unknown"
+        if metric.name == "slope_gap":
+            yield f"rule {rule.name}", "slopes need exact scores"
         if rule.reference_margin is not None and settings.reference is None:
             yield f"rule {rule.name} with `reference_margin`", "there is no `reference`"

@@ -19,8 +19,16 @@ from types import MappingProxyType
 from typing import Any
 
 from bias_metrics import ScoreCounts
-from bias_metrics.binned import ClusterTotals
-from bias_metrics.gate import LEAST_COMPARED, Evidence, EvidenceKey, Losses, Rule, SmallGroups
+from bias_metrics.binned import ClusterTotals, widest
+from bias_metrics.gate import (
+    LEAST_COMPARED,
+    Evidence,
+    EvidenceKey,
+    Losses,
+    Rule,
+    SmallGroups,
+    needs_calibration,
+)
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
 from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
@@ -35,7 +43,7 @@ from biasgate.tasks.records import RestsOnCounts
 from biasgate.tasks.records.record import Record
 
 FILE = "evidence.counts"
-NO_ROWS = "Rows, clusters, slices, calibration and patterns of bias are not in counts."
+NO_ROWS = "Rows, clusters, slices, curves of calibration and patterns of bias are not in counts."
 CLUSTERS = (
     "Rows, slices, calibration and patterns of bias are not in counts. Bounds allow for clusters "
     "by sums that were made of rows, and cannot be made again from counts; error rates have none."
@@ -309,10 +317,11 @@ class CountedEvidence:
         share: float = 1.0,
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need; small identities are judged alone."""
-        del rules, share
+        del share
+        calibrated = needs_calibration(rules)
         groups = replace(small or SmallGroups(), hierarchy=None)
         return {
-            key: replace(self._measured(key[1], thresholds), small=groups)
+            key: replace(self._measured(key[1], thresholds, calibrated=calibrated), small=groups)
             for key in dict.fromkeys(keys)
         }
 
@@ -366,6 +375,8 @@ class CountedEvidence:
         confidence: float,
         thresholds: Mapping[str, Mapping[str, float]],
         groups: Sequence[str] | None = None,
+        *,
+        calibrated: bool = False,
     ) -> Evidence:
         own = self.counts[CANDIDATE]
         report = own.report(confidence=confidence, **self._options(groups)).to_dict()
@@ -385,9 +396,39 @@ class CountedEvidence:
         rivals: dict[str, Any] = {
             role: self._beside(role, confidence, thresholds, groups) for role in self.roles[1:]
         }
+        if calibrated:
+            report["calibration"] = self._calibration(confidence)
+            for role, content in rivals.items():
+                content["calibration"] = self._calibration(confidence, role)
         return Evidence(
             report | ({"thresholds": gaps} if gaps else {}), background=shared, **rivals
         )
+
+    def _calibration(self, confidence: float, rival: str | None = None) -> dict[str, Any]:
+        """Return the gaps of the candidate's calibration, or how they differ from a rival's.
+
+        How both models' errors are related is unknown: these bounds are as wide as they can be.
+        """
+        own, other = (
+            None
+            if role is None
+            else self.counts[role].calibration_gaps(
+                confidence=confidence, background=self.background
+            )
+            for role in (CANDIDATE, rival)
+        )
+        assert own is not None  # noqa: S101
+        return {
+            "subgroups": {
+                name: {
+                    metric: cell.to_dict(interval=True)
+                    if other is None
+                    else widest(cell, other[name][metric], METRICS[metric], confidence).to_dict()
+                    for metric, cell in cells.items()
+                }
+                for name, cells in own.items()
+            }
+        }
 
     def _beside(
         self,

@@ -132,6 +132,8 @@ def test_error_rates_have_no_intervals():
     for cells in (found.first.subgroups["gay"], found.subgroups["gay"]):
         assert cells["fpr_gap"].low is None
         assert "what clusters do to error rates" in cells["fpr_gap"].reason
+    gap = first.calibration_gaps()["gay"]["brier_gap"]
+    assert gap.reason == "counts do not tell what clusters do to calibration"
     plain = ScoreCounts.of(Rows(rows.y_true, rows.subgroups), scores[0], shard="all")
     gap = plain.rate_gaps(threshold=0.5).subgroups["gay"]["fpr_gap"]
     assert found.first.subgroups["gay"]["fpr_gap"].value == gap.value

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, calibration_report
 
@@ -45,3 +47,52 @@ def test_scores_that_are_no_probabilities_and_one_bin_are_refused():
         ScoreCounts.of(rows, 2 * score, shard="all").reliability()
     with pytest.raises(ValueError, match="`n_bins` must be at least 2; got 1"):
         ScoreCounts.of(rows, score, shard="all").reliability(n_bins=1)
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["outside_subgroup", "no_identity"]),
+    st.sampled_from([40, 400, 4_000]),
+    st.sampled_from([3, 12]),
+    st.sampled_from([0.02, 0.3]),
+)
+def test_gaps_of_calibration_hold_those_of_exact_scores(seed, background, n, bits, share):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < share
+    groups = {name: rng.random(n) < of for name, of in {"gay": 0.3, "trans": 0.05}.items()}
+    rows = Rows(y_true, groups, background=background)
+    score = 1 / (1 + np.exp(2 - rng.normal(2 * y_true + 0.3 * groups["gay"], 1)))
+    counts = ScoreCounts.of(rows, score, shard="all", bits=bits)
+    found = counts.calibration_gaps(confidence=0.9, background=background)
+    exact = calibration_report(rows, score, confidence=0.9).gaps
+    for name, cells in found.items():
+        assert cells.keys() == {"calibration_gap", "brier_gap"}
+        for metric, cell in cells.items():
+            real = exact[name][metric]
+            assert cell.reason == real.reason
+            if real.low is not None:
+                assert cell.low <= real.low + 1e-12
+                assert cell.high >= real.high - 1e-12
+                assert bits < 12 or cell.high - cell.low < real.high - real.low + 0.002
+
+
+def test_scores_in_bins_of_their_own_give_the_exact_gaps_of_calibration():
+    rng = np.random.default_rng(4)
+    y_true, gay = rng.random(900) < 0.2, rng.random(900) < 0.1
+    score = rng.random(900)
+    rows = Rows(y_true, {"gay": gay})
+    found = ScoreCounts.of(rows, score, shard="all", bits=52).calibration_gaps()["gay"]
+    exact = calibration_report(rows, score).gaps["gay"]
+    for metric, cell in found.items():
+        for what in ("value", "std_error", "low", "high"):
+            assert getattr(cell, what) == pytest.approx(getattr(exact[metric], what), abs=1e-12)
+
+
+def test_scores_that_are_no_probabilities_and_empty_groups_have_no_gaps():
+    rows = Rows([0, 1, 0, 1], {"gay": [0, 0, 0, 0], "all": [1, 1, 1, 1]})
+    found = ScoreCounts.of(rows, [0.1, 0.2, 0.3, 0.4], shard="all").calibration_gaps()
+    assert found["gay"]["brier_gap"].reason == "subgroup: no rows"
+    assert found["all"]["brier_gap"].reason == "background: no rows"
+    found = ScoreCounts.of(rows, [0.1, 0.2, 0.3, 1.4], shard="all").calibration_gaps()
+    assert "scores must be probabilities" in found["gay"]["calibration_gap"].reason

@@ -123,6 +123,10 @@ def test_what_clusters_need_is_refused_before_any_work(home, monkeypatch):
     monkeypatch.setattr(settings, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"needs the library DuckDB.*\[clusters\]"):
         read_count_file(path)
+    rules = [{"metric": "brier_gap", "scope": "each", "ceiling": 0.1}]
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": rules}))
+    with pytest.raises(InputError, match=r"rule brier_gap/each beside `cluster`.*calibration is"):
+        read_count_file(write_file(home, cluster="thread", path="*"))
     with pytest.raises(InputError, match="`cluster` must not be set beside `weight`"):
         read_count_file(write_file(home, cluster="thread", weight="old", weight_kind="frequency"))
 
