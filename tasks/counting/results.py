@@ -22,7 +22,6 @@ from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring.diagnosis import undiagnosed
 from biasgate.tasks.records import (
@@ -63,8 +62,6 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     """Write evidence, report, policy, verdict and page; return the verdict. Safe to retry."""
     folder = Path(output)
     settings.refuse_other_shards(counted.record.shards)
-    refuse_unknown_names(policy, list(counted.names), [])
-    refuse_lost_waivers(policy, [(list(counted.names), [])])
     _refuse_one_class(counted.counts[CANDIDATE], settings)
     evidence = write_evidence(counted, settings, folder)
     report = report_of(evidence, settings)

@@ -25,6 +25,7 @@ from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.counted import Shard, shown
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 
 ENDING = ".counts"
 SCORE = "score/"
@@ -196,6 +197,9 @@ def read_count_file(path: Path) -> tuple[CountFile, Policy]:
     found = read_settings(path, CountFile)
     policy = read_policy(found.policy, path.parent)
     _refuse_rules(policy, found)
+    names = [*found.identities, *found.names, *found.terms]
+    refuse_unknown_names(policy, names, [])
+    refuse_lost_waivers(policy, [(names, [])])
     found.expected()
     found.check()
     return found, policy
