@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import ScoreCounts
+from bias_metrics import ScoreCounts, data_drift, metric_drift
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.counting.settings import CountFile
-from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence
+from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence, read_counted
 from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy
@@ -40,6 +40,7 @@ from biasgate.tasks.records import (
     Verdict,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.remembering.trend import alarm_in_words
 from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, bins_of, write_details
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
@@ -63,8 +64,10 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     folder = Path(output)
     settings.refuse_other_shards(counted.record.shards)
     _refuse_one_class(counted.counts[CANDIDATE], settings)
+    drift = drift_of(counted, settings)
     evidence = write_evidence(counted, settings, folder)
     report = report_of(evidence, settings)
+    report.warnings.extend(drift)
     rivals = {
         role: Compared(name=one.name, kind=KIND, threshold=one.threshold)
         for role, one in settings.models.items()
@@ -143,6 +146,28 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         bias=bias,
         warnings=evidence.not_told,
     )
+
+
+def drift_of(counted: Counted, settings: CountFile) -> list[str]:
+    """Return in words what changed by more than chance since earlier days; nothing without any."""
+    if not (files := settings.earlier_files()):
+        return []
+    before = Counted.sum(map(read_counted, files))
+    before.refuse_sum(counted)
+    old, new = (one.counts[CANDIDATE] for one in (before, counted))
+    try:
+        found = {
+            settings.candidate.name: metric_drift(old, new, background=settings.background),
+            "the data": data_drift(old, new),
+        }
+    except ValueError as error:
+        msg = f"`earlier` must be counts that today's can be compared with: {error}"
+        raise InputError(msg) from error
+    return [
+        f"Drift of {of} since {old.n:,} rows of earlier days: {alarm_in_words(alarm)}."
+        for of, drift in found.items()
+        for alarm in drift.drifted
+    ]
 
 
 def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThreshold]:

@@ -23,7 +23,7 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
-from biasgate.tasks.evidence.counted import Shard, shown
+from biasgate.tasks.evidence.counted import FILE, Shard, shown
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 
@@ -40,6 +40,7 @@ _WITHOUT = {
 _DECIDES_LATER = {
     "path",
     "policy",
+    "earlier",
     "manifest",
     "background",
     "power_mean_groups",
@@ -77,6 +78,9 @@ class CountFile(FileSource):
     champion: CountedModel | None = None
     reference: CountedModel | None = None
     """The models: scores are columns of the shards."""
+    earlier: ConfigPath | None = None
+    """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: what the candidate's
+    numbers and the data changed by since then, beyond chance, is warned of."""
     policy: str = "default"
     """Name of a shipped policy, or a path."""
     bits: Annotated[int, Field(ge=0, le=20)] = 12
@@ -91,9 +95,10 @@ class CountFile(FileSource):
         if self.population == "these_rows":
             msg = "`population: these_rows` is for lists of phrases, which need no counts"
             raise ValueError(msg)
-        if self.cluster is not None and self.weight is not None:
-            msg = "`cluster` must not be set beside `weight` for counts"
-            raise ValueError(msg)
+        for other in ("weight", "earlier"):
+            if self.cluster is not None and getattr(self, other) is not None:
+                msg = f"`cluster` must not be set beside `{other}` for counts"
+                raise ValueError(msg)
         if self.weight is not None and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)
@@ -107,12 +112,19 @@ class CountFile(FileSource):
 
     def files(self) -> list[Path]:
         """Return the shards, in order."""
-        return [Path(one) for one in sorted(glob(str(self.path)))]  # noqa: PTH207 - absolute
+        return _named(self.path)
+
+    def earlier_files(self) -> list[Path]:
+        """Return the evidence of earlier days, in order."""
+        return [] if self.earlier is None else _named(self.earlier)
 
     def check(self) -> None:
         """Refuse shards that are missing or lack a column."""
         if not self.files():
             msg = f"`path` must name files, as in shards/*.parquet; {self.path} names none."
+            raise InputError(msg)
+        if self.earlier is not None and not self.earlier_files():
+            msg = f"`earlier` must name files, as in days/*/{FILE}; {self.earlier} names none."
             raise InputError(msg)
         if self.cluster is not None and find_spec("duckdb") is None:
             msg = f"`cluster` needs the library DuckDB for counts: {to_install('clusters')}."
@@ -189,6 +201,10 @@ class CountFile(FileSource):
             scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)
         return rows
+
+
+def _named(pattern: Path) -> list[Path]:
+    return [Path(one) for one in sorted(glob(str(pattern)))]  # noqa: PTH207 - absolute
 
 
 def read_count_file(path: Path) -> tuple[CountFile, Policy]:

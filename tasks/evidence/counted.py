@@ -102,7 +102,21 @@ class Counted:
     """By rival: of pairs of the candidate's and its scores."""
 
     def __add__(self, other: Counted) -> Counted:
-        """Add the counts of other shards.
+        """Add the counts of other shards; see `refuse_sum`."""
+        self.refuse_sum(other)
+        ours, theirs = self.record, other.record
+        try:
+            counts = {role: own + other.counts[role] for role, own in self.counts.items()}
+            pairs = {role: own + other.pairs[role] for role, own in self.pairs.items()}
+        except ValueError as error:
+            names = [shown(one.record.shards[0].name) for one in (self, other)]
+            msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
+            raise InputError(msg) from error
+        shards = sorted([*ours.shards, *theirs.shards], key=lambda one: (one.name, one.sha256))
+        return Counted(replace(ours, shards=shards), counts, pairs)
+
+    def refuse_sum(self, other: Counted) -> None:
+        """Refuse counts that do not add up.
 
         Raises
         ------
@@ -125,14 +139,6 @@ class Counted:
                     f"{shown(one.name)} have the same content."
                 )
                 raise InputError(msg)
-        try:
-            counts = {role: own + other.counts[role] for role, own in self.counts.items()}
-            pairs = {role: own + other.pairs[role] for role, own in self.pairs.items()}
-        except ValueError as error:
-            msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
-            raise InputError(msg) from error
-        shards = sorted([*ours.shards, *theirs.shards], key=lambda one: (one.name, one.sha256))
-        return Counted(replace(ours, shards=shards), counts, pairs)
 
     @staticmethod
     def sum(parts: Iterable[Counted]) -> Counted:

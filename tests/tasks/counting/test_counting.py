@@ -215,6 +215,44 @@ def test_without_champion_or_with_a_shared_background_there_is_a_verdict(home):
     assert (verdict.outcome, verdict.reference.name) == ("pass", "then")
 
 
+def test_what_changed_since_earlier_days_is_warned_of(home):
+    judge(write_shards(home))
+    for day in ("one", "two"):
+        (home / "days" / day).mkdir(parents=True)
+    shutil.copy("out/evidence.counts", "days/one")
+    for number in range(N_SHARDS):
+        frame(10 + number).to_parquet(f"shards/part-{number}.parquet")
+    judge(write_file(home, earlier="days/*/evidence.counts"))
+    assert "Drift" not in (home / "out/report.json").read_text()
+    shutil.copy("out/evidence.counts", "days/two")
+    for number in range(N_SHARDS):
+        rows = frame(20 + number)
+        rows.new = rows.new.where(rows.gay < 0.5, rows.new * (1 - 0.5 * rows.toxicity)).round(4)
+        rows.assign(muslim=rows.muslim * (np.arange(N) % 3 > 0)).to_parquet(
+            f"shards/part-{number}.parquet"
+        )
+    judge(home / "chats.yaml")
+    told = [
+        one
+        for one in json.loads((home / "out/report.json").read_text())["warnings"]
+        if one.startswith("Drift")
+    ]
+    rows = f"since {2 * N_SHARDS * (N - 10):,} rows of earlier days: "
+    assert any(one.startswith(f"Drift of next {rows}bnsp_auc of gay ") for one in told)
+    assert any(one.startswith(f"Drift of the data {rows}share of muslim ") for one in told)
+
+
+def test_earlier_days_that_share_a_shard_or_are_of_other_options_are_refused(home):
+    judge(write_shards(home))
+    shutil.copy("out/evidence.counts", "day.counts")
+    with pytest.raises(InputError, match=r"'part-0.parquet' and 'part-0.parquet' have the same"):
+        judge(write_file(home, earlier="day.counts"))
+    with pytest.raises(InputError, match="must be of one set, counted by the same options"):
+        judge(write_file(home, earlier="day.counts", label_threshold=0.4))
+    with pytest.raises(InputError, match=r"`earlier` must name files.*gone.counts names none"):
+        read_count_file(write_file(home, earlier="gone.counts"))
+
+
 def test_the_same_shard_under_two_names_is_refused(home):
     path = write_shards(home)
     shutil.copy("shards/part-0.parquet", "shards/part-9.parquet")
