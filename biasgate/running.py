@@ -67,14 +67,15 @@ def flow_called(name: str) -> Any:
 def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
     """Run the flow of this name; a signal ends it, and everything that it started, within seconds.
 
-    Prefect is imported only here, since that takes seconds.
+    Prefect is imported only here, since that takes seconds; its server starts meanwhile.
     """
     say("loading Prefect")
     with waiting("loading"):
-        flow = flow_called(name)
-    from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
+        from biasgate.deployments.temporary_server import start_server  # noqa: PLC0415
 
-    TemporaryServer()  # Prefect starts it if no other server is set
+        wait_for_server = start_server()
+        flow = flow_called(name)
+        wait_for_server()
     where = store.resolve()
     with waiting("working"):
         return until_stopped(lambda: flow(*places, store=str(where), **options), where)

@@ -1,26 +1,32 @@
 """The process of Prefect's temporary server. It ends when its standard input is closed.
 
 It watches its input from the first moment: Prefect's import takes seconds, more on a busy machine,
-and the command that started it may be killed meanwhile. Whatever keeps it from starting, it ends
-with the code 3, upon which Prefect tries another port at once instead of waiting for this one.
+and the command that started it may be killed meanwhile. Its port is open from then on, too: the
+system found a free one, and who asks is answered once all is imported.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import traceback
 
 
-def serve(port: int) -> None:
-    """Run Prefect's server until standard input is closed."""
+def serve() -> None:
+    """Print the port and run Prefect's server until standard input is closed."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    listening = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"{listening.getsockname()[1]}\n")
+    sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     import uvicorn  # noqa: PLC0415 - after the watch has begun
 
     create = "prefect.server.api.server:create_app"
     level = os.environ.get("PREFECT_SERVER_LOGGING_LEVEL", "ERROR").lower()
-    uvicorn.run(create, factory=True, host="127.0.0.1", port=port, log_level=level, lifespan="on")
+    config = uvicorn.Config(create, factory=True, log_level=level, lifespan="on")
+    uvicorn.Server(config).run([listening])
 
 
 def _end_with_parent() -> None:
@@ -30,7 +36,7 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     try:
-        serve(int(sys.argv[1]))
+        serve()
     except (Exception, SystemExit):  # noqa: BLE001 - whatever it is
         if os.environ.get("PREFECT_SERVER_LOGGING_LEVEL") != "CRITICAL":
             traceback.print_exc()

@@ -1,80 +1,80 @@
 """Prefect's temporary server, which ends with the command that started it, however that ends.
 
 Without `PREFECT_API_URL` Prefect starts a server of its own for a flow. It runs on after a kill of
-the flow's process, for ever, and a Ctrl-C in the terminal reaches it, too, so that the flow waits
-for it in vain. This one is in a session of its own, and ends when its standard input is closed.
+the flow's process, for ever, a Ctrl-C in the terminal reaches it, too, so that the flow waits for
+it in vain, and it starts only when the flow does. This one is in a session of its own, ends when
+its standard input is closed, and starts while the flow is imported.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
 
 import httpx
-from prefect.server.api.server import SubprocessASGIServer
+from prefect.context import refresh_global_settings_context
 from prefect.settings import get_current_settings
 
 from biasgate.tasks.common.errors import ServerError
 from biasgate.tasks.common.files import require_writable
+from biasgate.tasks.common.prefect_artifacts import TEMPORARY
 
-# As Prefect starts it.
-_EPHEMERAL = {
-    "PREFECT_UI_ENABLED": "0",
-    "PREFECT__SERVER_EPHEMERAL": "1",
-    "PREFECT__SERVER_FINAL": "1",
-}
-_TRIES = 3  # Prefect starts one that ended with the code 3 again and again, without end
+# As Prefect starts its own.
+_EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", TEMPORARY: "1"}
+_PATIENCE_S = 5.0
 
 
-class TemporaryServer(SubprocessASGIServer):
-    """The server that Prefect starts in this process when it needs one.
+def start_server() -> Callable[[], None]:
+    """Start a server for this process if no other is set; return what waits until it answers.
 
-    Prefect keeps one instance for each process and looks it up; the first one that is made stays.
+    It is the server of the processes that this one starts, too.
     """
+    settings = get_current_settings()
+    if settings.api.url:
+        return lambda: None
+    if "connection_url" not in settings.server.database.model_fields_set:
+        require_writable(settings.home.absolute(), "PREFECT_HOME")
+    given = settings.to_environment_variables(exclude_unset=True)
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-m", "biasgate.deployments.server_process"],
+        env=os.environ | given | _EPHEMERAL,
+        stdin=subprocess.PIPE,  # its other end is open for as long as this process lives
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    atexit.register(_stop, server)
+    said = server.stdout.readline() if server.stdout else b""
+    url = f"http://127.0.0.1:{int(said or 0)}/api"
+    os.environ |= {"PREFECT_API_URL": url, TEMPORARY: "1"}
+    refresh_global_settings_context()
 
-    _n_tries = 0
-
-    def start(self, timeout: int | None = None) -> None:
-        """Start the server, or say in one sentence that it cannot be started."""
-        settings = get_current_settings()
-        if "connection_url" not in settings.server.database.model_fields_set:
-            require_writable(settings.home.absolute(), "PREFECT_HOME")
-        self._n_tries = 0
+    def wait() -> None:
         try:
-            super().start(timeout)
-        except ServerError:
-            raise
-        except (RuntimeError, httpx.HTTPError) as error:
-            why = f"Prefect says: {error}"
+            limit_s = settings.server.ephemeral.startup_timeout_seconds
+            httpx.get(f"{url}/health", timeout=limit_s, trust_env=False).raise_for_status()
+        except httpx.HTTPError as error:
+            with suppress(subprocess.TimeoutExpired):  # its end may be what is told here
+                server.wait(timeout=0.5)
+            ended = server.poll()
+            why = str(error) if ended is None else f"It ended with the code {ended}."
             raise _not_started(why) from error
 
-    def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
-        if self._n_tries == _TRIES:
-            why = f"It ended {_TRIES} times before it answered."
-            raise _not_started(why)
-        self._n_tries += 1
-        _let_go(self.server_process)
-        settings = get_current_settings().to_environment_variables(exclude_unset=True)
-        return subprocess.Popen(  # noqa: S603 - this project's own module
-            [sys.executable, "-P", "-m", "biasgate.deployments.server_process", str(self.port)],
-            env=os.environ | _EPHEMERAL | settings,
-            stdin=subprocess.PIPE,  # its other end is open for as long as this process lives
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def stop(self) -> None:
-        """End the server."""
-        process = self.server_process
-        super().stop()
-        _let_go(process)
+    return wait
 
 
-def _let_go(process: subprocess.Popen[Any] | None) -> None:
-    if process is not None and process.stdin is not None:
-        process.stdin.close()
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+    for stream in (server.stdin, server.stdout):
+        if stream is not None:
+            stream.close()
 
 
 def _not_started(why: str) -> ServerError:

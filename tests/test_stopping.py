@@ -11,13 +11,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from prefect.server.api.server import SubprocessASGIServer
-from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_HOME, temporary_settings
+from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
+    PREFECT_API_URL,
+    PREFECT_HOME,
+    temporary_settings,
+)
 from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
-from biasgate.deployments.temporary_server import TemporaryServer
-from biasgate.tasks.common.errors import InputError, ServerError
+from biasgate.deployments.temporary_server import start_server
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ending import until_stopped
 
 COMMAND = """\
@@ -74,77 +78,65 @@ def test_work_that_is_not_stopped_gives_its_result_or_error():
     assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
 
 
-def test_prefect_uses_the_temporary_server_that_ends_with_the_command(monkeypatch):
-    monkeypatch.setattr(SubprocessASGIServer, "_instances", {})
-    ours = TemporaryServer()
-    assert SubprocessASGIServer() is ours
+SERVER = [sys.executable, "-P", "-m", "biasgate.deployments.server_process"]
+START = "from biasgate.deployments.temporary_server import start_server\nwait = start_server()\n"
+
+
+def without_server(tmp_path, **more):
+    """Return an environment in which no server of Prefect is set."""
+    plain = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    return plain | {"PREFECT_HOME": str(tmp_path / "home")} | more
 
 
 def test_the_temporary_server_ends_with_the_command_while_it_is_still_importing(tmp_path):
     (tmp_path / "uvicorn.py").write_text("import time\ntime.sleep(600)\n")
-    program = [sys.executable, "-P", "-m", "biasgate.deployments.server_process", "0"]
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     ended = subprocess.run(
-        program, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=60
+        SERVER, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=60
     )
     assert ended.returncode == 1
 
 
-@pytest.fixture
-def starting(monkeypatch):
-    """A temporary server that Prefect did not start yet."""
-    monkeypatch.setattr(SubprocessASGIServer, "_instances", {})
-    server = TemporaryServer()
-    yield server
-    server.stop()
+@pytest.mark.usefixtures("prefect_server")
+def test_a_server_that_is_set_is_used_and_none_is_started(monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", pytest.fail)
+    start_server()()
 
 
 def test_a_home_of_prefect_that_cannot_be_written_to_is_refused_before_its_server_starts(
-    starting, tmp_path, monkeypatch
+    tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(starting, "_run_uvicorn_command", pytest.fail)
+    monkeypatch.setattr(subprocess, "Popen", pytest.fail)
     (tmp_path / "file").touch()
-    home = tmp_path / "file" / "home"
-    # Without the database of other tests, if one is set for all of them.
-    its_own = {PREFECT_API_DATABASE_CONNECTION_URL}
-    with temporary_settings({PREFECT_HOME: home}, restore_defaults=its_own):
-        found = "PREFECT_HOME .* must be a folder that can be written to; got: Not a directory"
-        with pytest.raises(InputError, match=found):
-            starting.start()
+    changed = {PREFECT_HOME: tmp_path / "file" / "home"}
+    # Without the server and the database of other tests, if they are set for all of them.
+    its_own = {PREFECT_API_URL, PREFECT_API_DATABASE_CONNECTION_URL}
+    found = "PREFECT_HOME .* must be a folder that can be written to; got: Not a directory"
+    with (
+        temporary_settings(changed, restore_defaults=its_own),
+        pytest.raises(InputError, match=found),
+    ):
+        start_server()
 
 
-def test_a_temporary_server_that_ends_at_once_is_tried_three_times_and_told(
-    starting, tmp_path, monkeypatch
-):
-    began = tmp_path / "began"
-    (tmp_path / "uvicorn.py").write_text(
-        f"open({str(began)!r}, 'a').write('.')\nraise OSError('address in use')\n"
+def test_a_temporary_server_that_ends_at_once_is_told(tmp_path):
+    (tmp_path / "uvicorn.py").write_text("raise OSError('no')\n")
+    environment = without_server(
+        tmp_path, PYTHONPATH=str(tmp_path), PREFECT_SERVER_LOGGING_LEVEL="CRITICAL"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
-    found = "temporary server must start on this machine; it did not. It ended 3 times"
-    with pytest.raises(ServerError, match=found):
-        starting.start()
-    assert began.read_text() == "..."
-
-
-def test_a_machine_without_a_free_port_is_told_with_what_to_do(starting, monkeypatch):
-    monkeypatch.setattr(starting, "is_port_available", lambda _: False)
-    monkeypatch.setattr(time, "sleep", lambda _: None)
-    with pytest.raises(ServerError, match=r"find an available port .* or set PREFECT_API_URL"):
-        starting.start()
+    program = [sys.executable, "-c", f"{START}wait()"]
+    ended = subprocess.run(program, check=False, env=environment, capture_output=True, text=True)
+    found = "temporary server must start on this machine; it did not. It ended with the code 3."
+    assert found in ended.stderr
+    assert "OSError: no" not in ended.stderr
 
 
 @pytest.mark.slow
 def test_the_temporary_server_ends_when_the_command_is_killed(tmp_path):
-    code = (
-        "from biasgate.deployments.temporary_server import TemporaryServer\n"
-        "server = TemporaryServer(); server.port = 0\n"
-        "print(server._run_uvicorn_command().pid, flush=True); input()"
-    )
-    environment = os.environ | {"PREFECT_HOME": str(tmp_path)}
+    code = f"import psutil\n{START}print(psutil.Process().children()[0].pid, flush=True); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as command:
+    program = [sys.executable, "-c", code]
+    with subprocess.Popen(program, env=without_server(tmp_path), **pipes) as command:
         server = psutil.Process(int(command.stdout.readline()))
         command.kill()
     psutil.wait_procs([server], timeout=60)
@@ -159,8 +151,7 @@ def evaluating(tmp_path):
     file = tmp_path / "file.yaml"
     file.write_text(file.read_text().replace("policy: own.yaml\n", CANDIDATE))
     (tmp_path / "temporary").mkdir()
-    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
-    environment |= {"PREFECT_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "temporary")}
+    environment = without_server(tmp_path, TMPDIR=str(tmp_path / "temporary"))
     command = [sys.executable, "-m", "biasgate", "evaluate", "file.yaml", "--output", "out"]
     log = tmp_path / "log"
     with log.open("w") as stream:

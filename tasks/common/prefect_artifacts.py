@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
+TEMPORARY = "PREFECT__SERVER_EPHEMERAL"
+"""The environment variable of a server, and its processes, that ends with the command."""
 # A key is part of an address; longer ones fit no column of Prefect's pages either.
 _LONGEST = 100
 _shown: ContextVar[str | None] = ContextVar("shown", default=None)
@@ -67,14 +70,16 @@ def shown_as(flow_run: str) -> Iterator[None]:
 def flow_run_page() -> tuple[str, str | None] | None:
     """Return the id of the flow run, and the address of its page if one is known.
 
-    None outside of a flow. Prefect knows the address if `PREFECT_UI_URL` or `PREFECT_API_URL` is
-    set, not for the server that it starts for a single run.
+    None outside of a flow. A server that ends with the command has no pages.
     """
     from prefect import runtime  # noqa: PLC0415
     from prefect.utilities.urls import url_for  # noqa: PLC0415
 
     found: Any = _shown.get() or runtime.flow_run.id
-    return None if not found else (str(found), url_for("flow-run", UUID(str(found))))
+    if not found:
+        return None
+    address = None if os.environ.get(TEMPORARY) else url_for("flow-run", UUID(str(found)))
+    return str(found), address
 
 
 def api_url() -> str | None:
