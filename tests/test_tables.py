@@ -11,7 +11,7 @@ from support.partial import partial
 
 from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.reporting.terminal import print_table, title_of
+from biasgate.tasks.reporting.terminal_table import print_table, title_of
 
 NAMES = [
     "asian", "atheist", "bisexual", "black", "buddhist", "christian", "female", "heterosexual",

@@ -1,0 +1,184 @@
+"""The metrics of every identity on the terminal, in the form that fits its width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from bias_metrics import MetricValue
+from bias_metrics.gate import RIVALS
+from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.common.console import shown
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.records import Report, Verdict, metric_cells
+from biasgate.tasks.records.numbers import final_score_name
+from biasgate.tasks.reporting.page.grids import (
+    DIFFERS,
+    LIMITS,
+    MARKS,
+    GridCell,
+    GridRow,
+    metric_grid,
+)
+
+COLOURS = {
+    "pass": "green",
+    "except": "yellow",
+    "warn": "yellow",
+    "fail": "red",
+    "insufficient": "yellow",
+    "error": "red",
+    "reported": "cyan",
+}
+ROWS = 40  # most identities in a table: if there are more, the worst
+_NARROW = 76  # width of five numbers with intervals
+_LISTED = 56  # width of five numbers without
+
+
+def print_table(out: Console, report: Report, verdict: Verdict) -> None:
+    """Print the metrics of every identity, as a table or, if that does not fit, as a list."""
+    grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), ROWS)
+    means = report.bias.power_mean
+    cells = metric_cells(means)
+    mean = GridRow(
+        f"power mean (p = {means.power:g})",
+        tuple(GridCell(cells[metric]) for metric in SUBGROUP_METRICS if metric in cells),
+    )
+    intervals = print_rows(out, title_of(report, verdict), grid.rows, mean)
+    left_out = len(report.bias.subgroups) - len(grid.rows)
+    if left_out:
+        out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
+    legend = [
+        "± is half the width of the 95 % interval; checks use one-sided bounds, which are narrower."
+    ]
+    if not intervals:
+        legend = ["Intervals are in bias_metrics.csv."]
+    final = report.bias.final_score
+    if final.value is None:
+        reason = (final.reason or "no reason given").removeprefix("undefined: ")
+        legend.append(f"The final score is undefined: {reason}.")
+    if verdict.nights is not None and verdict.nights.number > 1:
+        legend.append("Tonight's numbers alone are in bias_metrics.csv.")
+    used = {cell.status for row in grid.rows for cell in row.cells}
+    marks = [
+        f"{sign} {words}" for status, (sign, words) in MARKS.items() if sign and status in used
+    ]
+    legend += [f"{', '.join(marks)} (see below)."] if marks else []
+    out.print(f"[dim]{shown(' '.join(legend))}[/]")
+
+
+def title_of(report: Report, verdict: Verdict) -> str:
+    """Return the candidate, the set, the rows that count and the overall numbers."""
+    overall, final = report.bias.overall, report.bias.final_score
+    names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
+    return (
+        f"{names}: {_rows_in_words(report, verdict)}, AUC {half_width(overall.auc)}, "
+        f"{final_score_name(report.bias)} {half_width(final)}"
+    )
+
+
+def _rows_in_words(report: Report, verdict: Verdict) -> str:
+    """Return the number of measured rows, and why others are left out."""
+    choices, overall = report.evaluation_set.choices, report.bias.overall
+    n, positive = f"{overall.n:,} rows", f"{overall.n_positive:,} positive"
+    if overall.labelled is not None:
+        labelled = overall.labelled
+        return (
+            f"{n}, {positive}; identities are known of and counted on {sum(labelled.values()):,} "
+            f"rows, {labelled['positive']:,} positive"
+        )
+    if verdict.nights is not None and verdict.nights.number > 1:
+        return f"{n} of {verdict.nights.number} nights, {positive}"
+    return f"{choices.left_out or n}, {positive}"
+
+
+def half_width(cell: MetricValue, *, signed: bool = False, interval: bool = True) -> str:
+    """Return a value with half the width of its interval."""
+    if cell.value is None:
+        return "undefined"
+    text = f"{cell.value:+.3f}" if signed else f"{cell.value:.3f}"
+    if cell.low is None or cell.high is None or not interval:
+        return text
+    return f"{text} ±{(cell.high - cell.low) / 2:.3f}".replace("±0", "±")
+
+
+def print_rows(
+    out: Console, title: str, rows: Sequence[GridRow], last: GridRow | None = None
+) -> bool:
+    """Print rows in the form that fits the width; return whether with intervals."""
+    every = [*rows, *([] if last is None else [last])]
+    table = _table(title, every, last)
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
+        out.print(table)
+        return True
+    out.print(Text(title, "bold"), overflow="fold")
+    if out.width < _LISTED:
+        _print_listed(out, every)
+        return True
+    _print_folded(out, every, intervals=out.width >= _NARROW)
+    return out.width >= _NARROW
+
+
+def _table(title: str, rows: Sequence[GridRow], last: GridRow | None) -> Table:
+    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    table.add_column("identity", no_wrap=True)
+    counts = ("n", "positive") if any(row.n for row in rows) else ()
+    for heading in (*counts, *_headings()):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        if row is last:
+            table.add_section()
+        numbers = (row.n, row.n_positive) if counts else ()
+        table.add_row(Text(printable(row.name)), *numbers, *map(_text, row.cells))
+    return table
+
+
+def _print_folded(out: Console, rows: Sequence[GridRow], *, intervals: bool) -> None:
+    """Print each identity's full name, with its numbers on the line below."""
+    headings = [Text(heading, "bold") for heading in _headings()]
+    if not intervals:
+        headings = [Text(one.plain.replace("itive", ".").replace("ative", ".")) for one in headings]
+    lines = [headings, *([_text(cell, interval=intervals) for cell in row.cells] for row in rows)]
+    widths = [
+        max(text.cell_len for text in column) for column in zip_longest(*lines, fillvalue=Text())
+    ]
+    for at, line in enumerate(lines):
+        if at:
+            _print_name(out, rows[at - 1])
+        padded = (
+            Text(" " * (width - len(text))) + text
+            for text, width in zip(line, widths, strict=False)
+        )
+        out.print(Text(" ") + Text("  ").join(padded))
+
+
+def _print_listed(out: Console, rows: Sequence[GridRow]) -> None:
+    """Print each identity's full name, with each of its numbers on a line of its own."""
+    width = max(map(len, _headings()))
+    for row in rows:
+        _print_name(out, row)
+        for heading, cell in zip(_headings(), row.cells, strict=False):
+            out.print(Text(f"  {heading:{width}}  ") + _text(cell))
+
+
+def _print_name(out: Console, row: GridRow) -> None:
+    counts = f"  {row.n} rows, {row.n_positive} positive" if row.n else ""
+    out.print(Text.assemble(printable(row.name), (counts, "dim")), overflow="fold")
+
+
+def _headings() -> list[str]:
+    return [name.replace("_", " ") for name in SUBGROUP_METRICS]
+
+
+def _text(cell: GridCell, *, interval: bool = True) -> Text:
+    defined = cell.number.value is not None
+    text = half_width(cell.number, signed=cell.signed, interval=interval) if defined else "-"
+    if cell.mark:
+        return Text(f"{text} {cell.mark}", COLOURS.get(cell.status, ""))
+    return Text(f"{text} {DIFFERS[0]}", "bold") if cell.differs else Text(text)
