@@ -127,3 +127,31 @@ def test_where_both_shares_vary_with_the_same_clusters_their_gap_does_not():
     alone = Share.of(each[0]).measure(0.95)
     assert gap.high - gap.low < (alone.high - alone.low) / 2
     assert gap.std_error < gap.row_std_error
+
+
+def gap_of(own, other, *, clustered=True):
+    """The gap of two shares of 4 rows in each of 64 clusters, of which so many are events."""
+    rows = np.full(64, 4.0)
+    each = [
+        Counts(256, (sum(k),), sum(k), ByCluster(rows, (np.array(k),)) if clustered else None)
+        for k in (own, other)
+    ]
+    return ShareGap.of(*each, "rows").measure(0.95)
+
+
+def test_a_gap_that_differs_by_cluster_reaches_as_far_as_its_error():
+    """By hand: it is 1/2 in one half of the clusters and -1/2 in the other; Student's t of 63."""
+    gap = gap_of([3, 1] * 32, [1, 3] * 32)
+    assert gap.std_error == pytest.approx(0.5 / 63**0.5)
+    assert (gap.low, gap.high) == pytest.approx((-1.99834 * 0.5 / 63**0.5, 1.99834 * 0.5 / 63**0.5))
+
+
+def test_a_gap_that_no_cluster_moves_is_as_precise_as_from_rows():
+    gap, rows = (gap_of([3, 1] * 32, [3, 1] * 32, clustered=one) for one in (True, False))
+    assert (gap.low, gap.high) == (rows.low, rows.high)
+
+
+def test_a_gap_of_events_that_no_cluster_has_is_as_precise_as_from_one_row_of_each():
+    gap = gap_of([0] * 64, [0] * 64)
+    one_of_each = ShareGap.of(*[Counts(64, (0,), 0)] * 2, "rows").measure(0.95)
+    assert (gap.low, gap.high) == pytest.approx((one_of_each.low, one_of_each.high))
