@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.intervals import effective_number, few_errors, quantile
+from bias_metrics._core.intervals import effective_number, few_clusters, few_errors, quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue, undefined
@@ -21,6 +22,10 @@ _CLIPPED = (
     1e-6  # scores nearer to 0 or 1 are moved to this distance before their log-odds are taken
 )
 _ROUNDS, _CONVERGED = 100, 1e-10
+_MEAN_RANGE = math.sqrt(8 / math.pi)  # of a Brownian motion from 0 to 1
+_STEPS, _BLOCK, _DRAWS, _JITTER = 128, 4096, 4000, 1e-9
+_BETWEEN = 0.5826  # steps' standard deviations that a maximum between them is higher
+_SHOWN = 0.99  # the highest quantile that the draws show
 
 Codes = npt.NDArray[np.intp]
 
@@ -257,7 +262,7 @@ class Cumulative(NamedTuple):
 
     value: float
     sigma: float
-    clustered: bool
+    in_clusters: ClusteredRange | None
 
     @classmethod
     def of(cls, y_score: Floats, sample: Sample) -> Cumulative:
@@ -268,22 +273,83 @@ class Cumulative(NamedTuple):
         last = np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)  # of each score
         sums = np.cumsum(moves)[last]
         value = max(float(sums.max()), 0.0) - min(float(sums.min()), 0.0)
-        expected = inner(share**2, scores * (1 - scores))
-        sigma = math.sqrt(max(expected, inner(moves, moves)))
-        return cls(value, sigma, sample.clusters is not None)
+        expected, squares = inner(share**2, scores * (1 - scores)), inner(moves, moves)
+        sigma = math.sqrt(max(expected, squares))
+        if sample.clusters is None:
+            return cls(value, sigma, None)
+        known = ClusteredRange.of(moves, share, last, sample.clusters[order])
+        # Where few rows are positive, the differences say too little.
+        scale = sigma / math.sqrt(squares) if squares else 0.0
+        return cls(value, scale * known.mean / _MEAN_RANGE, known)
 
     def at(self, confidence: float) -> MetricValue:
         """Return the range with its interval; `std_error` is sigma.
 
         It reaches as far as the range of a Brownian motion whose variance is the sum of the squared
-        differences, which is no less than that of the sums. The range is a seminorm, so that two
-        ranges differ by no more than the range of the difference.
+        differences, which is no less than that of the sums; in clusters, as far as that of a normal
+        process with the covariances of their sums. The range is a seminorm, so that two ranges
+        differ by no more than the range of the difference.
         """
-        if self.clustered:
-            return MetricValue(self.value, "rows come in clusters")
-        reach = range_quantile(confidence) * self.sigma
+        among = self.in_clusters
+        if among is not None and (reason := few_clusters(among.n_clusters)):
+            return MetricValue(self.value, reason, n_clusters=among.n_clusters)
+        of_sigma = range_quantile(confidence) if among is None else among.quantile(confidence)
+        reach = of_sigma * self.sigma
         low, high = max(self.value - reach, 0.0), min(self.value + reach, 1.0)
-        return MetricValue(self.value, std_error=self.sigma, low=low, high=high)
+        n_clusters = None if among is None else among.n_clusters
+        sigma = self.sigma
+        return MetricValue(self.value, std_error=sigma, low=low, high=high, n_clusters=n_clusters)
+
+
+class ClusteredRange(NamedTuple):
+    """Ranges of a normal process whose increments vary together as the sums of clusters do."""
+
+    drawn: Floats  # ascending
+    mean: float
+    freedom: float
+    n_clusters: int
+
+    @classmethod
+    def of(cls, moves: Floats, share: Floats, last: Codes, clusters: Codes) -> ClusteredRange:
+        """Draw ranges, given differences by ascending score, in at most `_STEPS` steps.
+
+        Between steps a process goes on: it is taken to go as far as independent increments would.
+
+        References
+        ----------
+        Broadie, Glasserman and Kou (1997), Mathematical Finance 7 (the maximum between steps).
+        """
+        codes = np.unique(clusters, return_inverse=True)[1]
+        n = int(codes.max()) + 1
+        of_score = np.searchsorted(last, np.arange(moves.size))
+        n_steps = min(last.size, _STEPS)
+        cell = codes * n_steps + of_score * n_steps // last.size
+        order = np.argsort(codes)
+        starts = np.searchsorted(codes[order], np.arange(0, n + _BLOCK, _BLOCK))
+        sizes = _sums(codes, share, n)
+        left = np.sqrt(np.where(sizes < 1, 1 - sizes, 1.0))
+        together = np.zeros((n_steps, n_steps))
+        for at, (begin, end) in enumerate(pairwise(starts)):
+            rows, first = order[begin:end], at * _BLOCK
+            many = min(_BLOCK, n - first)
+            sums = _sums(cell[rows] - first * n_steps, moves[rows], many * n_steps)
+            of_cluster = sums.reshape(many, n_steps) / left[first : first + many, None]
+            together += of_cluster.T @ of_cluster
+        jitter = _JITTER * max(float(np.trace(together)) / n_steps, np.finfo(float).tiny)
+        root = np.linalg.cholesky(together + jitter * np.eye(n_steps))
+        normal = np.random.default_rng(0).standard_normal((_DRAWS, n_steps))
+        paths = np.cumsum(normal @ root.T, axis=1)
+        ranges = np.maximum(paths.max(axis=1), 0) - np.minimum(paths.min(axis=1), 0)
+        between = 2 * _BETWEEN * math.sqrt(float(np.trace(together)) / n_steps)
+        drawn = np.sort(ranges + (between if last.size > n_steps else 0.0))
+        return cls(drawn, float(drawn.mean()), max(effective_number(sizes) - 1, 1.0), n)
+
+    def quantile(self, confidence: float) -> float:
+        """Return the quantile of the ranges, over their mean and for a unit sigma."""
+        level = min(confidence, _SHOWN)
+        found = float(np.quantile(self.drawn, level)) / (self.mean or 1.0) * _MEAN_RANGE
+        found *= range_quantile(confidence) / range_quantile(level)
+        return found * quantile(confidence, self.freedom) / quantile(confidence)
 
 
 def range_tail(x: float) -> float:

@@ -1,6 +1,7 @@
 """Calibration by subgroup: scikit-learn and naive loops as oracles, by hand, and its rules."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -300,9 +301,47 @@ def test_its_scale_is_that_of_the_labels_if_scores_are_right():
     cell = calibration_report(Rows(np.arange(100) < 20, {}), y_score).overall.cumulative_error
     assert cell.value == pytest.approx(0, abs=1e-12)
     assert cell.std_error == pytest.approx(math.sqrt(100 * 0.2 * 0.8) / 100)
-    clusters = np.arange(100) // 4
+    clusters = np.arange(100) // 10
     clustered = calibration_report(Rows(np.arange(100) < 20, {}, clusters=clusters), y_score)
-    assert clustered.overall.cumulative_error.reason == "rows come in clusters"
+    assert clustered.overall.cumulative_error.reason == "10 clusters where 20 are needed"
+
+
+def test_clusters_of_one_row_each_leave_the_cumulative_error_as_it_is():
+    rng, n = np.random.default_rng(1), 2000
+    y_score = rng.random(n)
+    y_true = rng.random(n) < y_score
+    cells = [
+        calibration_report(Rows(y_true, {}, clusters=clusters), y_score).overall.cumulative_error
+        for clusters in (None, np.arange(n))
+    ]
+    assert cells[1].value == cells[0].value
+    assert cells[1].std_error == pytest.approx(cells[0].std_error, rel=0.02)
+    assert cells[1].high == pytest.approx(cells[0].high, rel=0.03)
+    # Copies of a row are no new evidence: the same rows, ten of each in a cluster.
+    ten = np.repeat(np.arange(n), 10)
+    copied = Rows(y_true[ten], {}, clusters=ten)
+    found = calibration_report(copied, y_score[ten]).overall.cumulative_error
+    assert found.value == pytest.approx(cells[0].value, abs=1e-12)
+    assert found.high == pytest.approx(cells[1].high, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize("alike", [0.3, 0.9])
+@pytest.mark.parametrize("of_cluster", [False, True], ids=["own", "shared"])
+def test_with_clusters_it_misses_in_at_most_one_of_20_samples_too(n, alike, of_cluster):
+    """Labels of a cluster are alike, and so may be its scores; 20 clusters are few."""
+    rng, times, inverse = np.random.default_rng(5), 400, np.vectorize(NormalDist().inv_cdf)
+    misses = 0
+    for _ in range(times):
+        clusters = np.repeat(np.arange(n), 20)
+        y_score = 0.4 * rng.random(n)[clusters] if of_cluster else 0.4 * rng.random(clusters.size)
+        shared = math.sqrt(alike) * rng.normal(size=n)[clusters]
+        own = shared + math.sqrt(1 - alike) * rng.normal(size=clusters.size)
+        rows = Rows(own < inverse(np.maximum(y_score, 1e-9)), {}, clusters=clusters)
+        misses += calibration_report(rows, y_score).overall.cumulative_error.low > 0
+    asked = 0.08 if n == 20 else 0.05
+    assert misses / times <= asked + 2 * math.sqrt(asked * (1 - asked) / times)
 
 
 def test_the_range_of_a_brownian_motion_has_its_known_mean_and_quantile():
