@@ -53,7 +53,7 @@ SECTIONS = (
     Section("paired", differences.HEAD, differences.PAIRED),
     Section("power", differences.HEAD, differences.POWER),
     Section("weighted", weighted.HEAD, weighted.WEIGHTED),
-    Section("stratified", stratified.HEAD, stratified.STRATIFIED, draws=500),
+    Section("stratified", stratified.HEAD, stratified.STRATIFIED, draws=400),
     Section("crossing", clustered.HEAD, clustered.CROSSING),
     Section("nested", clustered.HEAD, clustered.NESTED),
     Section("few", clustered.HEAD, clustered.FEW),
