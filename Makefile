@@ -16,6 +16,8 @@ PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 # Tests wait for the processes they start, so that two cores have work for three.
 WORKERS := $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * 3 // 2))')
 FAST = $(PYTEST) -n $(WORKERS) --dist worksteal
+# Files that need a server of Prefect or are marked, and folders of which a fixture does.
+EVALUATING := grep -rlE --include='*.py' 'mark.evaluates|prefect_server' tests/*/ tests/test_*.py | sed 's|/conftest.py$$||'
 LIBRARY := tests/bias_metrics tests/plot tests/tasks/gating
 
 .PHONY: help setup demo test check test-all lint library unit evaluations wheel wheel-test \
@@ -69,7 +71,7 @@ unit: $(READY)
 	$(FAST) -m "not slow and not evaluates" $(LIBRARY:%=--ignore=%)
 
 evaluations: $(READY)
-	$(FAST) -m "not slow and evaluates" $$(grep -rl --include='test_*.py' mark.evaluates tests)
+	$(FAST) -m "not slow and evaluates" $$($(EVALUATING))
 
 # torch by pip, which knows where each machine keeps its build of it.
 test-all: lint wheel-test wheel-roads wheel-others

@@ -33,8 +33,15 @@ def pytest_ignore_collect(collection_path, config):
     return bool(re.search(whole_file, collection_path.read_text("utf-8"), re.MULTILINE)) or None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Trace no drawn examples: tracing doubles their time, and examples by hand cover as much."""
+    """Mark what needs Prefect's server as evaluating: each process of tests starts one.
+
+    Trace no drawn examples: tracing doubles their time, and examples by hand cover as much.
+    """
+    for item in items:
+        if "prefect_server" in item.fixturenames:
+            item.add_marker("evaluates")
     if config.pluginmanager.hasplugin("pytest_cov"):
         for item in items:
             if getattr(item.obj, "is_hypothesis_test", False):
