@@ -94,7 +94,7 @@ class ScoreCounts:
         Parameters
         ----------
         rows : Rows
-            With frequencies as weights, or without weights; without clusters.
+            With frequencies as weights, or without weights; for clusters see `in_clusters`.
         y_score : float array of shape (n,)
             Higher means more toxic; any finite scale.
         shard : str
@@ -232,7 +232,8 @@ class ScoreCounts:
     def in_clusters(self, totals: ClusterTotals, model: int = 0) -> ScoreCounts:
         """Return the same counts, whose intervals and differences allow for clusters of rows.
 
-        Sums and bytes of them do not keep what clusters do.
+        `totals` are of several models, of which this is one; the first can be compared with each.
+        Sums and bytes do not keep what clusters do, and error rates have no intervals.
         """
         return replace(self, clusters=(totals, model))
 
