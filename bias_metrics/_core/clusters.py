@@ -165,7 +165,9 @@ class AddedClusters(ClusterSums):
     n: int = 0
     """The sums of squares and fourth powers of n clusters' influences."""
     moved: float = 0.0
-    """By how much the root of `squares` may be too small."""
+    """By how much the root of `squares` may be off."""
+    unsure: bool = False
+    """Whether the pairs of one cluster may be too few to matter."""
 
     @property
     def std_error(self) -> float:

@@ -104,7 +104,7 @@ class ClusterTotals:
                 raise ValueError(_OTHERS)
         matter: dict[int, list[int]] = {}
         for model, at in np.ndindex(*moves.shape[:2]):
-            if _matter(rows[at], math.sqrt(moves[model, at, 0])):
+            if _matter(rows[at], _errors(moves[model, at])[0]):
                 matter.setdefault(model, []).append(at)
         for batch in batches() if matter else ():
             of_batch = _Batch(counts, *batch, background)
@@ -142,10 +142,11 @@ class ClusterTotals:
     def sums(self, model: int, at: int, *, flip: bool) -> AddedClusters:
         """Return what the clusters do to a model's number."""
         squares, fourths, off, wins = self.moves[model][at]
+        least, most = _errors(self.moves[model][at])
         n_y, n_x, of_y, of_x, n, y_squares, x_squares, pairs = self.rows[at]
         clusters = int(of_y), int(of_x)
         same = None
-        if _matter(np.array(self.rows[at]), math.sqrt(squares)):
+        if _matter(self.rows[at], least):
             same = SamePairs.of(wins, pairs, n_y * n_x, flip=flip)
         return AddedClusters(
             np.zeros(0),
@@ -157,6 +158,7 @@ class ClusterTotals:
             fourths=fourths,
             n=int(n),
             moved=math.sqrt(off),
+            unsure=same is not None and not _matter(self.rows[at], most),
         )
 
     def together(self, other: int, at: int) -> Joint:
@@ -165,9 +167,15 @@ class ClusterTotals:
         return Joint((a + b - self.apart[other - 1][at]) / 2, (0.0, 0.0, 0.0, 0.0))
 
 
-def _matter(rows: Floats, std_error: float) -> bool:
+def _matter(rows: Sequence[float] | Floats, std_error: float) -> bool:
     """Say whether the pairs of one cluster matter to a number."""
     return SamePairs.matter(float(rows[7]), float(rows[0] * rows[1]), std_error)
+
+
+def _errors(moves: Sequence[float] | Floats) -> tuple[float, float]:
+    """Return the smallest and the largest standard error that is possible."""
+    error, off = math.sqrt(moves[0]), math.sqrt(moves[2])
+    return max(error - off, 0.0), error + off
 
 
 @dataclass(frozen=True, eq=False)

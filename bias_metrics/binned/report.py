@@ -80,14 +80,15 @@ class Cell:
         return cls(found, int(y @ x) / pairs, moved)
 
     def clustered(self, sums: AddedClusters) -> Cell:
-        """Return the same of rows in clusters."""
+        """Return the same of rows in clusters; it has a standard error."""
         of_rows = self.binned.std_error
-        if of_rows is None:
-            return self
+        assert of_rows is not None  # noqa: S101
         least = replace(self.binned, std_error=max(of_rows - 2 * self.moved, 0.0))
         found = replace(self.binned, clustered=sums.clustered(least).clustered)
-        left = 1.0 if sums.same is None else 1 - sums.same.share
-        return replace(self, binned=found, across=self.slack / left)
+        across = self.slack / (1.0 if sums.same is None else 1 - sums.same.share)
+        if sums.unsure and self.binned.value is not None:
+            across += abs(sums.across(self.binned.value) - self.binned.value)
+        return replace(self, binned=found, across=across)
 
     def at(self, confidence: float) -> MetricValue:
         """Return the number with an interval that holds that of the exact scores."""

@@ -137,3 +137,18 @@ def test_error_rates_have_no_intervals():
     plain = ScoreCounts.of(Rows(rows.y_true, rows.subgroups), scores[0], shard="all")
     gap = plain.rate_gaps(threshold=0.5).subgroups["gay"]["fpr_gap"]
     assert found.first.subgroups["gay"]["fpr_gap"].value == gap.value
+
+
+@pytest.mark.parametrize("bits", [0, 2])
+def test_pairs_of_one_cluster_that_may_matter_are_allowed_for(bits):
+    rows, scores = clustered_rows(8, 6_000, 6_000, effect=0.05)
+    first, _ = counted(rows, scores, bits=bits)
+    totals, _ = first.clusters
+    unsure = [totals.sums(0, at, flip=False).unsure for at in range(len(totals.rows))]
+    assert any(unsure)
+    exact = compare_bias(rows.y_true, *scores, rows.subgroups, clusters=rows.clusters).first
+    mine = numbers_of(first.report())
+    for name, cells in numbers_of(exact).items():
+        for metric, cell in cells.items():
+            assert mine[name][metric].low <= cell.low + 1e-12
+            assert mine[name][metric].high >= cell.high - 1e-12
