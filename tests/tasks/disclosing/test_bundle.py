@@ -16,8 +16,9 @@ from support.evaluations import run
 from support.filed import judge_site, verdict_of
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.disclosing import bundle
-from biasgate.tasks.records import Verdict
+from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 from biasgate.tasks.signing.statement import attest
@@ -391,10 +392,20 @@ def test_sentences_of_a_bundle_by_other_code_are_told_as_this_code_has_them(
 
 
 def test_what_decides_is_compared_whatever_code_a_verdict_names(key, results, tmp_path):
+    """Also where its place is called code or sentence."""
     del key
     shutil.copytree(results, tmp_path / "results")
-    candidate = verdict_of(results, "first")["candidate"]
-    opened = candidate | {"opened_as": {"kind": "python", "code": "mine", "sentence": "mine"}}
-    say(tmp_path / "results" / FIRST, code=OTHER_CODE, candidate=opened)
+    folder = tmp_path / "results" / FIRST
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    candidate = report["candidate"]
+    report["candidate"] = candidate | {"opened_as": {"code": "a", "sentence": "a"}}
+    (folder / "report.json").write_text(json.dumps(report), "utf-8")
+    say(
+        folder,
+        code=OTHER_CODE,
+        candidate=candidate | {"opened_as": {"code": "b", "sentence": "b"}},
+        report_digest=json_digest(Report.from_dict(report)),
+    )
     code, text = run("bundle", tmp_path / "results", "--output", tmp_path / "forged.zip")
-    assert (code, "gives the same one (pass). Different: candidate.opened_as" in text) == (2, True)
+    differ = "Different: candidate.opened_as.code, candidate.opened_as.sentence."
+    assert (code, differ in text) == (2, True), text
