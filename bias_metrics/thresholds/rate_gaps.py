@@ -133,7 +133,8 @@ def rate_gaps(
     The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
     which holds its level for few rows and rates near 0. With clusters it is that of as many
     independent rows as they are worth, of as many as there are clusters while fewer than ten have
-    an error, and reaches as far as the linearised variance requires, with Student's quantile.
+    an error, and reaches as far as the linearised variance requires, with Student's quantile. It is
+    narrower than that of the rows only where 40 clusters have an error, and 40 have none.
 
     References
     ----------

@@ -22,6 +22,7 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
 from bias_metrics._core.differences import undefined_difference as without_uncertainty
 from bias_metrics._core.intervals import (
+    FIRM,
     few_clusters,
     independent_rows,
     quantile,
@@ -39,6 +40,7 @@ from bias_metrics.rows import Places, Rows
 from bias_metrics.thresholds.share_counts import ByCluster, Counts, number_of
 
 _UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
+_MOST_GAIN = 1e6  # where it is more, no cluster moves the two shares apart
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,8 @@ class ShareGap:
         allowance, z = self._allowance(model), quantile(confidence)
         std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
         gain = self._shared(model)
-        sizes = [min(gain * share.worth(model), share.n) for share in (own, other)]
+        most = math.inf if self._is_firm(model) else 1.0
+        sizes = [min(gain * share.worth(model), most * share.n) for share in (own, other)]
         events = own.value(model) * sizes[0], other.value(model) * sizes[1]
         ends = events[0], sizes[0], events[1], sizes[1]
         low, high = share_difference_interval(*ends, z)
@@ -279,6 +282,14 @@ class ShareGap:
         parts = (share.numbers[model].std_error ** 2 for share in (self.own, self.background))
         apart, error = sum(parts), self.numbers[model].std_error ** 2
         return max(apart / error, 1.0) if error > 0 else math.inf if apart > 0 else 1.0
+
+    def _is_firm(self, model: int) -> bool:
+        """Say whether so many clusters show how they move both shares that rows are no limit."""
+        if not self.numbers or self.numbers[model].freedom < FIRM:
+            return False
+        if self._shared(model) > _MOST_GAIN:
+            return False
+        return min(share.mixed[model] for share in (self.own, self.background)) >= FIRM
 
     def _covariance(self, a: int, b: int) -> float:
         return self.own.covariance(a, b) + self.background.covariance(a, b)

@@ -127,6 +127,7 @@ def test_where_both_shares_vary_with_the_same_clusters_their_gap_does_not():
     alone = Share.of(each[0]).measure(0.95)
     assert gap.high - gap.low < (alone.high - alone.low) / 2
     assert gap.std_error < gap.row_std_error
+    assert gap.high - gap.low < 2 * 1.96 * gap.row_std_error
 
 
 def gap_of(own, other, *, clustered=True):
