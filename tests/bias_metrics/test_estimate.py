@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Estimate
-from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics._core.intervals import MIN_CLUSTERS, independent_rows
 from bias_metrics._core.ranks import squares_of
 
 N = 200
@@ -81,3 +81,10 @@ def test_without_a_number_the_difference_says_of_which_side():
 def test_two_models_with_the_same_scores_differ_by_nothing():
     found = mean_of(X).beside(mean_of(X)).at(0.95)
     assert (found.value, found.low, found.high) == (0, 0, 0)
+
+
+def test_the_design_effect_is_used_from_ten_clusters_with_an_event_on():
+    assert independent_rows(1000, 2.0, 50, mixed=9) == 50
+    assert independent_rows(1000, 2.0, 50, mixed=10) == 500
+    assert independent_rows(1000, 0.5, 50, mixed=10) == 1000
+    assert independent_rows(1000, 40.0, 50, mixed=10) == 50

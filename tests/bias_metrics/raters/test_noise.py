@@ -15,6 +15,7 @@ from bias_metrics.raters import votes as fitting
 from bias_metrics.raters.expected import FINAL, OVERALL
 from bias_metrics.raters.noise import combined, mean_of, share_of
 from bias_metrics.raters.results import numbers_of
+from  import SortedRows
 
 THIRDS = np.array([0, 1, 2, 3, 1, 0, 2, 3, 1, 2]) / 3
 SCORES = np.array([0.1, 0.4, 0.4, 0.9, 0.7, 0.2, 0.3, 0.8, 0.5, 0.5])
@@ -338,3 +339,12 @@ def test_a_generator_and_two_draws_are_needed():
         label_noise([0.5], 2, [0.1], {}, rng=0)
     with pytest.raises(ValueError, match="`n_replicates` must be at least 2; got 1"):
         noise([0.5], 2, [0.1], {}, n_draws=1)
+
+
+def test_before_votes_every_fraction_is_as_likely_as_its_bin_is_wide():
+    grid = fitting.Grid.of(0.5)
+    raters = np.full(THIRDS.size, 3)
+    ordered = SortedRows.of(SCORES)
+    model = fitting.VoteModel(fitting.VoteCells.of(THIRDS, raters, ordered, {"g": IN_G}), grid)
+    before = model.at(np.zeros(model._n)).before
+    assert before == pytest.approx(np.broadcast_to(np.diff(grid.edges), before.shape))

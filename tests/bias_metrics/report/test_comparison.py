@@ -412,3 +412,11 @@ def test_an_undefined_cell_has_no_difference_by_cluster_either():
     assert cells["bpsn_auc"].low is not None
     assert found.power_mean["bnsp_auc"].value is None
     assert found.power_mean["bpsn_auc"].low is not None
+
+
+def test_a_bound_exactly_at_the_margin_shows_nothing():
+    ends = {"low": -0.02, "high": -0.02, "size_low": 0.02, "size_high": 0.02}
+    assert Difference(0.9, 0.9, **ends).not_worse_by(0.02) is None
+    assert Difference(0.9, 0.9, **ends).within(0.02) is None
+    assert Difference(0.9, 0.9, low=0.02, high=0.02).within(0.02) is None
+    assert Difference(0.9, 0.9, **ends).gap_not_wider_by(0.02) is None

@@ -67,6 +67,12 @@ def test_identical_models_and_groups_without_rows_need_no_correction(rows):
     assert joint_level(Rows(labels, empty), (first,), ["none"]) == pytest.approx(0.9)
 
 
+def test_a_draw_of_few_numbers_goes_below_no_single_ones_level(rows, monkeypatch):
+    labels, first, _, masks = rows
+    monkeypatch.setattr(jointly, "_level", lambda *_: 0.7)
+    assert joint_level(Rows(labels, masks), (first,), ["a"]) == pytest.approx(0.9)
+
+
 def test_with_clusters_the_sums_of_each_cluster_count(rows):
     labels, first, second, masks = rows
     clusters = np.arange(600) // 4

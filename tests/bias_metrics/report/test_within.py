@@ -61,6 +61,8 @@ def test_one_stratum_has_nearly_the_intervals_of_all_pairs(clustered):
             cell, other = found[name][metric], getattr(whole[name], metric)
             assert cell.value == pytest.approx(other.value, abs=1e-12)
             assert cell.std_error == pytest.approx(other.std_error, rel=0.05)
+            ratio = (cell.high - cell.low) / (other.high - other.low)
+            assert (0.95 if clustered else 0.98) < ratio <= 1
 
 
 def test_what_has_no_pair_or_too_few_clusters_is_undefined_with_the_reason():

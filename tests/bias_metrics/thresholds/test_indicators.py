@@ -165,6 +165,16 @@ def test_alike_rows_of_a_cluster_are_no_more_evidence_than_one():
         assert (other.high - other.low) / (one.high - one.low) == pytest.approx(1, abs=0.1)
 
 
+def test_no_gap_by_cluster_reaches_beyond_1():
+    clusters = np.arange(60) % 30
+    gap = measured(
+        np.ones(60, bool), np.arange(60) < 30, {"g": np.arange(60) < 30}, clusters=clusters
+    )
+    found = gap.subgroups["g"].gaps["recall"]
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert 0.5 < found.low < 1.0
+
+
 def test_too_few_clusters_have_no_interval():
     y_true, y_score, _ = drawn(n=190)
     one = measured(y_true, y_score, clusters=np.arange(190) % 19).overall.shares["accuracy"]
