@@ -12,10 +12,9 @@ from bias_metrics import MetricValue, evaluate_bias, label_noise
 from bias_metrics.metrics import AUCS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.raters import votes as cells
 from bias_metrics.raters import votes as fitting
-from bias_metrics.raters.expected import FINAL, OVERALL
+from bias_metrics.raters.expected import FINAL, OVERALL, SortedRows
 from bias_metrics.raters.noise import combined, mean_of, share_of
 from bias_metrics.raters.results import numbers_of
-from  import SortedRows
 
 THIRDS = np.array([0, 1, 2, 3, 1, 0, 2, 3, 1, 2]) / 3
 SCORES = np.array([0.1, 0.4, 0.4, 0.9, 0.7, 0.2, 0.3, 0.8, 0.5, 0.5])
