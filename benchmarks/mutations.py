@@ -29,7 +29,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 # What is changed, and the tests that run after those of the file's own folder. One in four each.
 ROOMS = {
-    "bias_metrics": ["tests/bias_metrics"],
+    "bias_metrics": ["tests/bias_metrics", "tests/plot"],
     "tasks/gating": ["tests/tasks/gating", "tests/tasks/evidence"],
     "tasks/verifying": ["tests/tasks/verifying", "tests/tasks/promoting"],
     "tasks/ledger": ["tests/tasks/ledger", "tests/tasks/promoting"],

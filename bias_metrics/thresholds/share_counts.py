@@ -16,8 +16,6 @@ from bias_metrics._core.ranks import Floats, inner
 from bias_metrics.estimate import Number
 from bias_metrics.rows import Places
 
-_UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
-
 
 class Sums(NamedTuple):
     """Sums over clusters that the variance of a share needs; exact, since counts are whole."""
