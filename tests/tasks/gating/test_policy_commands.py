@@ -1,10 +1,12 @@
 """`biasgate policy`: a policy is checked, explained, and suggested from a model's numbers."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from statistics import NormalDist
 
 import jsonschema
 import pytest
@@ -13,7 +15,7 @@ from support.judging import given, report_of
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
-from bias_metrics import evaluate_bias
+from bias_metrics import MetricValue, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
@@ -22,7 +24,7 @@ from biasgate.tasks.common.files import write_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
-from biasgate.tasks.gating.policy_suggested import advise, suggested_policy
+from biasgate.tasks.gating.policy_suggested import _limits, advise, suggested_policy
 
 TODAY = date(2026, 11, 21)
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.yaml"))
@@ -396,3 +398,20 @@ def test_an_included_policy_is_printed_as_it_is_read(tmp_path):
     wrong = CliRunner().invoke(app, ["policy", "show", "no-worst"])
     assert wrong.exit_code == 2
     assert "Did you mean 'no-worse'?" in wrong.stderr
+
+
+def test_a_suggested_limit_leaves_room_for_the_error_of_the_worst_group():
+    """An equal model's bound at 95 % holds with a chance of 90 %: 2.93 standard errors."""
+    room = NormalDist().inv_cdf(0.95) + NormalDist().inv_cdf(0.9)
+    cells = [
+        {
+            "bpsn_auc": MetricValue(value, std_error=0.02),
+            "negative_aeg": MetricValue(-gap, std_error=0.01),
+        }
+        for value, gap in [(0.95, 0.01), (0.9, 0.05)]
+    ]
+    limits = dict(_limits(cells))
+    assert limits == {
+        "bpsn_auc": pytest.approx(math.floor(100 * (0.9 - 0.02 * room)) / 100),
+        "negative_aeg": pytest.approx(math.ceil(100 * (0.05 + 0.01 * room)) / 100),
+    }

@@ -302,6 +302,7 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
         assert one.have == (cells["n_positive"], cells["n"] - cells["n_positive"])
         assert one.guess.value("bpsn_auc") == cells["bpsn_auc"]["value"]
         assert 0.3 < one.guess.inflation < 3
+    assert found.toxic == report["overall"]["n_positive"] / report["overall"]["n"]
     assert found.have[0] == report["overall"]["n_positive"]
     said = command("default", results)
     assert said.exit_code == 0
