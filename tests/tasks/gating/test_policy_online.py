@@ -72,6 +72,13 @@ def test_a_share_of_alpha_is_that_of_each_rule():
     assert [one.confidence for one in found] == pytest.approx([0.995, 0.99])
 
 
+@pytest.mark.parametrize(("promote", "confidence"), [("better", 0.975), ("newer", 0.95)])
+def test_a_share_of_alpha_proves_a_better_one_but_keeps_no_worse_one_from_being_seen(
+    promote, confidence
+):
+    assert policy(promote=promote).objective_confidence(0.5) == pytest.approx(confidence)
+
+
 def test_a_plan_is_for_the_first_decision_of_a_year():
     assert policy(online={"decisions": 9}).first_share == pytest.approx(0.1)
     assert Policy.model_validate({"version": 1, "name": "p", "rules": [RULE]}).first_share == 1
