@@ -120,7 +120,9 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
-        check_input(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
+        evaluation = check_input(
+            config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite
+        )
         run_tasks_by(task_runner, task_runner_options)
 
         summary = run_evaluation(
@@ -134,7 +136,7 @@ def evaluate(
             overwrite=overwrite,
             yes=yes,
         )
-        _conclude(summary, output, store, as_json=as_json)
+        _conclude(summary, output, store, evaluation.language, as_json=as_json)
 
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("schema > evaluation.schema.json"))
@@ -213,7 +215,7 @@ def nightly(
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, with which the command does not end."
             raise InputError(msg)
-        check_input(config, output, store, outcome_of)
+        evaluation = check_input(config, output, store, outcome_of)
         run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
@@ -235,7 +237,7 @@ def nightly(
             fail_when_blocked=fail_when_blocked,
             yes=yes,
         )
-        _conclude(summary, Path(summary.output), store, as_json=as_json)
+        _conclude(summary, Path(summary.output), store, evaluation.language, as_json=as_json)
 
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("demo"))
@@ -269,16 +271,20 @@ def demo(
             raise typer.Exit(CRASH)
 
 
-def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:
+def _conclude(
+    summary: Summary, output: Path, store: Path, language: str, *, as_json: bool = False
+) -> None:
     if as_json:
         print_json(summary)
     else:
-        _print_results(summary, output, store)
+        _print_results(summary, output, store, language)
     raise typer.Exit(word_of(summary).exit_code)
 
 
-def _print_results(summary: Summary, output: Path, store: Path) -> None:
+def _print_results(summary: Summary, output: Path, store: Path, language: str = "en") -> None:
+    from biasgate.tasks.common.language import reading  # noqa: PLC0415
     from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
     from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
-    print_results(results_of(summary, output), store)
+    with reading(language):
+        print_results(results_of(summary, output), store)

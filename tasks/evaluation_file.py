@@ -75,7 +75,8 @@ class EvaluationFile(Settings):
     notifications: tuple[Notification, ...] = ()
     """Whom to notify of the outcome."""
     language: Language = "en"
-    """The language of the page's first screen and of notifications: de, fr, es, ar or en."""
+    """The language of the first screen, in the terminal and on the page, and of notifications: de,
+    fr, es, ar or en."""
     model_card: About = About()
     """Facts about the models that only the owner knows."""
     mitigation: Mitigation | None = None

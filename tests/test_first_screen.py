@@ -5,6 +5,7 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -17,12 +18,13 @@ from support.published import publish
 from typer.testing import CliRunner
 
 from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate import cli
 from biasgate.cli import app
 from biasgate.tasks.measuring.cautions import warn_of_rows_in_no_slice
 from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.results import Published
+from biasgate.tasks.reporting.results import Published, read_results
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.reporting.verdict_story import VerdictStory
@@ -304,6 +306,14 @@ def test_the_first_lines_are_in_the_language_of_an_option(output, code, first, s
     assert show(output, "--language", code, "--json").stdout == show(output, "--json").stdout
     identity = show(output, "--language", code, "--identity", "gay")
     assert identity.stdout == show(output, "--identity", "gay").stdout
+
+
+def test_an_evaluation_prints_in_the_language_of_its_file(output, monkeypatch):
+    monkeypatch.setattr(cli, "check_input", lambda *_, **__: SimpleNamespace(language="de"))
+    monkeypatch.setattr(cli, "run_evaluation", lambda *_, **__: read_results(output).summary)
+    result = CliRunner().invoke(app, ["evaluate", "any.yaml", "--output", str(output)])
+    assert result.exit_code == 3
+    assert "Blockiert: biased" in result.stdout
 
 
 def test_a_language_without_a_catalogue_is_wrong_input(output):
