@@ -6,7 +6,7 @@ Each mistake is one drawn place of `ROOMS`: a comparison flipped, a number chang
 a condition turned round, a statement left out. It is made in a copy of the checkout. The tests of
 its own room run first, then those of the rooms around it; the first failure kills the mistake. With
 `--tests FOLDER`, other tests judge the same mistakes; with `--only FILE`, those alone that survived
-in an earlier result.
+in an earlier result. A run that was stopped goes on where it was, if `--save` names the same file.
 """
 
 from __future__ import annotations
