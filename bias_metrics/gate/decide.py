@@ -146,12 +146,18 @@ class _Judge:
                 yield self._waived(result)
 
     def _waived(self, result: RuleResult) -> RuleResult:
-        if result.outcome == "insufficient":
-            for one in self.waivers:
-                if one.covers(result.rule, _waivable(result), self.today):
-                    by = f"{one.decided_by} until {one.expires.isoformat()}: {one.reason}"
-                    return replace(result, waived_by=by)
-        return result
+        if result.outcome != "insufficient":
+            return result
+        own = [one for one in self.waivers if one.is_of(result.rule, _waivable(result))]
+        for one in own:
+            if self.today <= one.expires:
+                by = f"{one.decided_by} until {one.expires.isoformat()}: {one.reason}"
+                return replace(result, waived_by=by)
+        if not own:
+            return result
+        last = max(one.expires for one in own)
+        expired = f" Its waiver expired on {last.isoformat()}."
+        return replace(result, sentence=result.sentence + expired)
 
 
 def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:

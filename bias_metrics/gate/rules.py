@@ -208,9 +208,9 @@ class Waiver:
     expires: date
     """The last day on which it holds."""
 
-    def covers(self, rule: str, group: str | None, today: date) -> bool:
-        """Say whether it holds for a rule and a group today."""
-        return (self.rule, self.group) == (rule, group) and today <= self.expires
+    def is_of(self, rule: str, group: str | None) -> bool:
+        """Say whether it is about a rule and a group, until it expires."""
+        return (self.rule, self.group) == (rule, group)
 
 
 def correct_for_candidates(

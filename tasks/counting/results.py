@@ -153,7 +153,11 @@ def drift_of(counted: Counted, settings: CountFile) -> list[str]:
     if not (files := settings.earlier_files()):
         return []
     before = Counted.sum(map(read_counted, files))
-    before.refuse_sum(counted)
+    try:
+        before.refuse_sum(counted)
+    except InputError as error:
+        msg = f"`earlier` must be counts of the same set on other days: {error}"
+        raise InputError(msg) from error
     old, new = (one.counts[CANDIDATE] for one in (before, counted))
     try:
         found = {

@@ -80,7 +80,8 @@ class CountFile(FileSource):
     """The models: scores are columns of the shards."""
     earlier: ConfigPath | None = None
     """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: what the candidate's
-    numbers and the data changed by since then, beyond chance, is warned of."""
+    numbers and the data changed by since then, beyond chance, is warned of. Their count files must
+    have the same `name`, columns and models."""
     policy: str = "default"
     """Name of a shipped policy, or a path."""
     bits: Annotated[int, Field(ge=0, le=20)] = 12
@@ -99,6 +100,12 @@ class CountFile(FileSource):
             if self.cluster is not None and getattr(self, other) is not None:
                 msg = f"`cluster` must not be set beside `{other}` for counts"
                 raise ValueError(msg)
+        if self.cluster is not None and any(x.threshold is not None for x in self.models.values()):
+            msg = (
+                "`threshold` must not be set beside `cluster` for counts: "
+                f"{NO_CLUSTERS}, and nobody would be shown to be harmed by one"
+            )
+            raise ValueError(msg)
         if self.weight is not None and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)

@@ -128,7 +128,8 @@ class Counted:
         if ours.key != theirs.key or self.counts.keys() != other.counts.keys():
             msg = (
                 f"counts must be of one set, counted by the same options; those of {names[0]} and "
-                f"of {names[1]} are not. Count the shards again."
+                f"of {names[1]} are not. Count files must agree in `name`, columns, `bits`, "
+                "models, and thresholds of labels and identities."
             )
             raise InputError(msg)
         known = {one.sha256: one.name for one in ours.shards}

@@ -61,7 +61,7 @@ def refuse_thresholds(policy: Policy, name: str) -> None:
             msg = (
                 f"policy {policy.name!r}: rule {rule.name} needs error rates at a threshold, which "
                 f"are not measured for sampling weights, as evaluation set {name!r} has. Remove "
-                "the rule, or the weights."
+                "the rule; rates without the weights would be those of the sample."
             )
             raise InputError(msg)
 

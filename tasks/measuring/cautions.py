@@ -17,6 +17,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 _CHANCE = 0.05
 _TOLD = 20
 UPSIDE_DOWN = "the scores look upside down"
+BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
 IN_NO_SLICE = "no slice has"
 """Begins the warning of rows that no rule about slices sees."""
@@ -74,19 +75,23 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
 
 
 def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str | None:
-    """Warn if scores are higher for harmless comments than for toxic ones.
+    """Warn if scores are not shown to be higher for toxic comments than for harmless ones.
 
     They are called upside down only if that is shown: the whole interval of the overall AUC is
     below 0.5.
     """
     overall = report.overall.auc
-    if overall.value is None or overall.value >= 0.5:
+    if overall.value is None:
         return None
+    below = overall.value < 0.5
     who, do = candidate.when_upside_down()
+    if not below and (overall.low is None or overall.low >= 0.5):
+        return None
     if overall.high is None or overall.high >= 0.5:
+        cure = f" If higher means harmless ({who}), {do}." if below else ""
         return (
-            "the scores are not shown to separate toxic comments from harmless ones better than "
-            f"chance: the overall AUC is {overall}. If higher means harmless ({who}), {do}."
+            f"{BY_CHANCE} toxic comments from harmless ones better than chance: the overall AUC "
+            f"is {overall}.{cure}"
         )
     return (
         f"{UPSIDE_DOWN}: the overall AUC is {overall.value:.3f}, its upper bound "

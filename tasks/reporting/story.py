@@ -20,7 +20,7 @@ from biasgate.tasks.common.language import (
     phrase,
     phrase_of,
 )
-from biasgate.tasks.measuring.cautions import IN_NO_SLICE, UPSIDE_DOWN
+from biasgate.tasks.measuring.cautions import BY_CHANCE, IN_NO_SLICE, UPSIDE_DOWN
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     Differences,
@@ -131,7 +131,7 @@ class Story(VerdictStory):
         """
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
-        upside_down = _warned(report, UPSIDE_DOWN)
+        no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE)
         missing = [] if report.missing is None else [report.missing.sentence]
         analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
         bias = report.bias
@@ -156,11 +156,11 @@ class Story(VerdictStory):
             **vars(said),
             warnings=tuple(report.warnings),
             left_out=" ".join([*missing, *_warned(report, IN_NO_SLICE)]),
-            look_first=" ".join(upside_down or [report.look_first.sentence]),
+            look_first=" ".join(no_use or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
-            headline=_headline(said, worst, upside_down),
+            headline=_headline(said, worst, no_use),
             worst=_treated_worst(report, worst),
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
@@ -203,9 +203,12 @@ def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str
 
 
 def _errors(report: Report) -> Errors | None:
-    """Return whose error rates are shown to be higher, the most times that of all first."""
+    """Return whose error rates are shown to be higher, the most times that of all first.
+
+    None where no threshold is given, or nothing can be shown: no gap has an interval.
+    """
     at = report.thresholds.get(GIVEN)
-    if at is None:
+    if at is None or all(gap.low is None for of in at.gaps.values() for gap in of.values()):
         return None
     every = error_rates(at.overall)
     texts = []
@@ -256,16 +259,16 @@ def gains_of(differences: Differences | None) -> tuple[Change, ...]:
     return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
 
 
-def _warned(report: Report, beginning: str) -> list[str]:
+def _warned(report: Report, *beginnings: str) -> list[str]:
     """Return the warnings that begin so, as sentences."""
-    found = (text for text in report.warnings if text.startswith(beginning))
+    found = (text for text in report.warnings if text.startswith(beginnings))
     return [text[0].upper() + text[1:] for text in found]
 
 
-def _headline(said: VerdictStory, worst: RuleResult | None, upside_down: Sequence[str]) -> str:
+def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str]) -> str:
     """Return the outcome in one sentence, by what it means for people."""
-    if upside_down:
-        return as_written(upside_down[0])
+    if no_use:
+        return as_written(no_use[0])
     failed = [check for check in said.unmet if check.has_failed]
     worse = dict.fromkeys(change.group for change in said.losses)
     if worse and (worst is None or worst.kind in RIVALS):

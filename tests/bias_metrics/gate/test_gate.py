@@ -338,7 +338,10 @@ def test_a_waiver_turns_aside_missing_evidence_of_its_rule_and_group():
 def test_a_waiver_that_has_expired_does_not_hold():
     expired = waiver(expires=date(2026, 11, 20))
     report = content(cell(0.9, 0.85, 0.95))
-    assert judge(NEEDS_ROWS, report, waivers=[expired]).outcome == "insufficient"
+    verdict = judge(NEEDS_ROWS, report, waivers=[expired])
+    assert verdict.outcome == "insufficient"
+    told = [one.sentence.endswith(" Its waiver expired on 2026-11-20.") for one in verdict.results]
+    assert told == [one.group == expired.group for one in verdict.results]
 
 
 def test_a_waiver_never_turns_aside_a_failure_or_an_error():

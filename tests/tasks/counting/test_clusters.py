@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from support.shards import N_SHARDS, POLICY, everything, frame, write_file, write_shards
+from support.shards import FILE, N_SHARDS, POLICY, everything, frame, write_file, write_shards
 
 from bias_metrics import compare_bias
 from biasgate.tasks.common.errors import InputError
@@ -21,6 +21,7 @@ from biasgate.tasks.evidence.counted import Counted, CountedEvidence
 pytest.importorskip("duckdb")
 GROUPS = ("gay", "muslim")
 RULES = [rule for rule in POLICY["rules"] if "threshold" not in rule]
+MODELS = {role: FILE[role] | {"threshold": None} for role in ("candidate", "champion")}
 
 
 def with_threads(number):
@@ -30,7 +31,7 @@ def with_threads(number):
 
 
 def write_threads(home, **changes):
-    path = write_shards(home, cluster="thread", **changes)
+    path = write_shards(home, cluster="thread", **MODELS | changes)
     for number in range(N_SHARDS):
         with_threads(number).to_parquet(f"shards/part-{number}.parquet")
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": RULES}))
@@ -98,11 +99,17 @@ def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
     np.testing.assert_allclose(again.moves, whole.moves, rtol=1e-9)
 
 
-def test_rates_have_no_bounds_and_the_verdict_says_so(home):
+def test_error_rates_that_no_harm_could_be_shown_by_are_refused(home):
+    """Otherwise a candidate that flags more of an identity's comments than the champion passes."""
+    with pytest.raises(InputError, match=r"`threshold` must not be set beside `cluster`"):
+        read_count_file(write_threads(home, candidate=FILE["candidate"]))
+
+
+def test_the_verdict_says_that_error_rates_are_not_judged(home):
     total, found, policy = count(write_threads(home))
     verdict = judge_counts.fn(add_clusters.fn(total, found, "out"), found, policy, "out")
     assert "error rates have none" in verdict.counts.not_told[0]
-    gaps = json.loads(Path("out/report.json").read_text())["thresholds"]["given"]["gaps"]
+    gaps = json.loads(Path("out/report.json").read_text())["thresholds"]["equal_errors"]["gaps"]
     cell = gaps["gay"]["fpr_gap"]
     assert cell["low"] is None
     assert cell["reason"] == "counts do not tell what clusters do to error rates"
@@ -126,9 +133,10 @@ def test_what_clusters_need_is_refused_before_any_work(home, monkeypatch):
     rules = [{"metric": "brier_gap", "scope": "each", "ceiling": 0.1}]
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": rules}))
     with pytest.raises(InputError, match=r"rule brier_gap/each beside `cluster`.*calibration is"):
-        read_count_file(write_file(home, cluster="thread", path="*"))
+        read_count_file(write_file(home, cluster="thread", path="*", **MODELS))
+    weighted = {"weight": "old", "weight_kind": "frequency"}
     with pytest.raises(InputError, match="`cluster` must not be set beside `weight`"):
-        read_count_file(write_file(home, cluster="thread", weight="old", weight_kind="frequency"))
+        read_count_file(write_file(home, cluster="thread", **MODELS, **weighted))
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,14 @@ def test_scores_below_one_half_by_chance_are_not_called_upside_down():
     assert "upside down" not in warning
 
 
-def test_scores_that_separate_somewhat_are_not_warned_of_though_chance_is_not_excluded():
+def test_of_scores_above_one_half_it_is_said_that_chance_is_not_excluded():
     found = few([0.3, 0.2, 0.6, 0.5, 0.3, 0.4, 0.5, 0.45, 0.2, 0.3, 0.4, 0.3])
     assert found.overall.auc.low < 0.5 < found.overall.auc.value
-    assert warn_of_inversion(found, FILE) is None
+    assert warn_of_inversion(found, FILE) == (
+        "the scores are not shown to separate toxic comments from harmless ones better than "
+        f"chance: the overall AUC is {found.overall.auc}."
+    )
+    assert warn_of_inversion(bias(GOOD), FILE) is None
 
 
 def test_one_identity_below_one_half_is_no_inversion():
