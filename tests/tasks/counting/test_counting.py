@@ -346,7 +346,7 @@ def test_frequencies_count_as_repeated_rows(home):
     [
         (
             {"cluster": "id"},
-            "rule fpr_gap/each/given beside `cluster`.*what clusters do to error rates",
+            "`threshold` must not be set beside `cluster`.*what clusters do to error rates",
         ),
         ({"cluster": "id", "weight": "old"}, "`cluster` must not be set beside `weight`"),
         ({"slices": ["gay"]}, "`slices` must not be set for counts"),
