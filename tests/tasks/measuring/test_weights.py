@@ -136,6 +136,15 @@ def test_strata_are_those_of_all_drawn_rows(frame, measure, clustered):
             assert of(own)["std_error"] == pytest.approx(wanted["std_error"], rel=1e-9)
 
 
+def test_strata_without_weights_are_warned_of(frame, measure):
+    told = "the rows were drawn by strata and have no weights: unless all were drawn equally often"
+    choices = measure(frame, stratum="band", weight=None)[2].record.choices
+    assert warn_of_weights(choices).startswith(told)
+    assert "drawn by strata" not in warn_of_weights(
+        measure(frame, stratum="band")[2].record.choices
+    )
+
+
 def test_a_stratum_with_one_row_is_refused_by_name(frame, source, tmp_path):
     frame.loc[0, "band"] = 77
     chosen = source(frame, stratum="band", weight=None)
