@@ -13,7 +13,7 @@ from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import choose_again, choose_rows
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import over_slices, with_names
+from biasgate.tasks.gating.policy_rules import EACH_SLICE, over_slices, with_names
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
@@ -92,11 +92,13 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
     InputError
         If one is unknown; with the known names.
     """
+    columns = {name.rpartition(".")[0] + EACH_SLICE for name in slices if "." in name}
+    of_slices = [*slices, *sorted(columns)]
     for rule in over_slices(policy.decision_rules(), slices):
         groups = rule.named_groups
         for what, names, known in (
             ("scope", groups, identities),
-            ("slice", (rule.slice,) if rule.slice else (), slices),
+            ("slice", (rule.slice,) if rule.slice else (), of_slices),
         ):
             unknown = [name for name in names if name not in known]
             if unknown:

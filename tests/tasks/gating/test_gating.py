@@ -178,6 +178,13 @@ def test_a_policy_that_names_what_the_set_has_is_accepted(scope):
     refuse_unknown_names(policy_of(FLOOR | {"scope": scope, "slice": "short"}), ["gay"], ["short"])
 
 
+def test_of_a_misspelt_column_of_slices_the_known_one_is_named():
+    rule = FLOOR | {"scope": "overall", "metric": "auc", "slice": "languag.*"}
+    known = r"known: language.中文, language.de, language.\*\). Did you mean 'language.\*'"
+    with pytest.raises(InputError, match=known):
+        refuse_unknown_names(policy_of(rule), ["gay"], ["language.中文", "language.de"])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
