@@ -126,11 +126,9 @@ class ClusterSums:
 
     def clustered(self, auc: Auc) -> Auc:
         """Return an AUC as measured, which has a standard error, that allows for the clusters."""
-        if auc.value is None or auc.std_error is None:
+        if auc.value is None or auc.std_error is None or (self.alone and self.n_strata is None):
             return auc
         if self.alone:
-            if self.n_strata is None:
-                return auc
             return replace(auc, std_error=self.std_error, freedom=self.freedom)
         error = ClusteredError(
             self.std_error,

@@ -83,12 +83,15 @@ def test_every_interval_holds_that_of_the_exact_rows(seed, background, n_cluster
                 assert own.high >= cell.high - 1e-12
 
 
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 @pytest.mark.parametrize("n_clusters", [40, 2_000])
-def test_scores_in_bins_of_their_own_give_the_exact_intervals(n_clusters):
-    rows, scores = clustered_rows(1, 6_000, n_clusters)
+def test_scores_in_bins_of_their_own_give_the_exact_intervals(n_clusters, background):
+    rows, scores = clustered_rows(1, 6_000, n_clusters, background)
     first, second = counted(rows, scores, bits=52)
-    exact = compare_bias(rows.y_true, *scores, rows.subgroups, clusters=rows.clusters)
-    found = first.compare(second)
+    exact = compare_bias(
+        rows.y_true, *scores, rows.subgroups, clusters=rows.clusters, background=background
+    )
+    found = first.compare(second, background=background)
     mine = numbers_of(found.first)
     for name, cells in numbers_of(exact.first).items():
         for metric, cell in cells.items():

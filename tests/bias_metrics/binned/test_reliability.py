@@ -77,16 +77,20 @@ def test_gaps_of_calibration_hold_those_of_exact_scores(seed, background, n, bit
                 assert bits < 12 or cell.high - cell.low < real.high - real.low + 0.002
 
 
-def test_scores_in_bins_of_their_own_give_the_exact_gaps_of_calibration():
+@pytest.mark.parametrize("share", [0.2, 0.02])
+def test_scores_in_bins_of_their_own_give_the_exact_gaps_of_calibration(share):
     rng = np.random.default_rng(4)
-    y_true, gay = rng.random(900) < 0.2, rng.random(900) < 0.1
+    y_true, gay = rng.random(900) < share, rng.random(900) < 0.1
     score = rng.random(900)
-    rows = Rows(y_true, {"gay": gay})
-    found = ScoreCounts.of(rows, score, shard="all", bits=52).calibration_gaps()["gay"]
-    exact = calibration_report(rows, score).gaps["gay"]
-    for metric, cell in found.items():
+    rows = Rows(y_true, {"gay": gay, "one": np.arange(900) == 0})
+    found = ScoreCounts.of(rows, score, shard="all", bits=52).calibration_gaps()
+    exact = calibration_report(rows, score).gaps
+    for metric, cell in found["gay"].items():
         for what in ("value", "std_error", "low", "high"):
-            assert getattr(cell, what) == pytest.approx(getattr(exact[metric], what), abs=1e-12)
+            own, real = getattr(cell, what), getattr(exact["gay"][metric], what)
+            assert own == pytest.approx(real, abs=1e-12)
+        assert (found["one"][metric].low, exact["one"][metric].low) == (None, None)
+        assert found["one"][metric].reason == exact["one"][metric].reason
 
 
 def test_scores_that_are_no_probabilities_and_empty_groups_have_no_gaps():

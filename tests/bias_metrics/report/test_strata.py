@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, compare_bias, decision_indicators, evaluate_bias
+from bias_metrics._core.strata import Strata
 from bias_metrics.report.evaluation import report_of
 from bias_metrics.report.steps import Options
 
@@ -76,6 +77,31 @@ def test_a_share_of_equal_weights_has_the_error_of_a_stratified_mean():
     share = decision_indicators(rows, y_score, threshold=1.0).overall.shares["accuracy"]
     moves = (right - right.mean()) / right.size
     assert share.std_error == pytest.approx(by_stratum(moves, units, stratum), rel=1e-12)
+
+
+def test_a_share_in_clusters_has_the_error_of_stratified_totals():
+    y_true, y_score, mask, _, units, stratum = drawn(1, 90)
+    rows = Rows(y_true, {"gay": mask}, clusters=units, strata=stratum)
+    right = (y_score >= 1) == y_true
+    share = decision_indicators(rows, y_score, threshold=1.0).overall.shares["accuracy"]
+    plain = by_stratum((right - right.mean()) / right.size, units, stratum)
+    assert 1 <= share.std_error / plain < 1.06
+
+
+@pytest.mark.parametrize(
+    ("clusters", "drawn", "can"),
+    [
+        (None, [2, 2], True),
+        (None, [2, 1], False),
+        (None, [4], False),
+        ([0, 0, 1, 1], [1, 1], True),
+        ([0, 1, 1, 2], [2, 2], False),
+    ],
+    ids=["as drawn", "too few", "no such stratum", "clusters", "a cluster in two"],
+)
+def test_whether_rows_can_be_of_a_sample(clusters, drawn, can):
+    strata = Strata(np.array([0, 0, 1, 1]), np.array(drawn))
+    assert strata.can_hold(clusters) is can
 
 
 @pytest.fixture(scope="module")
