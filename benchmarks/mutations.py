@@ -3,8 +3,8 @@
     python -m benchmarks.mutations --number 60 --seed 1 [--save results.json]
 
 Each mistake is one drawn place of `ROOMS`: a comparison flipped, a number changed, a sign swapped,
-a condition turned round, a statement left out. It is made in a copy of the checkout. The tests of
-its own room run first, then those of the rooms around it; the first failure kills the mistake. With
+a condition turned round, a statement left out. It is made in a copy of the checkout. The tests that
+run its line come first, then the files that hold them; the first failure kills the mistake. With
 `--tests FOLDER`, other tests judge the same mistakes; with `--only FILE`, those alone that survived
 in an earlier result. A run that was stopped goes on where it was, if `--save` names the same file.
 """
@@ -26,8 +26,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import coverage
+
 CHECKOUT = Path(__file__).parents[1]
-# What is changed, and the tests that run after those of the file's own folder. One in four each.
+# What is changed, and whose tests judge it. One in four each.
 ROOMS = {
     "bias_metrics": ["tests/bias_metrics", "tests/plot"],
     "tasks/gating": ["tests/tasks/gating", "tests/tasks/evidence"],
@@ -38,6 +40,7 @@ ROOMS = {
 TOGETHER = {"tasks/ledger": "ledger and promoting", "tasks/promoting": "ledger and promoting"}
 COPIED = ("bias_metrics", "biasgate", "tasks", "flows", "deployments", "benchmarks", "docs")
 FILES = ("pyproject.toml", "Makefile", "README.md", "CONTRIBUTING.md", "SECURITY.md")
+SELECTED = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:cov"]
 LIMIT_S = 900  # a mistake that makes the tests hang is noticed, too
 
 FLIPPED = {
@@ -178,52 +181,117 @@ def drawn(number: int, seed: int, checkout: Path = CHECKOUT) -> list[Mutation]:
     return made
 
 
-def rooms_of(file: str, tests: Path) -> list[list[str]]:
-    """Return the folders of tests that run, one after the other, for a changed file."""
-    mirror = Path("tests") / Path(file).parent
-    room = next(one for one in ROOMS if Path(file).is_relative_to(one))
-    first = [str(mirror)] if (tests.parent / mirror).is_dir() else []
-    return [one for one in (first, [name for name in ROOMS[room] if name not in first]) if one]
+class Traced:
+    """Which tests run a line, and how long each takes: one run of the fast tests tells both."""
+
+    def __init__(self, copy: Path) -> None:
+        """Run the tests of all rooms in a copy of the checkout."""
+        folders = sorted({folder for tests in ROOMS.values() for folder in tests})
+        command = [sys.executable, "-m", "pytest", "-q", *SELECTED, "-n", str(os.cpu_count())]
+        command += ["--dist", "worksteal", "-p", "benchmarks._which_tests", *folders]
+        (copy / "traced").mkdir()
+        done = _run(command, copy, limit_s=None, TRACED=str(copy / "traced"))
+        if done.returncode:
+            raise SystemExit("the tests fail without a mistake:\n" + done.stdout[-2000:])
+        merged = coverage.Coverage(data_file=str(copy / "traced" / "lines"))
+        merged.combine([str(copy / "traced")])
+        self._lines = {
+            str(Path(file).relative_to(copy)): merged.get_data().contexts_by_lineno(file)
+            for file in merged.get_data().measured_files()
+        }
+        self._seconds: dict[str, float] = {}
+        for file in (copy / "traced").glob("*.json"):
+            self._seconds |= json.loads(file.read_text("utf-8"))
+
+    def tests_of(self, mutation: Mutation, source: str) -> list[list[str]]:
+        """Return the tests that run the changed line, quick ones first, then all of their files.
+
+        What is run once for several tests, such as a fixture, counts as run by the first of them.
+        A constant is read by whatever test runs a line of its file.
+        """
+        lines = self._lines.get(mutation.file, {})
+        first, last = _statement(source, mutation.place)
+        ran = {one for at in range(first, last + 1) for one in lines.get(at, []) if one}
+        ran = ran or {one for tests in lines.values() for one in tests if one}
+        own = str(Path("tests") / Path(mutation.file).parent)
+        quick = sorted(ran, key=lambda one: (not one.startswith(own), self._seconds.get(one, 0)))
+        return [quick, list(dict.fromkeys(one.partition("::")[0] for one in quick))]
 
 
-def judged(mutation: Mutation, tests: Path, checkout: Path = CHECKOUT) -> Mutation:
-    """Make a mistake in a copy of the checkout and run its tests."""
-    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        copy = Path(folder)
-        for name in COPIED:
-            shutil.copytree(checkout / name, copy / name, symlinks=True)
-        for name in FILES:
-            shutil.copy(checkout / name, copy / name)
-        shutil.copytree(tests, copy / "tests")
-        source = (checkout / mutation.file).read_text("utf-8")
-        (copy / mutation.file).write_text(mutated(source, mutation.place)[0], "utf-8")
-        killed = ""
-        for chosen in rooms_of(mutation.file, copy / "tests"):
-            killed = killed or _first_failure(copy, chosen)
-        return Mutation(**asdict(mutation) | {"killed_by": killed})
+def _statement(source: str, place: int) -> tuple[int, int]:
+    """Return the first line of the statement of a place, and the last line of the place."""
+    tree = ast.parse(source)
+    node, _ = places(tree)[place]
+    holds = [
+        one.lineno
+        for one in ast.walk(tree)
+        if isinstance(one, ast.stmt) and any(inner is node for inner in ast.walk(one))
+    ]
+    return max(holds), getattr(node, "end_lineno", 0)
 
 
-def _first_failure(copy: Path, folders: list[str]) -> str:
-    """Return the first test that fails in a copy; empty if all pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-n", "0"]
-    command += ["-p", "no:cacheprovider", "--tb=no", *folders]
-    environment = os.environ | {"PYTHONPATH": str(copy), "HYPOTHESIS_STORAGE_DIRECTORY": str(copy)}
+def copied(tests: Path, copy: Path, checkout: Path = CHECKOUT) -> Path:
+    """Make a copy of the checkout with these tests."""
+    for name in COPIED:
+        shutil.copytree(checkout / name, copy / name, symlinks=True)
+    for name in FILES:
+        shutil.copy(checkout / name, copy / name)
+    shutil.copytree(tests, copy / "tests")
+    return copy
+
+
+def judged(mutation: Mutation, traced: Traced, copy: Path) -> Mutation:
+    """Make a mistake in a copy of the checkout, run its tests, and take it back."""
+    file = copy / mutation.file
+    source = file.read_text("utf-8")
+    file.write_text(mutated(source, mutation.place)[0], "utf-8")
     try:
-        done = subprocess.run(  # noqa: S603 - our own tests
-            command,
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        killed = ""
+        for chosen in traced.tests_of(mutation, source):
+            killed = killed or (_first_failure(copy, chosen) if chosen else "")
+    finally:
+        file.write_text(source, "utf-8")
+    return Mutation(**asdict(mutation) | {"killed_by": killed})
+
+
+def _first_failure(copy: Path, chosen: list[str]) -> str:
+    """Return the first test that fails in a copy; empty if all pass."""
+    (copy / "chosen").write_text("\n".join(chosen), "utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-n",
+        "0",
+        "--tb=no",
+        *SELECTED,
+        "@chosen",
+    ]
+    try:
+        done = _run([*command, "@chosen"], copy)
     except subprocess.TimeoutExpired:
         return f"no end within {LIMIT_S} s"
     if done.returncode == 0:
         return ""
     named = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return named[0].split(" - ")[0] if named else f"ended with {done.returncode}"
+
+
+def _run(
+    command: list[str], copy: Path, limit_s: int | None = LIMIT_S, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    environment |= {"PYTHONPATH": str(copy), "HYPOTHESIS_STORAGE_DIRECTORY": str(copy)}
+    return subprocess.run(  # noqa: S603 - our own tests
+        command,
+        cwd=copy,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
 
 
 def main() -> None:
@@ -243,13 +311,16 @@ def main() -> None:
         made = [one for one in made if (one.file, one.place) in survived]
     part, parts = map(int, options.part.split("/"))
     results = []
-    for mutation in made[part - 1 :: parts]:
-        results.append(judged(mutation, options.tests.resolve()))
-        one = results[-1]
-        print(f"{one.file}:{one.line} {one.kind}: {one.before} -> {one.after}")
-        print(f"    {one.killed_by or 'SURVIVED'}", flush=True)
-        if options.save:
-            options.save.write_text(json.dumps([asdict(one) for one in results], indent=1))
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        copy = copied(options.tests.resolve(), Path(folder).resolve())
+        traced = Traced(copy)
+        for mutation in made[part - 1 :: parts]:
+            results.append(judged(mutation, traced, copy))
+            one = results[-1]
+            print(f"{one.file}:{one.line} {one.kind}: {one.before} -> {one.after}")
+            print(f"    {one.killed_by or 'SURVIVED'}", flush=True)
+            if options.save:
+                options.save.write_text(json.dumps([asdict(one) for one in results], indent=1))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     killed = sum(bool(one.killed_by) for one in results)
     print(f"{killed} of {len(results)} noticed; {used.ru_utime + used.ru_stime:.0f} CPU-seconds")

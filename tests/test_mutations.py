@@ -1,6 +1,7 @@
 """Small mistakes are made where code runs, one at a time, and drawn alike from one seed."""
 
 import ast
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -64,9 +65,30 @@ def test_the_same_seed_draws_the_same_and_each_group_of_rooms_as_often():
     assert rooms["tasks", "gating"] == rooms["tasks", "verifying"] == 3
 
 
-def test_tests_of_its_own_room_run_first():
-    tests = mutations.CHECKOUT / "tests"
-    first, *later = mutations.rooms_of("bias_metrics/gate/judging.py", tests)
-    assert (first, later) == (["tests/bias_metrics/gate"], [["tests/bias_metrics"]])
-    first, *later = mutations.rooms_of("tasks/ledger/alpha.py", tests)
-    assert (first, later) == (["tests/tasks/ledger"], [["tests/tasks/promoting"]])
+@pytest.mark.slow
+def test_a_mistake_is_judged_by_the_tests_that_run_its_line_quick_ones_first(tmp_path, monkeypatch):
+    """A small checkout: what tests run is noted under each of their names."""
+    for name, text in {
+        "bias_metrics/__init__.py": "",
+        "bias_metrics/signs.py": "LIMIT = 2\n\n\ndef sign(x):\n    if x < LIMIT:\n"
+        "        return -1\n    return 1\n",
+        "tests/test_signs.py": "import time\n\nimport pytest\n\nfrom bias_metrics.signs import sign"
+        "\n\n\n@pytest.mark.parametrize('x', [3, 4])\ndef test_high(x):\n    time.sleep(x - 3)\n"
+        "    assert sign(x) == 1\n\n\ndef test_low():\n    assert sign(0)\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    shutil.copytree(mutations.CHECKOUT / "benchmarks", tmp_path / "benchmarks")
+    monkeypatch.setattr(mutations, "ROOMS", {"bias_metrics": ["tests"]})
+    traced = mutations.Traced(tmp_path)
+    source = (tmp_path / "bias_metrics/signs.py").read_text("utf-8")
+    high = ["tests/test_signs.py::test_high[3]", "tests/test_signs.py::test_high[4]"]
+    low, file = "tests/test_signs.py::test_low", ["tests/test_signs.py"]
+    drawn = sorted(mutations.drawn(5, 1, tmp_path), key=lambda one: one.line)
+    limit, is_low, _, _, is_high = drawn
+    assert traced.tests_of(is_high, source) == [high, file]
+    assert traced.tests_of(is_low, source) == [[low, *high], file]
+    assert traced.tests_of(limit, source) == [[low, *high], file]  # what a file alone knows
+    assert mutations.judged(is_high, traced, tmp_path).killed_by == f"FAILED {high[0]}"
+    assert not mutations.judged(limit, traced, tmp_path).killed_by
+    assert (tmp_path / "bias_metrics/signs.py").read_text("utf-8") == source
