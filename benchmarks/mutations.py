@@ -311,10 +311,12 @@ def main() -> None:
         made = [one for one in made if (one.file, one.place) in survived]
     part, parts = map(int, options.part.split("/"))
     results = []
+    if options.save and options.save.exists():
+        results = [Mutation(**one) for one in json.loads(options.save.read_text("utf-8"))]
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         copy = copied(options.tests.resolve(), Path(folder).resolve())
         traced = Traced(copy)
-        for mutation in made[part - 1 :: parts]:
+        for mutation in made[part - 1 :: parts][len(results) :]:
             results.append(judged(mutation, traced, copy))
             one = results[-1]
             print(f"{one.file}:{one.line} {one.kind}: {one.before} -> {one.after}")
