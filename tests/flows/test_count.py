@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.evaluations import run
-from support.shards import POLICY, N, write_shards
+from support.shards import POLICY, WITHOUT_THRESHOLDS, N, write_shards
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_clusters_are_counted_and_verified(tmp_path, prefect_server):
     del prefect_server
     pytest.importorskip("duckdb")
     rules = [rule for rule in POLICY["rules"] if "threshold" not in rule]
-    write_shards(tmp_path, cluster="id", policy="clustered.yaml")
+    write_shards(tmp_path, cluster="id", policy="clustered.yaml", **WITHOUT_THRESHOLDS)
     (tmp_path / "clustered.yaml").write_text(json.dumps(POLICY | {"rules": rules}))
     out = tmp_path / "out"
     code, text = run("count", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st")

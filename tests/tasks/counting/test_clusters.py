@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from support.shards import FILE, N_SHARDS, POLICY, everything, frame, write_file, write_shards
+from support.shards import (
+    FILE,
+    N_SHARDS,
+    POLICY,
+    WITHOUT_THRESHOLDS,
+    everything,
+    frame,
+    write_file,
+    write_shards,
+)
 
 from bias_metrics import compare_bias
 from biasgate.tasks.common.errors import InputError
@@ -21,7 +30,6 @@ from biasgate.tasks.evidence.counted import Counted, CountedEvidence
 pytest.importorskip("duckdb")
 GROUPS = ("gay", "muslim")
 RULES = [rule for rule in POLICY["rules"] if "threshold" not in rule]
-MODELS = {role: FILE[role] | {"threshold": None} for role in ("candidate", "champion")}
 
 
 def with_threads(number):
@@ -31,7 +39,7 @@ def with_threads(number):
 
 
 def write_threads(home, **changes):
-    path = write_shards(home, cluster="thread", **MODELS | changes)
+    path = write_shards(home, cluster="thread", **WITHOUT_THRESHOLDS | changes)
     for number in range(N_SHARDS):
         with_threads(number).to_parquet(f"shards/part-{number}.parquet")
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": RULES}))
@@ -133,10 +141,10 @@ def test_what_clusters_need_is_refused_before_any_work(home, monkeypatch):
     rules = [{"metric": "brier_gap", "scope": "each", "ceiling": 0.1}]
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": rules}))
     with pytest.raises(InputError, match=r"rule brier_gap/each beside `cluster`.*calibration is"):
-        read_count_file(write_file(home, cluster="thread", path="*", **MODELS))
+        read_count_file(write_file(home, cluster="thread", path="*", **WITHOUT_THRESHOLDS))
     weighted = {"weight": "old", "weight_kind": "frequency"}
     with pytest.raises(InputError, match="`cluster` must not be set beside `weight`"):
-        read_count_file(write_file(home, cluster="thread", **MODELS, **weighted))
+        read_count_file(write_file(home, cluster="thread", **WITHOUT_THRESHOLDS, **weighted))
 
 
 @pytest.mark.parametrize(
