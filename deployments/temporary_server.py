@@ -26,6 +26,7 @@ from biasgate.tasks.common.prefect_artifacts import TEMPORARY
 # As Prefect starts its own.
 _EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_FINAL": "1", TEMPORARY: "1"}
 _PATIENCE_S = 5.0
+_SLOW_START_S = 120.0  # on a busy machine; one that ended is noticed at once
 
 
 def start_server() -> Callable[[], None]:
@@ -54,7 +55,7 @@ def start_server() -> Callable[[], None]:
 
     def wait() -> None:
         try:
-            limit_s = settings.server.ephemeral.startup_timeout_seconds
+            limit_s = max(settings.server.ephemeral.startup_timeout_seconds, _SLOW_START_S)
             httpx.get(f"{url}/health", timeout=limit_s, trust_env=False).raise_for_status()
         except httpx.HTTPError as error:
             with suppress(subprocess.TimeoutExpired):  # its end may be what is told here

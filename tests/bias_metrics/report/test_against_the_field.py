@@ -2,11 +2,11 @@
 
 import io
 import math
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from support.r import require_r
 
 from bias_metrics import compare_bias, evaluate_bias
 
@@ -60,9 +60,7 @@ def by_proc(y_true, a, b, mask):
 
 @pytest.fixture(scope="module")
 def _proc():
-    asked = [shutil.which("Rscript") or "false", "-e", "library(pROC)"]
-    if subprocess.run(asked, check=False, capture_output=True).returncode:
-        pytest.skip("needs R with pROC (Debian: r-cran-proc)")
+    require_r("pROC")
 
 
 @pytest.mark.slow

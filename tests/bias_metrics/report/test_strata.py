@@ -1,11 +1,11 @@
 """A sample drawn by strata: plain formulas, R's survey, and what is refused."""
 
 import io
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from support.r import require_r
 
 from bias_metrics import Rows, compare_bias, decision_indicators, evaluate_bias
 from bias_metrics._core.strata import Strata
@@ -106,9 +106,7 @@ def test_whether_rows_can_be_of_a_sample(clusters, drawn, can):
 
 @pytest.fixture(scope="module")
 def _survey():
-    asked = [shutil.which("Rscript") or "false", "-e", "library(survey)"]
-    if subprocess.run(asked, check=False, capture_output=True).returncode:
-        pytest.skip("needs R with survey (Debian: r-cran-survey)")
+    require_r("survey")
 
 
 @pytest.mark.slow

@@ -260,6 +260,12 @@ def forge(gateway, version, forger=None):
         today=date.fromisoformat(verdict["decided_on"]),
     )
     assert forged.report_digest == json_digest(report)
+    exchange(gateway, version, forged, forger)
+
+
+def exchange(gateway, version, forged, forger=None):
+    """Put a forged verdict into the place of a version's, wherever it is named."""
+    folder = artifact(gateway, version, ".")
     write_json(folder / "verdict.json", forged)
     attest(forged, folder, forger)
     gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
@@ -284,16 +290,10 @@ def test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them(
 ):
     """Whoever rewrites all of it may name any code, so that nothing it says is taken as it is."""
     version, verdict, _ = champion
-    folder = artifact(gateway, version, ".")
     code = replace(verdict.code, version="0.0.1", bias_metrics="0" * 64)
     results = [replace(verdict.results[0], sentence="all is well"), *verdict.results[1:]]
     forged = replace(Verdict.from_dict(verdict.to_dict()), code=code, results=results)
-    write_json(folder / "verdict.json", forged)
-    attest(forged, folder, None)
-    gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
-    entry = Ledger(gateway, MODEL).chain.last_move
-    rests_on = replace(entry.content.verdicts[0], digest=verdict_digest(forged))
-    rewrite(gateway, entry, verdicts=[rests_on.to_dict()])
+    exchange(gateway, version, forged)
     found = verify(MODEL, None, gateway, store)
     assert not [one for one in found if not one.holds]
     [told] = [one.sentence for one in found if one.what == "code"]
