@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from bias_metrics._core.tables import optional
@@ -18,6 +19,7 @@ UNDEFINED, GREY = "0.85", "0.45"
 Colour = tuple[float, float, float, float]
 
 
+@cache
 def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
     """Return the scale and the colours of a metric, given by the end of its name.
 

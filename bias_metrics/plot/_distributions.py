@@ -106,6 +106,9 @@ def distribution_panels(
         axes.set_title(f"{label(name)} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
         if position + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
+    shared = grid.flat[0]  # what is said of its axis holds for all panels
+    shared.set_yscale("function", functions=(np.sqrt, np.square))
+    shared.set_ylim(bottom=0)
     # On the left, because the legend is on the same line.
     figure.supxlabel("score (density on a square root scale)", fontsize=9, x=0.01, ha="left")
     rectangle = matplotlib("patches").Rectangle
@@ -158,10 +161,8 @@ def _distribution(axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: Fl
         if background.any():
             heights = _density(background, edges)
             axes.hist(edges[:-1], bins=edges, weights=heights, color=colour, histtype="step")
-    axes.set_yscale("function", functions=(np.sqrt, np.square))
-    axes.set_ylim(bottom=0)
-    axes.set_yticks([])
     axes.tick_params(labelsize=8)
+    axes.yaxis.set_visible(False)
     axes.spines[["left", "top", "right"]].set_visible(False)
 
 

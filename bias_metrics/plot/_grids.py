@@ -39,8 +39,9 @@ def fill_cell(
         ink = "black" if luminance > 0.5 else "white"
     face = UNDEFINED if colour is None else colour
     rectangle = matplotlib("patches").Rectangle
-    axes.add_patch(rectangle((column, row), 1, 1, facecolor=face, edgecolor="white"))
-    place = {"ha": "center", "va": "center", "fontsize": 8.5}
+    # Within the grid, whose limits are set: neither its data nor the layout need be computed.
+    axes.add_artist(rectangle((column, row), 1, 1, facecolor=face, edgecolor="white"))
+    place = {"ha": "center", "va": "center", "fontsize": 8.5, "in_layout": False}
     axes.text(column + 0.5, row + 0.5, text, color=ink, **place | font)
 
 

@@ -117,6 +117,15 @@ def test_distributions_have_one_scale_and_a_group_without_rows_is_grey(tmp_path)
     assert not gay.texts
 
 
+def test_no_panel_is_cut_off_that_is_higher_than_the_first():
+    """In 40 bins of .025 a density is at most 40; it is so where all scores are in one bin."""
+    y_true, y_score = np.zeros(4, bool), np.array([0.0, 0.0, 0.5, 1.0])
+    even, peak = np.array([1, 0, 1, 1], bool), np.array([1, 1, 0, 0], bool)
+    panels = {"even": (y_true, y_score, even), "peak": (y_true, y_score, peak)}
+    figure = plot.distribution_panels(panels, background=np.ones(4, bool))
+    assert all(axes.get_ylim()[1] >= 40 for axes in figure.axes[:2])
+
+
 def test_only_rows_of_the_background_are_drawn_beside_a_group():
     """A background histogram of rows at .9 alone has one step, in its last bin."""
     y_true, y_score = np.zeros(4, bool), np.array([0.1, 0.2, 0.9, 0.9])
