@@ -35,6 +35,7 @@ Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
 _SHORT = 12
 COUNTS = "evidence.counts"
+_RESULTS = ("summary.json", "report.json")
 _BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
@@ -187,8 +188,8 @@ def verify(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="Registered model, or BUNDLE.zip of `biasgate bundle`, or a folder of `biasgate "
-            "count`: these need no registry.",
+            help="Registered model, or BUNDLE.zip of `biasgate bundle`, or the folder of an "
+            "evaluation or of `biasgate count`: these need no registry.",
             metavar="MODEL",
         ),
     ] = None,
@@ -230,17 +231,18 @@ def verify(
     --policy-digest and --evaluation-set. What is not pinned may be anything that a trusted key
     signed.
 
-    With a bundle, which has the evidence: recompute the verdicts in it, whatever they are.
+    With a bundle or a folder, which have the evidence: recompute the verdicts in it, whatever they
+    are.
 
     Exit codes: 0 everything holds, 3 something does not.
     """
     with errors_told(verbose=False):
         pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
-    if model is not None and model.endswith(_BUNDLE):
-        findings = _verify_bundle(Path(model), pins, unused=(version, attestation, folder))
-    elif model is not None and Path(model, COUNTS).is_file():
+    if model is not None and Path(model, COUNTS).is_file():
         findings = _verify_counted(Path(model), unused=(version, *asked))
+    elif model is not None and (model.endswith(_BUNDLE) or _has_results(Path(model))):
+        findings = _verify_results(Path(model), pins, unused=(version, attestation, folder))
     elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
@@ -276,19 +278,27 @@ def _sets(named: list[str] | None) -> dict[str, str] | None:
     return {name: digest for name, _, digest in (one.partition("=") for one in named)}
 
 
-def _verify_bundle(file: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
+def _has_results(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _RESULTS)
+
+
+def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
+    """Verify a bundle, or the folder of an evaluation."""
     with errors_told(verbose=False):
         if any(one is not None for one in unused):
             msg = (
-                f"{file} must be given with nothing but --policy-digest and --evaluation-set: it "
+                f"{path} must be given with nothing but --policy-digest and --evaluation-set: it "
                 "has its attestations."
             )
             raise InputError(msg)
-        from biasgate.tasks.disclosing.bundle import verify_bundle  # noqa: PLC0415
+        from biasgate.tasks.disclosing.bundle import verify_bundle, verify_results  # noqa: PLC0415
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
         from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
 
         with waiting("verifying"):
-            return verify_bundle(file, Pins(**pins))
+            if _has_results(path):
+                return verify_results(read_results(path), Pins(**pins))
+            return verify_bundle(path, Pins(**pins))
 
 
 def _verify_counted(folder: Path, unused: tuple[Any, ...]) -> list[Finding]:

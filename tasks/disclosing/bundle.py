@@ -26,14 +26,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bias_metrics.gate import Outcome, worst
+
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file
-from biasgate.tasks.common.untrusted import check, parse_json
+from biasgate.tasks.common.untrusted import check, parse_json, read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
+from biasgate.tasks.records import LoggedVerdict, Verdict
 from biasgate.tasks.records.record import Record
-from biasgate.tasks.reporting.results import PAGE, REPORT, VERDICT, Published, Results
+from biasgate.tasks.reporting.results import (
+    PAGE,
+    REPORT,
+    SUMMARY,
+    VERDICT,
+    Published,
+    Results,
+)
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, now
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
@@ -264,12 +274,65 @@ def verify_bundle(file: Path, pins: Pins = NO_PINS) -> list[Finding]:
                 return findings
             said: list[Annotations] = []
             for one in manifest.verdicts:
-                found, annotations = _verdict(folder, one)
+                place = folder.joinpath(*one.folder.split("/"))
+                found, annotations = _verdict(place, one, "they were signed")
                 findings += found
                 said += annotations
             # The model is whatever the verdicts name: a bundle has no registry.
             findings += [pinned for pinned in pins.check(said) if pinned.what != "model"]
     return findings
+
+
+def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
+    """Check the verdicts in the folder of an evaluation, as those of a bundle.
+
+    Nothing but attestations is signed there: it shows that each verdict follows from its rows.
+
+    Returns
+    -------
+    list of Finding
+        For each verdict, whether it follows from its rows and the summary has the same one.
+    """
+    findings: list[Finding] = []
+    said: list[Annotations] = []
+    for one in results.each:
+        name, evidence = "/".join(one.names), one.evidence
+        if evidence is None:
+            text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
+            findings.append(Finding("evidence", holds=False, sentence=text))
+            continue
+        rows = evidence.digest
+        bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
+        found, annotations = _verdict(one.folder, bundled, "somebody wrote them")
+        findings += found
+        said += annotations
+    findings += _summary(results)
+    return findings + [pinned for pinned in pins.check(said) if pinned.what != "model"]
+
+
+def _summary(results: Results) -> Iterator[Finding]:
+    """Check that the summary has the verdicts of the folders, and no better outcome."""
+    summary = results.summary
+    if summary is None:
+        return
+    required: dict[str, list[Outcome]] = {}
+    differ = []
+    for one in results.each:
+        own = LoggedVerdict.logged(read_record(one.folder / VERDICT, Verdict), one.verdict.run_id)
+        if own != one.verdict:
+            differ.append("/".join(one.names))
+        if own.evaluation_set.required:
+            required.setdefault(own.candidate.name, []).append(own.outcome)
+    decided = {one.candidate: one.outcome for one in summary.decisions}
+    for name, outcomes in required.items():
+        if name in decided and worst([decided[name], *outcomes]) != decided[name]:
+            differ.append(name)
+    counted = [one for name, one in decided.items() if name in summary.outcome_of]
+    if summary.outcome != worst(counted):
+        differ.append("its outcome")
+    text = f"{SUMMARY} has the verdicts of the folders, and outcomes that follow from them."
+    text += f" But not: {', '.join(differ)}." if differ else ""
+    yield Finding("verdict", holds=not differ, sentence=text)
 
 
 def _opened(file: Path) -> zipfile.ZipFile:
@@ -387,9 +450,13 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
     return bytes(found)
 
 
-def _verdict(folder: Path, one: BundledVerdict) -> tuple[list[Finding], list[Annotations]]:
-    """Check a verdict by its documents, and compute it again from its rows."""
-    place = folder.joinpath(*one.folder.split("/"))
+def _verdict(
+    place: Path, one: BundledVerdict, known: str
+) -> tuple[list[Finding], list[Annotations]]:
+    """Check a verdict by its documents, and compute it again from its rows.
+
+    `known`: how what is not computed again is, such as "they were signed".
+    """
     name = one.folder
     try:
         if one.rows is None:
@@ -402,7 +469,7 @@ def _verdict(folder: Path, one: BundledVerdict) -> tuple[list[Finding], list[Ann
             findings += _recomputed(place, documents, name)
             text = (
                 f"the page in {name}, and intervals, sentences and warnings of its report, are "
-                "as they were signed: they are not computed again."
+                f"as {known}: they are not computed again."
             )
             findings.append(Finding("files", holds=True, sentence=text))
         elif one.rows is None:

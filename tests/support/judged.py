@@ -7,6 +7,7 @@ import pyarrow as pa
 from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
+from bias_metrics.gate import worst
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring import diagnosis
@@ -98,7 +99,7 @@ def summary_of(judged, evaluation="models"):
         )
     return Summary(
         evaluation=evaluation,
-        outcome="fail",
+        outcome=worst([one.outcome for one in decisions.values()]),
         outcome_of=list(decisions),
         report_only=False,
         run_id="run",

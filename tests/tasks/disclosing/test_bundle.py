@@ -362,6 +362,44 @@ def test_a_forged_sentence_is_not_signed_whatever_code_it_names(key, results, tm
     assert not (tmp_path / "forged.zip").exists()
 
 
+@pytest.mark.parametrize("place", ["", FIRST])
+def test_the_folder_of_an_evaluation_is_verified_without_a_bundle(results, place):
+    code, text = run("verify", results / place)
+    assert (code, "DOES NOT HOLD" in text) == (0, False), text
+    assert "as somebody wrote them: they are not computed again" in text
+    assert ("summary.json has the verdicts of the folders" in text) is (not place)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edit("verdict.json", decided_on="2031-01-01"), "the verdicts of the folders, and"),
+        (edit("report.json", warnings=["forged"]), "the report in sample/first is the one that"),
+        (lambda folder: say(folder, FORGED), "summary.json has the verdicts of the folders"),
+        (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is not"),
+        (lambda folder: (folder / "attestation.json").unlink(), "cannot be verified"),
+    ],
+)
+def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
+    shutil.copytree(results, tmp_path / "results")
+    change(tmp_path / "results" / FIRST)
+    code, text = run("verify", tmp_path / "results")
+    assert (code, why in text) == (3, True), text
+
+
+def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(site, tmp_path):
+    upside_down = site.assign(first=1 - site["first"])
+    folder = judge_site(tmp_path / "out", upside_down)
+    assert run("verify", folder)[0] == 0
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    assert summary["outcome"] == "fail"
+    for one in summary["decisions"]:
+        one["outcome"] = "pass"
+    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
+    code, text = run("verify", folder)
+    assert (code, "But not: first, its outcome." in text) == (3, True), text
+
+
 def test_other_code_that_says_the_same_is_told(key, results, tmp_path):
     del key
     shutil.copytree(results, tmp_path / "results")
