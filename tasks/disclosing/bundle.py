@@ -27,7 +27,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bias_metrics.gate import Outcome, worst
-
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file
@@ -266,8 +265,8 @@ def verify_bundle(file: Path, pins: Pins = NO_PINS) -> list[Finding]:
         findings.append(members)
         if not members.holds:
             return findings
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
             files = _extract(archive, manifest, folder)
             findings.append(files)
             if not files.holds:
