@@ -316,9 +316,9 @@ def _summary(results: Results) -> Iterator[Finding]:
         return
     required: dict[str, list[Outcome]] = {}
     differ = []
-    for one in results.each:
-        own = LoggedVerdict.logged(read_record(one.folder / VERDICT, Verdict), one.verdict.run_id)
-        if own != one.verdict:
+    for one, logged in zip(results.each, summary.verdicts, strict=True):
+        own = LoggedVerdict.logged(read_record(one.folder / VERDICT, Verdict), logged.run_id)
+        if own != logged:
             differ.append("/".join(one.names))
         if own.evaluation_set.required:
             required.setdefault(own.candidate.name, []).append(own.outcome)
