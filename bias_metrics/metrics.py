@@ -71,6 +71,11 @@ class Rate:
             msg = f"`event` must be one of {', '.join(get_args(Event))}; got {self.event!r}."
             raise ValueError(msg)
 
+    @property
+    def rows(self) -> str:
+        """The counted rows in a word."""
+        return f"{self.of[0]}s" if len(self.of) == 1 else "rows"
+
 
 @dataclass(frozen=True)
 class Calibration:

@@ -2,6 +2,5 @@
 
 from bias_metrics.binned.clusters import ClusterTotals
 from bias_metrics.binned.comparison import widest
-from bias_metrics.binned.rates import NO_CLUSTERS
 
-__all__ = ["NO_CLUSTERS", "ClusterTotals", "widest"]
+__all__ = ["ClusterTotals", "widest"]

@@ -8,8 +8,8 @@ counts of all rows: those of two sets do not add up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from bias_metrics._core.influence import CLASSES as POSITIVE
 from bias_metrics._core.influence import rank_rows
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics.binned.bins import bins_of
+from bias_metrics.binned.clustered_rates import RateTotals
 from bias_metrics.binned.report import Counts, Key, compared
 from bias_metrics.metrics import PAIRS
 from bias_metrics.report.steps import ranked_members
@@ -57,6 +58,8 @@ class ClusterTotals:
     apart: list[list[float]]
     """For each model but the first, and number: the sum of squares of the first model's influences
     less its own."""
+    rates: list[RateTotals] = field(default_factory=list)
+    """Errors at thresholds, of the first model with each other one or alone."""
 
     @classmethod
     def of(
@@ -64,6 +67,7 @@ class ClusterTotals:
         counts: Sequence[ScoreCounts],
         batches: Callable[[], Iterable[Batch]],
         background: Background = "outside_subgroup",
+        thresholds: Sequence[Sequence[float | None]] = (),
     ) -> ClusterTotals:
         """Add up the clusters of rows that one or more models' scores of were counted.
 
@@ -76,6 +80,9 @@ class ClusterTotals:
             twice if pairs of one cluster matter.
         background : {"outside_subgroup", "no_identity"}
             As in `Rows`.
+        thresholds : sequence of sequence of float or None
+            Where error rates are asked for, beside the thresholds of equal errors: each of them
+            has one for every model, None if a model has none.
 
         Raises
         ------
@@ -86,10 +93,15 @@ class ClusterTotals:
         rows = np.zeros((len(keys), 8))
         moves = np.zeros((len(counts), len(keys), 4))
         apart = np.zeros((len(counts) - 1, len(keys)))
+        equal = [one.equal_error_rate().threshold for one in counts]
+        asked = dict.fromkeys(one for each in (equal, *thresholds) for one in _asked(each))
+        rates: list[RateTotals] = []
         n = 0
         for batch in batches():
             of_batch = _Batch(counts, *batch, background)
             n += of_batch.n
+            found = [of_batch.rates(*one) for one in asked]
+            rates = list(map(RateTotals.__add__, rates, found)) if rates else found
             for at, (of_rows, influences, slacks) in enumerate(of_batch.numbers()):
                 rows[at] += of_rows
                 each, off = np.array(influences), np.square(slacks)
@@ -111,7 +123,29 @@ class ClusterTotals:
             for model, wanted in matter.items():
                 for at, wins in of_batch.wins(model, keys, wanted):
                     moves[model, at, 3] += wins
-        return cls(n, background, rows.tolist(), moves.tolist(), apart.tolist())
+        return cls(n, background, rows.tolist(), moves.tolist(), apart.tolist(), rates)
+
+    def rates_at(self, wanted: Mapping[int, float], background: Background) -> RateTotals:
+        """Return the errors of one model or two at their thresholds.
+
+        Raises
+        ------
+        ValueError
+            If they were not added up at these, or with another background.
+        """
+        self.refuse_background(background)
+        for one in self.rates:
+            if wanted.items() <= dict(zip(one.models, one.thresholds, strict=True)).items():
+                return one
+        at = ", ".join(f"{threshold:.6g}" for threshold in wanted.values())
+        msg = f"clusters must be added up at the thresholds that are asked for, {at}; they are not."
+        raise ValueError(msg)
+
+    def refuse_background(self, background: Background) -> None:
+        """Refuse another background than that of the clusters."""
+        if self.background != background:
+            msg = f"`background` must be that of the clusters, {self.background}; got {background}."
+            raise ValueError(msg)
 
     def refuse_others(self, counts: Sequence[ScoreCounts]) -> None:
         """Refuse sums that cannot be of the clusters of these counts' rows.
@@ -135,6 +169,7 @@ class ClusterTotals:
             and (rows[:, 5:7] <= rows[:, :2] ** 2).all()
             and (rows[:, 7] <= rows[:, 0] * rows[:, 1]).all()
             and (moves[:, :, 3] <= rows[:, 7]).all()
+            and all(one.could_be(counts, self.n, self.background) for one in self.rates)
         )
         if not possible:
             raise ValueError(_OTHERS)
@@ -165,6 +200,15 @@ class ClusterTotals:
         """Return how the first model's number varies together with another's."""
         a, b = (self.moves[model][at][0] for model in (0, other))
         return Joint((a + b - self.apart[other - 1][at]) / 2, (0.0, 0.0, 0.0, 0.0))
+
+
+def _asked(thresholds: Sequence[float | None]) -> Iterator[tuple[tuple[int, float], ...]]:
+    """Yield which models' errors are added up together, and at which thresholds."""
+    own, *others = enumerate(thresholds)
+    known = [(model, at) for model, at in others if at is not None]
+    if own[1] is not None:
+        first = 0, own[1]
+        yield from ((first, other) for other in known) if known else [(first,)]
 
 
 def _matter(rows: Sequence[float] | Floats, std_error: float) -> bool:
@@ -213,6 +257,7 @@ class _Batch:
     ) -> None:
         assert rows.clusters is not None  # noqa: S101
         self.counts, self.rows, self.background = counts, rows, background
+        self.scores = scores
         self.n = int(rows.clusters.max(initial=-1)) + 1
         self.bins = [_places(one, score) for one, score in zip(counts, scores, strict=True)]
         everyone = _Some(rows.clusters, self.bins, self.n)
@@ -267,6 +312,18 @@ class _Batch:
                 influences.append(of_x[0] - of_y[0])
                 slacks.append(of_x[1] + of_y[1])
             yield sums, influences, slacks
+
+    @cached_property
+    def beside_background(self) -> Rows:
+        """The rows, which know what subgroups are compared with."""
+        rows = self.rows
+        return Rows(rows.y_true, rows.subgroups, clusters=rows.clusters, background=self.background)
+
+    def rates(self, *asked: tuple[int, float]) -> RateTotals:
+        """Sum the errors of models at thresholds."""
+        models, thresholds = zip(*asked, strict=True)
+        scores = [self.scores[model].astype(np.float64) for model in models]
+        return RateTotals.of(models, thresholds, self.beside_background, scores)
 
     def wins(self, model: int, keys: list[Key], wanted: list[int]) -> Iterator[tuple[int, float]]:
         """Yield in how many pairs of one cluster x is above y, for some of the numbers."""

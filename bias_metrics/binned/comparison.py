@@ -31,6 +31,7 @@ from bias_metrics.report.report import BiasComparison, Overall
 from bias_metrics.rows import Background
 
 if TYPE_CHECKING:
+    from bias_metrics.binned.clusters import ClusterTotals
     from bias_metrics.binned.counts import ScoreCounts
 
 
@@ -125,8 +126,8 @@ def _related(
     first: ScoreCounts, second: ScoreCounts, pairs: ScoreCounts | None, background: Background
 ) -> Iterator[tuple[Key, Related | None]]:
     """Yield how the two models' numbers are related, where that is known and both have an error."""
-    if first.clusters is not None and second.clusters is not None:
-        yield from _related_in_clusters(first, second, background)
+    if (clusters := shared_clusters(first, second)) is not None:
+        yield from _related_in_clusters(first, second, *clusters, background)
         return
     if pairs is None:
         yield from ((key, None) for key, _, _ in compared(first, background))
@@ -151,22 +152,37 @@ def _related(
         )
 
 
-def _related_in_clusters(
-    first: ScoreCounts, second: ScoreCounts, background: Background
-) -> Iterator[tuple[Key, Related | None]]:
-    """Yield the same of rows in clusters."""
-    assert first.clusters is not None  # noqa: S101
-    assert second.clusters is not None  # noqa: S101
-    (totals, own), (others, other) = first.clusters, second.clusters
-    if totals is not others or own != 0 or other == 0:
+def shared_clusters(first: ScoreCounts, second: ScoreCounts) -> tuple[ClusterTotals, int] | None:
+    """Return the clusters of both models, and which of them the second is, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If they are of one alone, or the first is not the first of them.
+    """
+    if first.clusters is None and second.clusters is None:
+        return None
+    (totals, own), (others, other) = (one.clusters or (None, 0) for one in (first, second))
+    if totals is None or totals is not others or own != 0 or other == 0:
         msg = "clusters must be of both models, the first of them the candidate; they are not."
         raise ValueError(msg)
+    return totals, other
+
+
+def _related_in_clusters(
+    first: ScoreCounts,
+    second: ScoreCounts,
+    totals: ClusterTotals,
+    other: int,
+    background: Background,
+) -> Iterator[tuple[Key, Related | None]]:
+    """Yield the same of rows in clusters."""
     known = zip(first.cells(background).items(), second.cells(background).values(), strict=True)
     for at, ((key, a), b) in enumerate(known):
         if a.binned.clustered is None or b.binned.clustered is None:
             yield key, None
             continue
-        sums = [totals.sums(model, at, flip=False) for model in (own, other)]
+        sums = [totals.sums(model, at, flip=False) for model in (0, other)]
         yield (
             key,
             Related(

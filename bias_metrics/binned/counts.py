@@ -233,7 +233,8 @@ class ScoreCounts:
         """Return the same counts, whose intervals and differences allow for clusters of rows.
 
         `totals` are of several models, of which this is one; the first can be compared with each.
-        Sums and bytes do not keep what clusters do, and error rates have no intervals.
+        Sums and bytes do not keep what clusters do. Error rates are known at the thresholds that
+        the totals are of.
         """
         return replace(self, clusters=(totals, model))
 
@@ -369,7 +370,13 @@ class ScoreCounts:
     ) -> RateGaps:
         """Return the gaps of `rate_gaps`; if the threshold is inside a bin, with their bounds.
 
-        Values are then those in the middle of what is possible, and intervals hold all of it.
+        Values are then those in the middle of what is possible, and intervals hold all of it. With
+        clusters they are exact: see `ClusterTotals.of` for its `thresholds`.
+
+        Raises
+        ------
+        ValueError
+            If clusters were not added up at the threshold.
         """
         level, at = check_confidence(confidence), check_threshold(threshold)
         return rate_gaps_of(self, at, threshold_range, level, background)
@@ -397,7 +404,8 @@ class ScoreCounts:
     ) -> ThresholdReport:
         """Return the errors of `threshold_report`, without the two sums, which need rows.
 
-        If the threshold is inside a bin, half of the rows that it leaves open count as flagged.
+        If the threshold is inside a bin, half of the rows that it leaves open count as flagged, but
+        with clusters they are known.
         """
         summed = check_power_mean_groups(groups, dict.fromkeys(self.names), "groups")
         return threshold_report_of(self, check_threshold(threshold), summed)

@@ -6,8 +6,7 @@ that it cuts, at most all. Intervals hold those of every number in between.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,9 @@ import numpy as np
 
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, negated, paired, sized
-from bias_metrics._core.intervals import quantile
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.binned.comparison import refuse_other_rows, widest
+from bias_metrics.binned.comparison import refuse_other_rows, shared_clusters, widest
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import Counts
 from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
@@ -26,20 +24,26 @@ from bias_metrics.rows import Background
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.permutation import NullReference
-from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
+from bias_metrics.thresholds.rate_gaps import (
+    Gaps,
+    RateGapComparison,
+    RateGaps,
+    compared_gaps,
+    measured_gaps,
+)
 from bias_metrics.thresholds.shares import Share, ShareGap
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
     ends_of_range,
     equal_error,
-    share_variance,
+    reach_of,
 )
 
 if TYPE_CHECKING:
+    from bias_metrics.binned.clusters import ClusterTotals
     from bias_metrics.binned.counts import ScoreCounts
 
 Range = tuple[float, float] | None
-NO_CLUSTERS = "counts do not tell what clusters do to error rates"
 _NO_CHANCE = "counts do not tell what chance alone would give"
 
 
@@ -51,17 +55,42 @@ def rate_gaps_of(
     background: Background,
 ) -> RateGaps:
     """Return the gaps; see `ScoreCounts.rate_gaps`."""
+    if counts.clusters is not None:
+        totals, model = counts.clusters
+        gaps, models = _in_clusters(
+            totals, {model: (counts, threshold, threshold_range)}, background
+        )
+        return measured_gaps(gaps, models.index(model), threshold, confidence)
     found: dict[str, dict[str, MetricValue]] = {name: {} for name in counts.names}
     for metric, rate in threshold_metrics().items():
         moved = _moved(counts, threshold_range, rate, background)
-        for name, gaps in _gaps(counts, threshold, rate, background):
-            ends = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in gaps]
-            found[name][metric] = _between(ends)
-    if counts.clusters is not None:
-        for of_group in found.values():
-            for metric, gap in of_group.items():
-                of_group[metric] = MetricValue(gap.value, gap.reason or NO_CLUSTERS)
+        for name, ends in gap_ends(counts, threshold, rate, background):
+            each = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in ends]
+            found[name][metric] = _between(each)
     return RateGaps(threshold, found, confidence)
+
+
+def _in_clusters(
+    totals: ClusterTotals,
+    asked: Mapping[int, tuple[ScoreCounts, float, Range]],
+    background: Background,
+) -> tuple[Gaps, list[int]]:
+    """Return gaps that allow for clusters, and of which models they are.
+
+    `asked` has the counts, threshold and its range of one model or of two.
+    """
+    sums = totals.rates_at({model: at for model, (_, at, _) in asked.items()}, background)
+    found: Gaps = {}
+    for metric, rate in threshold_metrics().items():
+        moved = {
+            model: _moved(counts, around, rate, background)
+            for model, (counts, _, around) in asked.items()
+        }
+        names = next(iter(moved.values()))
+        for name, gap in zip(names, sums.gaps(metric, rate), strict=True):
+            of_models = tuple(moved[model][name] if model in moved else () for model in sums.models)
+            found.setdefault(name, {})[metric] = replace(gap, moved=of_models)
+    return found, sums.models
 
 
 def equal_error_of(counts: ScoreCounts) -> EqualErrorRate:
@@ -79,9 +108,13 @@ def equal_error_range_of(counts: ScoreCounts, confidence: float) -> tuple[float,
     (missed, _), (_, flagged) = counts.everyone @ np.array(
         [counts.least < threshold, counts.least >= threshold]
     ).T.astype(np.int64)
-    sizes = counts.everyone.sum(axis=-1).tolist()
-    variance = sum(map(share_variance, (int(missed), int(flagged)), sizes))
-    low, high = ends_of_range(classes, quantile(confidence) * math.sqrt(variance))
+    wrong = zip((int(missed), int(flagged)), counts.everyone.sum(axis=-1).tolist(), strict=True)
+    clustered = None
+    if counts.clusters is not None:
+        totals, model = counts.clusters
+        sums = totals.rates_at({model: threshold}, totals.background)
+        clustered = sums.apart().numbers[sums.models.index(model)], totals.n
+    low, high = ends_of_range(classes, reach_of(wrong, confidence, clustered))
     first, last = np.searchsorted(counts.least, [min(low, threshold), max(high, threshold)])
     beyond = np.append(counts.least, counts.most[-1])
     return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
@@ -108,6 +141,11 @@ def threshold_report_of(
         )
 
     flagged = counts.flagged(threshold)
+    if counts.clusters is not None:
+        totals, model = counts.clusters
+        flagged = totals.rates_at({model: threshold}, totals.background).flagged(
+            model, counts.names
+        )
     rates = {
         name: errors(flagged[name], own)
         for name, own in zip(counts.names, counts.subgroups, strict=True)
@@ -128,6 +166,10 @@ def rate_gap_comparison_of(
     """Return the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
     for counts in (models[1], *(() if pairs is None else (pairs,))):
         refuse_other_rows(models[0], counts)
+    if (clusters := shared_clusters(*models)) is not None:
+        totals, other = clusters
+        asked = dict(zip((0, other), zip(models, thresholds, ranges, strict=True), strict=True))
+        return compared_gaps(_in_clusters(totals, asked, background)[0], thresholds, confidence)
     a, b = (
         rate_gaps_of(counts, at, around, confidence, background)
         for counts, at, around in zip(models, thresholds, ranges, strict=True)
@@ -139,7 +181,7 @@ def rate_gap_comparison_of(
         }
         for name, cells in a.subgroups.items()
     }
-    if pairs is not None and models[0].clusters is None:
+    if pairs is not None:
         both = Decisions(models, pairs, thresholds, ranges)
         for metric, rate in threshold_metrics().items():
             for name, (found, slack) in both.differences(rate, confidence, background).items():
@@ -174,7 +216,7 @@ class Decisions:
         self, rate: Rate, confidence: float, background: Background
     ) -> dict[str, tuple[Difference, float]]:
         """Return the difference of each subgroup's gap, and how far it may be off."""
-        name, found = _name_of(rate), {}
+        found = {}
         moved = [
             _moved(counts, around, rate, background)
             for counts, around in zip(self.counts, self.ranges, strict=False)
@@ -192,7 +234,7 @@ class Decisions:
                 sides.append(self._share(rate, rows))
             (own_share, most, slack), (other, most_of_other, more) = sides
             of_models = tuple(of_model[group] for of_model in moved)
-            gap = ShareGap(own_share, other, name, moved=of_models)
+            gap = ShareGap(own_share, other, rate.rows, moved=of_models)
             difference = gap.difference(confidence)
             if difference.ends is not None:
                 a, b = gap.measure(confidence, 0), gap.measure(confidence, 1)
@@ -233,37 +275,35 @@ def _widened(found: Difference, by: float) -> Difference:
     return replace(found, p_value=None, **moved)
 
 
-def _name_of(rate: Rate) -> str:
-    return f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
-
-
-def _gaps(
+def gap_ends(
     counts: ScoreCounts, threshold: float, rate: Rate, background: Background
 ) -> Iterator[tuple[str, tuple[ShareGap, ShareGap]]]:
     """Yield the smallest and the largest gap of each subgroup that is possible."""
-    classes = [CLASSES.index(label) for label in rate.of]
+    for group, own in zip(counts.names, counts.subgroups, strict=True):
+        out = own if background == "outside_subgroup" else counts.anyone
+        (low, high), (other_low, other_high) = (
+            share_ends(counts, threshold, rate, rows) for rows in (own, counts.everyone - out)
+        )
+        yield group, (ShareGap(low, other_high, rate.rows), ShareGap(high, other_low, rate.rows))
+
+
+def share_ends(
+    counts: ScoreCounts, threshold: float, rate: Rate, rows: Counts
+) -> tuple[Share, Share]:
+    """Return the smallest and the largest share of some rows with the event that is possible."""
     sure, possible = counts.least >= threshold, counts.most >= threshold
     if rate.event != "flagged":
         sure, possible = ~possible, ~sure
-    name = _name_of(rate)
-
-    def ends(rows: Counts) -> tuple[Share, Share]:
-        of = rows[classes].sum(axis=0)
-        fewest, most = int(of[sure].sum()), int(of[possible].sum())
-        n = int(of.sum())
-        return Share(n, (fewest,), fewest), Share(n, (most,), most)
-
-    for group, own in zip(counts.names, counts.subgroups, strict=True):
-        out = own if background == "outside_subgroup" else counts.anyone
-        (low, high), (other_low, other_high) = ends(own), ends(counts.everyone - out)
-        yield group, (ShareGap(low, other_high, name), ShareGap(high, other_low, name))
+    of = rows[[CLASSES.index(label) for label in rate.of]].sum(axis=0)
+    n, fewest, most = int(of.sum()), int(of[sure].sum()), int(of[possible].sum())
+    return Share(n, (fewest,), fewest), Share(n, (most,), most)
 
 
 def _moved(
     counts: ScoreCounts, threshold_range: Range, rate: Rate, background: Background
 ) -> dict[str, tuple[float, ...]]:
     """Return the gap of each subgroup at the ends of a threshold's range, if it has one."""
-    ends = [dict(_gaps(counts, end, rate, background)) for end in threshold_range or ()]
+    ends = [dict(gap_ends(counts, end, rate, background)) for end in threshold_range or ()]
     return {name: tuple(of[name][0].value() or 0.0 for of in ends) for name in counts.names}
 
 

@@ -125,9 +125,8 @@ def cells_of(counts: ScoreCounts, background: Background) -> dict[Key, Cell]:
     several = counts.least < counts.most
     found = {}
     totals, model = counts.clusters or (None, 0)
-    if totals is not None and totals.background != background:
-        msg = f"`background` must be that of the clusters, {totals.background}; got {background}."
-        raise ValueError(msg)
+    if totals is not None:
+        totals.refuse_background(background)
     for at, ((name, metric), y, x) in enumerate(compared(counts, background)):
         words, flip = ("negatives", "positives"), False
         if name is not None:

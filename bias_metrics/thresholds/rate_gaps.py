@@ -236,7 +236,8 @@ class MeasuredRates:
         self, confidence: float, threshold_range: Range = None, names: Iterable[str] | None = None
     ) -> RateGaps:
         """Return one model's gaps; `names` are the subgroups, default all."""
-        return _measured(self._gaps([threshold_range], names), 0, self.thresholds, confidence)
+        gaps = self._gaps([threshold_range], names)
+        return measured_gaps(gaps, 0, self.thresholds[0], confidence)
 
     def comparison(
         self,
@@ -245,13 +246,7 @@ class MeasuredRates:
         names: Iterable[str] | None = None,
     ) -> RateGapComparison:
         """Return both models' gaps beside each other; `names` are the subgroups, default all."""
-        gaps = self._gaps(ranges, names)
-        first, second = (_measured(gaps, model, self.thresholds, confidence) for model in (0, 1))
-        differences = {
-            name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
-            for name, of_group in gaps.items()
-        }
-        return RateGapComparison(first, second, differences)
+        return compared_gaps(self._gaps(ranges, names), self.thresholds, confidence)
 
     def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
         """Return gaps that allow for the ranges in which the thresholds lie."""
@@ -280,9 +275,23 @@ class MeasuredRates:
         return self._counted[thresholds]
 
 
-def _measured(gaps: Gaps, model: int, thresholds: Sequence[float], confidence: float) -> RateGaps:
+def measured_gaps(gaps: Gaps, model: int, threshold: float, confidence: float) -> RateGaps:
+    """Return one model's gaps with their intervals."""
     found = {
         name: {metric: gap.measure(confidence, model) for metric, gap in of_group.items()}
         for name, of_group in gaps.items()
     }
-    return RateGaps(thresholds[model], found, confidence)
+    return RateGaps(threshold, found, confidence)
+
+
+def compared_gaps(gaps: Gaps, thresholds: Sequence[float], confidence: float) -> RateGapComparison:
+    """Return two models' gaps with their differences."""
+    first, second = (
+        measured_gaps(gaps, model, threshold, confidence)
+        for model, threshold in enumerate(thresholds)
+    )
+    differences = {
+        name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
+        for name, of_group in gaps.items()
+    }
+    return RateGapComparison(first, second, differences)

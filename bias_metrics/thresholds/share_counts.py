@@ -16,6 +16,9 @@ from bias_metrics._core.ranks import Floats, inner
 from bias_metrics.estimate import Number
 from bias_metrics.rows import Places
 
+Mix = tuple[int, ...]
+"""How often each model's events count: once, not at all, or the other way round."""
+
 
 class Sums(NamedTuple):
     """Sums over clusters that the variance of a share needs; exact, since counts are whole."""
@@ -29,28 +32,31 @@ class Sums(NamedTuple):
     spared: tuple[int, ...]  # Clusters with a row without one
     disagreeing: int  # Clusters with more events under one of two models
 
+    def flat(self) -> list[float]:
+        """Return all as one list of numbers, which add up over clusters."""
+        each = ([one] if isinstance(one, float | int) else one for one in self)
+        return [float(number) for numbers in each for number in numbers]
+
+    @classmethod
+    def of_flat(cls, flat: Sequence[float], n_models: int) -> Sums:
+        """Return what `flat` gave."""
+        n, rows, *rest = flat
+        events, together = tuple(rest[:n_models]), tuple(rest[n_models : 2 * n_models])
+        both, *counts = rest[2 * n_models :]
+        *found, disagreeing = map(int, counts)
+        hit, spared = tuple(found[:n_models]), tuple(found[n_models:])
+        return cls(int(n), rows, events, together, both, hit, spared, disagreeing)
+
     def less(self, other: Sums) -> Sums:
         """Return the sums without those of some of the clusters."""
-        return Sums(
-            self.n_clusters - other.n_clusters,
-            self.rows - other.rows,
-            tuple(a - b for a, b in zip(self.events, other.events, strict=True)),
-            tuple(a - b for a, b in zip(self.together, other.together, strict=True)),
-            self.both - other.both,
-            tuple(a - b for a, b in zip(self.hit, other.hit, strict=True)),
-            tuple(a - b for a, b in zip(self.spared, other.spared, strict=True)),
-            self.disagreeing - other.disagreeing,
-        )
+        left = (a - b for a, b in zip(self.flat(), other.flat(), strict=True))
+        return Sums.of_flat(list(left), len(self.events))
 
-    def squares(self, model: int, share: float) -> float:
-        """Sum the squares of each cluster's events, less the share of its rows."""
-        found = self.events[model] - 2 * share * self.together[model] + share**2 * self.rows
-        return max(found, 0.0)
-
-    def squares_of_two(self, sign: int, share: float) -> float:
-        """Return the same of the first model's events plus or minus the second's."""
-        events = sum(self.events) + 2 * sign * self.both
-        together = self.together[0] + sign * self.together[1]
+    def squares(self, mix: Mix, share: float) -> float:
+        """Sum the squares of each cluster's mixed events, less the share of its rows."""
+        events = sum(sign**2 * each for sign, each in zip(mix, self.events, strict=True))
+        events += 2 * math.prod(mix) * self.both
+        together = sum(sign * each for sign, each in zip(mix, self.together, strict=True))
         return max(events - 2 * share * together + share**2 * self.rows, 0.0)
 
 
@@ -108,6 +114,32 @@ class Counts:
     near: ByCluster | None = None
     far: Sums | None = None  # Of the clusters that are not `near`
 
+    def totals(self) -> list[float]:
+        """Return what adds up over clusters: numbers of rows, and sums over all clusters."""
+        assert self.near is not None  # noqa: S101
+        parts = [self.near.sums.flat(), *([self.far.flat()] if self.far else [])]
+        rows = map(float, (self.n, *self.events, self.both))
+        return [*rows, *map(sum, zip(*parts, strict=True))]
+
+    @staticmethod
+    def n_totals(n_models: int) -> int:
+        """Return how many numbers `totals` has."""
+        return 5 * n_models + 6
+
+    @classmethod
+    def of_totals(cls, totals: Sequence[float], n_models: int) -> Counts:
+        """Return counts of which no cluster is known by itself."""
+        n, *events, both = map(int, totals[: n_models + 2])
+        empty = np.zeros(0), (np.zeros(0, np.int32),) * n_models
+        far = Sums.of_flat(totals[n_models + 2 : cls.n_totals(n_models)], n_models)
+        return cls(n, tuple(events), both, ByCluster(*empty), far)
+
+    @property
+    def vectors(self) -> Floats:
+        """Rows, and events under each model, of each cluster that is near."""
+        assert self.near is not None  # noqa: S101
+        return np.array([self.near.rows, *self.near.events], dtype=np.float64)
+
     def less(self, other: Counts) -> Counts:
         """Return the counts without those of `other`, which is part of them."""
         events = zip(self.events, other.events, strict=True)
@@ -129,21 +161,19 @@ class Counts:
         near = self.near.at(clusters)
         return replace(self, near=near, far=self.near.sums.less(near.sums))
 
-    def influence(self, model: int) -> Floats:
+    def share(self, mix: Mix) -> float:
+        """Return the share of the rows with the mixed events."""
+        return sum(sign * each for sign, each in zip(mix, self.events, strict=True)) / self.n
+
+    def influence(self, mix: Mix) -> Floats:
         """Return how far each cluster that is near moves the share."""
         assert self.near is not None  # noqa: S101
-        share = self.events[model] / self.n
-        return (self.near.events[model] - share * self.near.rows) / self.n
+        events = [sign * each for sign, each in zip(mix, self.near.events, strict=True) if sign]
+        return (sum(events[1:], events[0]) - self.share(mix) * self.near.rows) / self.n
 
-    def rest(self, model: int) -> float:
+    def rest(self, mix: Mix) -> float:
         """Sum the squares of how far the other clusters move it."""
-        return self.far.squares(model, self.events[model] / self.n) / self.n**2 if self.far else 0.0
-
-    def rest_of_two(self, sign: int) -> float:
-        """Return the same of the first model's share plus or minus the second's."""
-        assert self.far is not None  # noqa: S101
-        share = (self.events[0] + sign * self.events[1]) / self.n
-        return self.far.squares_of_two(sign, share) / self.n**2
+        return self.far.squares(mix, self.share(mix)) / self.n**2 if self.far else 0.0
 
     @property
     def n_clusters(self) -> int:
@@ -166,6 +196,33 @@ class Counts:
         assert self.near is not None  # noqa: S101
         return self.near.sums.disagreeing + (self.far.disagreeing if self.far else 0)
 
+    def could_be(self, n_clusters: int) -> bool:
+        """Say whether totals may be of rows in some of so many clusters."""
+        far, n = self.far, self.n
+        assert far is not None  # noqa: S101
+        clusters = far.hit, far.spared, (far.disagreeing,)
+        return (
+            min(far.flat()) >= 0
+            and far.n_clusters <= min(n, n_clusters)
+            and n <= far.rows <= float(n) ** 2
+            and max(map(max, clusters)) <= far.n_clusters
+            and 0 <= self.both <= min(self.events)
+            and all(
+                a <= b <= c for a, b, c in zip(self.events, far.events, far.together, strict=True)
+            )
+        )
+
+    @property
+    def products(self) -> Floats:
+        """Sums over all clusters of the products of their rows, and events under each model."""
+        far = self.far
+        assert far is not None  # noqa: S101
+        found = np.diag([far.rows, *far.events])
+        found[0, 1:] = found[1:, 0] = far.together
+        if len(self.events) == 2:
+            found[1, 2] = found[2, 1] = far.both
+        return found
+
     @cached_property
     def freedom(self) -> float:
         """Degrees of freedom of the clustered error."""
@@ -179,28 +236,28 @@ class Counts:
             return ()
         return tuple(
             number_of(
-                events / self.n,
-                [self.influence(model)],
-                self.rest(model),
-                [self],
-                bounds=(0.0, 1.0),
+                self.share(mix), self.influence(mix), self.rest(mix), [self], bounds=(0.0, 1.0)
             )
-            for model, events in enumerate(self.events)
+            for mix in alone(len(self.events))
         )
+
+
+def alone(n_models: int) -> list[Mix]:
+    """Return the mixes of each model's own events."""
+    return [tuple(int(one == model) for one in range(n_models)) for model in range(n_models)]
 
 
 def number_of(
     value: float,
-    moved: Sequence[Floats],
+    moved: Floats,
     rest: float,
     counts: Sequence[Counts],
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Number:
-    """Return a sum of numbers, of which each is moved by the same clusters and the rest."""
-    together = moved[0] if len(moved) == 1 else np.sum(moved, axis=0)
+    """Return a number that some clusters move one by one, and the rest in a sum of squares."""
     return Number(
         value,
-        math.sqrt(inner(together, together) + rest),
+        math.sqrt(max(inner(moved, moved) + rest, 0.0)),
         min(part.freedom for part in counts),
         min(part.n for part in counts),
         bounds,

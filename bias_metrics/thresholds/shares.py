@@ -33,11 +33,12 @@ from bias_metrics._core.proportions import (
     share_difference_interval,
     wilson_interval,
 )
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Number
 from bias_metrics.metrics import Class, Rate
 from bias_metrics.rows import Places, Rows
-from bias_metrics.thresholds.share_counts import ByCluster, Counts, number_of
+from bias_metrics.thresholds.share_counts import ByCluster, Counts, Mix, alone, number_of
 
 _UNKNOWN = (0.0, 0.0, 0.0, 0.0)  # third moments
 _MOST_GAIN = 1e6  # where it is more, no cluster moves the two shares apart
@@ -129,29 +130,35 @@ class ShareGap:
     """For each model whose threshold is an estimate: the gap at the ends of its range."""
 
     @classmethod
-    def of(cls, own: Counts, background: Counts, name: str) -> ShareGap:
-        """Return what is kept of counts."""
-        counts = [own, background]
+    def of(
+        cls, own: Counts, background: Counts, name: str, together: Floats | None = None
+    ) -> ShareGap:
+        """Return what is kept of counts.
+
+        `together` sums, over the clusters of both that are not near, the products of a cluster's
+        rows and events on one side with those on the other.
+        """
         if own.near is None or not own.n or not background.n:
             return cls(Share.of(own), Share.of(background), name)
-        models = range(len(own.events))
-        moved = [own.influence(model) - background.influence(model) for model in models]
-        values = [own.events[at] / own.n - background.events[at] / background.n for at in models]
-        numbers = tuple(
-            number_of(values[at], [moved[at]], background.rest(at), counts) for at in models
+        counts = [own, background]
+
+        def number(mix: Mix) -> Number:
+            rest = own.rest(mix) + background.rest(mix)
+            if together is not None:
+                a, b = (np.array([-of.share(mix), *mix]) / of.n for of in counts)
+                rest -= 2 * float(a @ together @ b)
+            moved = own.influence(mix) - background.influence(mix)
+            return number_of(own.share(mix) - background.share(mix), moved, rest, counts)
+
+        n_models = len(own.events)
+        apart = [(1, -1), (1, 1)] if n_models == 2 else []
+        return cls(
+            Share.of(own),
+            Share.of(background),
+            name,
+            tuple(map(number, alone(n_models))),
+            tuple(map(number, apart)),
         )
-        apart: tuple[Number, ...] = ()
-        if len(models) == 2:
-            apart = tuple(
-                number_of(
-                    values[0] + sign * values[1],
-                    [moved[0], sign * moved[1]],
-                    background.rest_of_two(sign),
-                    counts,
-                )
-                for sign in (-1, 1)
-            )
-        return cls(Share.of(own), Share.of(background), name, numbers, apart)
 
     def value(self, model: int = 0) -> float | None:
         """Return the subgroup's share minus the background's."""
@@ -323,8 +330,7 @@ class Events:
         of_class: dict[Class, BoolArray] = {"positive": rows.y_true, "negative": ~rows.y_true}
         counted = np.logical_or.reduce([of_class[label] for label in rate.of])
         wanted = rate.event == "flagged"
-        name = f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
-        return cls(rows, counted, [of_model == wanted for of_model in flags], name)
+        return cls(rows, counted, [of_model == wanted for of_model in flags], rate.rows)
 
     def everywhere(self) -> Counts:
         """Count events among all rows."""
@@ -348,7 +354,12 @@ class Events:
         return replace(counts, near=ByCluster.of(codes, n, happened))
 
     def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
-        """Yield each subgroup (or each of these names) beside its background."""
+        """Yield the gap of each subgroup, or of each of these names."""
+        for name, own, background in self.sides(names):
+            yield name, ShareGap.of(own, background, self.name)
+
+    def sides(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Counts, Counts]]:
+        """Yield each subgroup beside its background, with its own clusters one by one."""
         rows, everywhere = self.rows, self.everywhere()
         if rows.excluded is not None:
             everywhere = everywhere.less(self.among(rows.excluded))
@@ -358,4 +369,4 @@ class Events:
             own, background = self.among(places, clusters), everywhere.around(clusters)
             if rows.excluded is None:
                 background = background.less(own)
-            yield name, ShareGap.of(own, background, self.name)
+            yield name, own, background

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,12 @@ from bias_metrics._core.checks import (
     check_threshold,
     check_weights,
 )
-from bias_metrics._core.intervals import check_confidence, effective_number, quantile
+from bias_metrics._core.intervals import check_confidence, quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.estimate import Number
 from bias_metrics.thresholds.errors import (
     ErrorCurve,
     ErrorRates,
@@ -34,6 +36,8 @@ from bias_metrics.thresholds.errors import (
     flagged,
     sort_subgroup,
 )
+from bias_metrics.thresholds.share_counts import ByCluster, Counts
+from bias_metrics.thresholds.shares import ShareGap
 
 # Rates of weighted rows that differ by less than this differ only by rounding.
 SLACK = 1e-12
@@ -347,16 +351,16 @@ def equal_error_range(
         msg = "`y_true` must have positives and negatives; one class is empty."
         raise ValueError(msg)
     wrong = flagged(scores, threshold) != labels
-    variance = sum(share_variance(int(wrong[of].sum()), of.sum()) for of in (labels, ~labels))
-    freedom = math.inf
+    errors = [(int(wrong[of].sum()), int(of.sum())) for of in (labels, ~labels)]
+    clustered = None
     if codes is not None:
         n_clusters = int(codes.max()) + 1
-        inflation = n_clusters / max(n_clusters - 1, 1)
-        variance = max(variance, _clustered_variance(labels, wrong, codes) * inflation)
-        rows = [np.bincount(codes[of]).astype(np.float64) for of in (labels, ~labels)]
-        freedom = max(min(map(effective_number, rows)) - 1, 1.0)
-    reach = quantile(level, freedom) * math.sqrt(variance)
-    low, high = ends_of_range(classes, reach)
+        missed, alarms = (
+            Counts(n, (k,), k, ByCluster.of(codes[of], n_clusters, [wrong[of]]))
+            for (k, n), of in zip(errors, (labels, ~labels), strict=True)
+        )
+        clustered = ShareGap.of(missed, alarms, "rows").numbers[0], n_clusters
+    low, high = ends_of_range(classes, reach_of(errors, level, clustered))
     return min(low, threshold), max(high, threshold)
 
 
@@ -371,17 +375,25 @@ def ends_of_range(classes: SortedClasses, reach: float) -> tuple[float, float]:
     return low, high
 
 
-def share_variance(n_wrong: float, n: float) -> float:
+def reach_of(
+    errors: Iterable[tuple[int, int]],
+    confidence: float,
+    clustered: tuple[Number, int] | None,
+) -> float:
+    """Return how far apart two rates may be by chance, given errors and rows of each class.
+
+    With clusters: how far these move the difference of the rates, and how many there are.
+    """
+    variance, freedom = sum(_share_variance(*one) for one in errors), math.inf
+    if clustered is not None:
+        number, n_clusters = clustered
+        inflation = n_clusters / max(n_clusters - 1, 1)
+        variance = max(variance, number.std_error**2 * inflation)
+        freedom = number.freedom
+    return quantile(confidence, freedom) * math.sqrt(variance)
+
+
+def _share_variance(n_wrong: float, n: float) -> float:
     """Return the variance of a share of n rows, above 0 where no row is wrong."""
     share = (n_wrong + 1) / (n + 2)
     return share * (1 - share) / n
-
-
-def _clustered_variance(
-    labels: npt.NDArray[np.bool_], wrong: npt.NDArray[np.bool_], codes: npt.NDArray[np.intp]
-) -> float:
-    influence = np.zeros(labels.size)
-    for of, sign in ((~labels, 1), (labels, -1)):
-        influence[of] = sign * (wrong[of] - wrong[of].mean()) / of.sum()
-    sums = np.bincount(codes, weights=influence)
-    return float(sums @ sums)

@@ -47,6 +47,7 @@ def add_clusters(counted: Counted, settings: CountFile, output: str) -> Counted:
                 list(counted.counts.values()),
                 lambda: _clusters_of(ordered, counted.names, roles),
                 settings.background,
+                [[settings.models[role].threshold for role in roles]],
             )
         except ValueError as error:
             msg = f"the shards must not change while they are counted: {error}"

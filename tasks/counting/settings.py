@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Self
 import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
 
-from bias_metrics.binned import NO_CLUSTERS
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.errors import InputError, to_install
@@ -100,12 +99,6 @@ class CountFile(FileSource):
             if self.cluster is not None and getattr(self, other) is not None:
                 msg = f"`cluster` must not be set beside `{other}` for counts"
                 raise ValueError(msg)
-        if self.cluster is not None and any(x.threshold is not None for x in self.models.values()):
-            msg = (
-                "`threshold` must not be set beside `cluster` for counts: "
-                f"{NO_CLUSTERS}, and nobody would be shown to be harmed by one"
-            )
-            raise ValueError(msg)
         if self.weight is not None and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)
@@ -249,8 +242,6 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
         metric = METRICS[rule.metric]
-        if metric.has_threshold and settings.cluster is not None:
-            yield f"rule {rule.name} beside `cluster`", NO_CLUSTERS
         if metric.needs_probabilities and settings.cluster is not None:
             yield f"rule {rule.name} beside `cluster`", "what these do to calibration is unknown"
         if metric.name == "slope_gap":

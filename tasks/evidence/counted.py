@@ -46,7 +46,7 @@ FILE = "evidence.counts"
 NO_ROWS = "Rows, clusters, slices, curves of calibration and patterns of bias are not in counts."
 CLUSTERS = (
     "Rows, slices, calibration and patterns of bias are not in counts. Bounds allow for clusters "
-    "by sums that were made of rows, and cannot be made again from counts; error rates have none."
+    "by sums that were made of rows, and cannot be made again from counts."
 )
 NO_MEMBERS = (
     "Which comments mention several identities is unknown: bounds of power means and of the final "
@@ -363,8 +363,7 @@ class CountedEvidence:
         """
         given = thresholds.get(GIVEN, {})
         both = {role: given[role] for role in (CANDIDATE, rival) if role in given}
-        in_clusters = self.counted.record.clusters is not None
-        at = {GIVEN: both} if len(both) == 2 and not in_clusters else {}
+        at = {GIVEN: both} if len(both) == 2 else {}
         metrics = [*SUBGROUP_METRICS, *(threshold_metrics() if at else ())]
         looked_at = {}
         for name, own in zip(self.identities, self.counts[CANDIDATE].subgroups, strict=True):
@@ -387,15 +386,7 @@ class CountedEvidence:
     ) -> Evidence:
         own = self.counts[CANDIDATE]
         report = own.report(confidence=confidence, **self._options(groups)).to_dict()
-        gaps = {
-            name: own.rate_gaps(
-                threshold=at[CANDIDATE],
-                threshold_range=self._span(name, CANDIDATE, confidence),
-                confidence=confidence,
-                background=self.background,
-            ).to_dict()
-            for name, at in thresholds.items()
-        }
+        gaps = {name: self._gaps(name, at, confidence) for name, at in thresholds.items()}
         shared = None
         if self.background == "no_identity":
             others = (own.everyone - own.anyone).sum(axis=-1).tolist()
@@ -449,21 +440,38 @@ class CountedEvidence:
         options = self._options(groups)
         found = own.compare(other, pairs, confidence=confidence, **options).to_dict()
         gaps = {
-            name: own.compare_rate_gaps(
-                other,
-                pairs,
-                thresholds=(at[CANDIDATE], at[rival]),
-                threshold_ranges=(
-                    self._span(name, CANDIDATE, confidence),
-                    self._span(name, rival, confidence),
-                ),
-                confidence=confidence,
-                background=self.background,
-            ).to_dict()
+            name: self._gaps(name, at, confidence, rival)
             for name, at in thresholds.items()
             if rival in at
         }
         return found | ({"thresholds": gaps} if gaps else {})
+
+    def _gaps(
+        self, name: str, at: Mapping[str, float], confidence: float, rival: str | None = None
+    ) -> dict[str, Any]:
+        """Return the candidate's gaps at its threshold, or both models', each at its own."""
+        own, options = self.counts[CANDIDATE], {"background": self.background}
+        roles = [CANDIDATE, *([] if rival is None else [rival])]
+        try:
+            spans = [self._span(name, role, confidence) for role in roles]
+            if rival is None:
+                return own.rate_gaps(
+                    threshold=at[CANDIDATE],
+                    threshold_range=spans[0],
+                    confidence=confidence,
+                    **options,
+                ).to_dict()
+            return own.compare_rate_gaps(
+                self.counts[rival],
+                self.counted.pairs[rival],
+                thresholds=(at[CANDIDATE], at[rival]),
+                threshold_ranges=(spans[0], spans[1]),
+                confidence=confidence,
+                **options,
+            ).to_dict()
+        except ValueError as error:
+            msg = f"file {self.path} must have the errors at the thresholds of its verdict: {error}"
+            raise InputError(msg) from error
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated."""

@@ -15,7 +15,6 @@ FILE = {
     "champion": {"name": "now", "score": "old", "threshold": 0.5},
     "policy": "own.yaml",
 }
-WITHOUT_THRESHOLDS = {role: FILE[role] | {"threshold": None} for role in ("candidate", "champion")}
 POLICY = {
     "version": 1,
     "name": "own",

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bias_metrics import Rows, ScoreCounts, compare_bias
+from bias_metrics import (
+    Rows,
+    ScoreCounts,
+    compare_bias,
+    compare_rate_gaps,
+    equal_error_range,
+    rate_gaps,
+    threshold_report,
+)
 from bias_metrics.binned import ClusterTotals
 
 GROUPS = {"gay": 0.3, "muslim": 0.1, "trans": 0.02}
@@ -38,10 +46,11 @@ def in_batches(rows, scores, n_batches):
     return batches
 
 
-def counted(rows, scores, n_batches=3, bits=12):
+def counted(rows, scores, n_batches=3, bits=12, thresholds=()):
     alone = Rows(rows.y_true, rows.subgroups)
     counts = [ScoreCounts.of(alone, score, shard="all", bits=bits) for score in scores]
-    totals = ClusterTotals.of(counts, in_batches(rows, scores, n_batches), rows.background)
+    batches = in_batches(rows, scores, n_batches)
+    totals = ClusterTotals.of(counts, batches, rows.background, thresholds)
     return [of_model.in_clusters(totals, at) for at, of_model in enumerate(counts)]
 
 
@@ -127,19 +136,155 @@ def test_other_rows_a_single_row_and_another_background_are_refused_or_undefined
         replace(totals, n=1).refuse_others(counts)
 
 
-def test_error_rates_have_no_intervals():
+def same(found, exact):
+    """Say whether two results hold the same, numbers but for rounding."""
+    assert type(found) is type(exact)
+    for name, cells in exact.subgroups.items():
+        for metric, cell in cells.items():
+            own = found.subgroups[name][metric]
+            for what, value in vars(cell).items():
+                is_number = isinstance(value, float | tuple)
+                known = pytest.approx(value, rel=0, abs=1e-12) if is_number else value
+                assert getattr(own, what) == known, (metric, what)
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+@pytest.mark.parametrize(("n_clusters", "effect"), [(15, 0.7), (60, 3.0), (900, 0.7)])
+@pytest.mark.parametrize("bits", [4, 12])
+def test_error_rates_are_those_of_rows_in_clusters(background, n_clusters, effect, bits):
+    """Whether or not the threshold is inside a bin."""
+    rows, scores = clustered_rows(3, 6_000, n_clusters, background, effect)
+    at = 0.5, 0.4321
+    first, second = counted(rows, scores, bits=bits, thresholds=[at, (at[0], None)])
+    equal = [one.equal_error_rate().threshold for one in (first, second)]
+    spans = [one.equal_error_range(confidence=0.9) for one in (first, second)]
+    for (a, b), (span, other) in ((at, (None, None)), (equal, spans)):
+        exact = compare_rate_gaps(
+            rows,
+            *scores,
+            threshold_a=a,
+            threshold_b=b,
+            threshold_range_a=span,
+            threshold_range_b=other,
+            confidence=0.9,
+        )
+        options = {"confidence": 0.9, "background": background}
+        ranges = span, other
+        found = first.compare_rate_gaps(
+            second, thresholds=(a, b), threshold_ranges=ranges, **options
+        )
+        same(found, exact)
+        same(found.first, exact.first)
+        same(found.second, exact.second)
+        same(first.rate_gaps(threshold=a, threshold_range=span, **options), exact.first)
+        same(second.rate_gaps(threshold=b, threshold_range=other, **options), exact.second)
+    own = first.threshold_report(threshold=at[0])
+    real = threshold_report(
+        rows.y_true,
+        scores[0],
+        rows.subgroups,
+        threshold=at[0],
+        rng=np.random.default_rng(0),
+        n_permutations=1,
+    )
+    assert (own.overall, own.subgroups) == (real.overall, real.subgroups)
+
+
+def test_the_threshold_of_equal_errors_is_as_uncertain_as_clusters_make_it():
+    rows, (score, _) = clustered_rows(4, 4_000, 50, effect=2.0)
+    [first] = counted(rows, [score], bits=52)
+    low, high = equal_error_range(rows.y_true, score, clusters=rows.clusters)
+    ordered = np.sort(score)
+    at, to = np.searchsorted(ordered, [low, high])
+    assert first.equal_error_range() == (ordered[at - 1], ordered[to + 1])
+    plain = ScoreCounts.of(Rows(rows.y_true, rows.subgroups), score, shard="all", bits=52)
+    assert plain.equal_error_range()[1] < high
+
+
+def test_models_that_decide_alike_are_not_apart():
+    """A difference of exactly 0, although both are sums over many clusters."""
+    rows, (score, _) = clustered_rows(5, 4_000, 300)
+    first, second = counted(rows, [score, score**3], thresholds=[(0.5, 0.125)])
+    found = first.compare_rate_gaps(second, thresholds=(0.5, 0.125)).subgroups["gay"]["fpr_gap"]
+    assert (found.value, found.low, found.high, found.std_error) == (0, 0, 0, 0)
+
+
+def test_a_subgroup_without_a_class_has_the_reason_of_rows():
+    rows, (score, _) = clustered_rows(6, 400, 40)
+    groups = {"none": np.zeros(rows.n, bool), "harmless": ~rows.y_true & rows.subgroups["gay"]}
+    rows = rows.grouped(groups)
+    [first] = counted(rows, [score], thresholds=[(0.5,)])
+    same(first.rate_gaps(threshold=0.5), rate_gaps(rows, score, threshold=0.5))
+    assert first.rate_gaps(threshold=0.5).subgroups["none"]["fpr_gap"].value is None
+    [bare] = counted(rows.grouped({}), [score], thresholds=[(0.5,)])
+    assert bare.rate_gaps(threshold=0.5).subgroups == {}
+
+
+def test_the_first_of_three_models_is_compared_with_each():
+    rows, (a, b) = clustered_rows(6, 2_000, 100)
+    first, second, third = counted(rows, [a, b, b**2], thresholds=[(0.5, None, 0.4)])
+    found = first.compare_rate_gaps(third, thresholds=(0.5, 0.4))
+    same(found, compare_rate_gaps(rows, a, b**2, threshold_a=0.5, threshold_b=0.4))
+    same(first.rate_gaps(threshold=0.5), rate_gaps(rows, a, threshold=0.5))
+    with pytest.raises(ValueError, match="must be added up at the thresholds"):
+        second.rate_gaps(threshold=0.5)
+
+
+def test_rows_of_one_class_have_no_threshold_of_equal_errors():
+    rows, (score, _) = clustered_rows(6, 400, 40)
+    [first] = counted(rows.labelled(np.ones(rows.n, bool)), [score], thresholds=[(0.5,)])
+    (totals, _) = first.clusters
+    assert [one.thresholds for one in totals.rates] == [[0.5]]
+    totals.refuse_others([first])
+
+
+def test_another_threshold_than_clusters_were_added_up_at_is_refused():
     rows, scores = clustered_rows(3, 400, 40)
-    first, second = counted(rows, scores)
-    pairs = ScoreCounts.of_pairs(Rows(rows.y_true, rows.subgroups), *scores, shard="all")
-    found = first.compare_rate_gaps(second, pairs, thresholds=(0.5, 0.5))
-    for cells in (found.first.subgroups["gay"], found.subgroups["gay"]):
-        assert cells["fpr_gap"].low is None
-        assert "what clusters do to error rates" in cells["fpr_gap"].reason
+    first, second = counted(rows, scores, thresholds=[(0.5, 0.5)])
+    wanted = r"must be added up at the thresholds that are asked for, 0\.5, 0\.6; they are not"
+    with pytest.raises(ValueError, match=wanted):
+        first.compare_rate_gaps(second, thresholds=(0.5, 0.6))
+    with pytest.raises(ValueError, match="must be that of the clusters, outside_subgroup; got no_"):
+        first.rate_gaps(threshold=0.5, background="no_identity")
+    plain = ScoreCounts.of(Rows(rows.y_true, rows.subgroups), scores[1], shard="all")
+    with pytest.raises(ValueError, match="must be of both models, the first of them the candidate"):
+        first.compare_rate_gaps(plain, thresholds=(0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"models": [1]},
+        {"thresholds": [0.5]},
+        {"thresholds": [0.5, float("nan")]},
+        {"thresholds": [0.5, 0.1]},
+        {"subgroups": {}},
+        {"classes": [1.0]},
+        *({"at": (place, by)} for place in range(16) for by in (-1e7, 1e7)),
+        {"at": (32, 1e12)},
+    ],
+)
+def test_sums_of_errors_that_contradict_the_counts_or_each_other_are_refused(changed):
+    rows, scores = clustered_rows(3, 400, 40)
+    counts = counted(rows, scores, thresholds=[(0.5, 0.5)])
+    totals, _ = counts[0].clusters
+    [of_both] = [one for one in totals.rates if one.thresholds == [0.5, 0.5]]
+    in_another_order = dict(sorted(of_both.subgroups.items()))
+    replace(totals, rates=[replace(of_both, subgroups=in_another_order)]).refuse_others(counts)
+    if "at" in changed:
+        place, by = changed["at"]
+        sums = list(of_both.classes)
+        sums[place] += by
+        changed = {"classes": sums}
+    with pytest.raises(ValueError, match="must be those that were counted; they are others"):
+        replace(totals, rates=[replace(of_both, **changed)]).refuse_others(counts)
+
+
+def test_gaps_of_calibration_have_no_intervals():
+    rows, scores = clustered_rows(3, 400, 40)
+    first, _ = counted(rows, scores)
     gap = first.calibration_gaps()["gay"]["brier_gap"]
     assert gap.reason == "counts do not tell what clusters do to calibration"
-    plain = ScoreCounts.of(Rows(rows.y_true, rows.subgroups), scores[0], shard="all")
-    gap = plain.rate_gaps(threshold=0.5).subgroups["gay"]["fpr_gap"]
-    assert found.first.subgroups["gay"]["fpr_gap"].value == gap.value
 
 
 @pytest.mark.parametrize("bits", [0, 2])

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 import yaml
 from support.shards import (
-    FILE,
     N_SHARDS,
     POLICY,
-    WITHOUT_THRESHOLDS,
     everything,
     frame,
     write_file,
     write_shards,
 )
 
-from bias_metrics import compare_bias
+from bias_metrics import Rows, compare_bias, compare_rate_gaps
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting import clusters, settings, shards
 from biasgate.tasks.counting.clusters import add_clusters
@@ -29,7 +27,10 @@ from biasgate.tasks.evidence.counted import Counted, CountedEvidence
 
 pytest.importorskip("duckdb")
 GROUPS = ("gay", "muslim")
-RULES = [rule for rule in POLICY["rules"] if "threshold" not in rule]
+RATES = [
+    {"metric": "fnr_gap", "scope": "each", "margin": 0.03, "threshold": "given"},
+    {"metric": "fpr_gap", "scope": "each", "margin": 0.1, "threshold": "equal_errors"},
+]
 
 
 def with_threads(number):
@@ -39,10 +40,10 @@ def with_threads(number):
 
 
 def write_threads(home, **changes):
-    path = write_shards(home, cluster="thread", **WITHOUT_THRESHOLDS | changes)
+    path = write_shards(home, cluster="thread", **changes)
     for number in range(N_SHARDS):
         with_threads(number).to_parquet(f"shards/part-{number}.parquet")
-    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": RULES}))
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": [*POLICY["rules"], *RATES]}))
     return path
 
 
@@ -107,20 +108,56 @@ def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
     np.testing.assert_allclose(again.moves, whole.moves, rtol=1e-9)
 
 
-def test_error_rates_that_no_harm_could_be_shown_by_are_refused(home):
-    """Otherwise a candidate that flags more of an identity's comments than the champion passes."""
-    with pytest.raises(InputError, match=r"`threshold` must not be set beside `cluster`"):
-        read_count_file(write_threads(home, candidate=FILE["candidate"]))
-
-
-def test_the_verdict_says_that_error_rates_are_not_judged(home):
+def test_bounds_of_error_rates_are_those_of_all_rows_in_clusters(home):
     total, found, policy = count(write_threads(home))
     verdict = judge_counts.fn(add_clusters.fn(total, found, "out"), found, policy, "out")
-    assert "error rates have none" in verdict.counts.not_told[0]
-    gaps = json.loads(Path("out/report.json").read_text())["thresholds"]["equal_errors"]["gaps"]
-    cell = gaps["gay"]["fpr_gap"]
-    assert cell["low"] is None
-    assert cell["reason"] == "counts do not tell what clusters do to error rates"
+    rows = everything().assign(
+        thread=np.concatenate([with_threads(one).dropna().thread for one in range(N_SHARDS)])
+    )
+    members = {name: rows[name] >= 0.5 for name in GROUPS}
+    known = Rows(rows.toxicity >= 0.5, members, clusters=rows.thread)
+    exact = compare_rate_gaps(
+        known, rows.new, rows.old, threshold_a=0.5, threshold_b=0.5, confidence=0.9
+    )
+    judged = {(one.metric, one.kind, one.group): one for one in verdict.results}
+    for name in GROUPS:
+        cell = exact.first.subgroups[name]["fpr_gap"]
+        own = judged["fpr_gap", "ceiling", name]
+        assert own.bound == pytest.approx(max(cell.high, -cell.low), abs=1e-12)
+        assert own.n_clusters == cell.n_clusters > 200
+        bound = exact.subgroups[name]["fnr_gap"].size_high
+        assert judged["fnr_gap", "champion", name].bound == pytest.approx(bound, abs=1e-12)
+    report = json.loads(Path("out/report.json").read_text())["thresholds"]["given"]
+    rate = report["subgroups"]["gay"]["false_positive_rate"]["value"]
+    harmless = (rows.gay >= 0.5) & (rows.toxicity < 0.5)
+    assert rate == (rows.new[harmless] >= 0.5).mean()
+
+
+def test_harm_by_error_rates_is_shown(home):
+    """A candidate that flags more of one identity's harmless comments than the champion."""
+    path = write_threads(home)
+    for number in range(N_SHARDS):
+        rows = with_threads(number)
+        near = (rows.gay > 0) & (rows.toxicity == 0) & rows.new.between(0.2, 0.5)
+        rows.assign(new=rows.new.mask(near, 0.501)).to_parquet(f"shards/part-{number}.parquet")
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": POLICY["rules"][:1]}))
+    total, found, policy = count(path)
+    verdict = judge_counts.fn(add_clusters.fn(total, found, "out"), found, policy, "out")
+    harmed = {
+        (one.metric, one.group) for one in verdict.results if one.rule.startswith("shown_harm")
+    }
+    assert verdict.outcome == "fail"
+    assert ("fpr_gap", "gay") in harmed
+
+
+def test_evidence_without_errors_at_the_thresholds_of_its_verdict_is_refused(home):
+    """Otherwise no harm is shown at a threshold that somebody writes into it later."""
+    total, found, policy = count(write_threads(home))
+    judge_counts.fn(add_clusters.fn(total, found, "out"), found, policy, "out")
+    evidence = CountedEvidence(Path("out/evidence.counts"))
+    at = {"given": {"candidate": 0.5, "champion": 0.6}}
+    with pytest.raises(InputError, match=r"errors at the thresholds of its verdict: .* 0\.5, 0\.6"):
+        evidence.losses("champion", 0.05, at)
 
 
 def test_shards_that_change_meanwhile_are_refused(home):
@@ -141,10 +178,10 @@ def test_what_clusters_need_is_refused_before_any_work(home, monkeypatch):
     rules = [{"metric": "brier_gap", "scope": "each", "ceiling": 0.1}]
     (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"rules": rules}))
     with pytest.raises(InputError, match=r"rule brier_gap/each beside `cluster`.*calibration is"):
-        read_count_file(write_file(home, cluster="thread", path="*", **WITHOUT_THRESHOLDS))
+        read_count_file(write_file(home, cluster="thread", path="*"))
     weighted = {"weight": "old", "weight_kind": "frequency"}
     with pytest.raises(InputError, match="`cluster` must not be set beside `weight`"):
-        read_count_file(write_file(home, cluster="thread", **WITHOUT_THRESHOLDS, **weighted))
+        read_count_file(write_file(home, cluster="thread", **weighted))
 
 
 @pytest.mark.parametrize(

@@ -344,10 +344,6 @@ def test_frequencies_count_as_repeated_rows(home):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        (
-            {"cluster": "id"},
-            "`threshold` must not be set beside `cluster`.*what clusters do to error rates",
-        ),
         ({"cluster": "id", "weight": "old"}, "`cluster` must not be set beside `weight`"),
         ({"slices": ["gay"]}, "`slices` must not be set for counts"),
         ({"weight": "id"}, "must have `weight_kind: frequency`"),

@@ -20,13 +20,14 @@ NAMES = {"muslim": 0.15, "black": 0.06, "female": 0.3}
 KEY = ("rule", "metric", "kind", "group")
 RATES = (
     {"metric": "fpr_gap", "scope": "each", "ceiling": 0.15, "threshold": "given"},
-    {"metric": "fnr_gap", "scope": "each", "margin": 0.03, "threshold": "given"},
+    {"metric": "fnr_gap", "scope": "each", "margin": 0.08, "threshold": "given"},
     {"metric": "fpr_gap", "scope": "each", "margin": 0.1, "threshold": "equal_errors"},
     {"metric": "bnsp_auc", "scope": "each", "floor": 0.9, "mode": "estimate"},
     {"metric": "calibration_gap", "scope": "each", "ceiling": 0.04},
     {"metric": "brier_gap", "scope": "each", "ceiling": 0.02},
 )
-QUICK = {("strict", "harmless"), ("rates", "both")}
+OF_RATES = {"none": "pass", "toxic": "insufficient", "harmless": "fail"}
+QUICK = {("strict", "harmless"), *(("rates", plant) for plant in OF_RATES)}
 OUTCOMES = {
     ("default", "none"): "pass",
     ("no-worse", "none"): "pass",
@@ -61,7 +62,6 @@ def rows(plant, clusters):
 
 def by_counts(columns, content):
     """Count the same rows in three shards, and judge."""
-    at = None if "cluster" in columns else AT
     table = pd.DataFrame({name.replace("/", "_"): of for name, of in columns.items()})
     for number, part in enumerate(np.array_split(np.arange(N), 3)):
         table.iloc[part].astype({"label": float}).to_parquet(f"shard-{number}.parquet")
@@ -72,7 +72,7 @@ def by_counts(columns, content):
         "label": "label",
         "identities": {name: f"identity_{name}" for name in NAMES},
         **{
-            role: {"name": role, "score": f"score_{role}", "threshold": at}
+            role: {"name": role, "score": f"score_{role}", "threshold": AT}
             for role in ("candidate", "champion")
         },
         "policy": "own.yaml",
@@ -100,7 +100,7 @@ CASES = [
     )
     for policy in ("default", "no-worse", "strict", "rates")
     for plant in ("none", "slight", "harmless", "toxic", "both")
-    for clusters in ([False] if policy == "rates" else [False, True])
+    for clusters in (False, True)
 ]
 
 
@@ -113,14 +113,19 @@ def test_each_check_has_the_outcome_that_it_has_by_rows(
     (tmp_path / "out").mkdir()
     columns = rows(plant, clusters)
     if policy == "rates":
-        content = {"version": 1, "name": "rates", "allow_first": True, "rules": list(RATES)}
+        of_clusters = [rule for rule in RATES if "threshold" in rule or "floor" in rule]
+        rules = of_clusters if clusters else list(RATES)
+        content = {"version": 1, "name": "rates", "allow_first": True, "rules": rules}
     else:
         content = yaml.safe_load((SHIPPED / f"{policy}.yaml").read_text())
     counted = by_counts(columns, content)
     options = {key: of for key, of in content.items() if key not in {"version", "name", "rules"}}
-    judged = {"rules": tuple(content["rules"]), "threshold": None if clusters else AT, **options}
+    judged = {"rules": tuple(content["rules"]), "threshold": AT, **options}
     _, exact, _ = judge(tmp_path / "exact", columns, **judged)
-    assert counted.outcome == exact.outcome == OUTCOMES.get((policy, plant), exact.outcome)
+    expected = OUTCOMES.get((policy, plant), exact.outcome)
+    if policy == "rates" and clusters:
+        expected = OF_RATES.get(plant, expected)
+    assert counted.outcome == exact.outcome == expected
     own, real = outcomes(counted), outcomes(exact)
     for key in own.keys() | real.keys():
         rule, metric, _, group = key
