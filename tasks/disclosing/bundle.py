@@ -273,8 +273,8 @@ def verify_bundle(file: Path, pins: Pins = NO_PINS) -> list[Finding]:
                 return findings
             said: list[Annotations] = []
             for one in manifest.verdicts:
-                place = folder.joinpath(*one.folder.split("/"))
-                found, annotations = _verdict(place, one, "they were signed")
+                of_set = folder.joinpath(*one.folder.split("/"))
+                found, annotations = _verdict(of_set, one, "they were signed")
                 findings += found
                 said += annotations
             # The model is whatever the verdicts name: a bundle has no registry.
