@@ -341,6 +341,19 @@ def test_an_estimate_outside_its_range_is_not_shown():
     assert found == (ordinary, tuple((one.ordinary, one.sums) for one in both), outside)
 
 
+@pytest.mark.parametrize("worth", [2.0, 2.5, 3.0])
+def test_a_difference_of_two_or_three_labelled_rows_has_one_degree_of_freedom(worth):
+    rows = Home()
+    checked = PoweredRows.of(rows.rows(), rows.matched, rows.labelled)
+    both = tuple(
+        replace(PoweredModel(checked, scores).pieces("gay")["bnsp_auc"], sizes=(worth, 500.0))
+        for scores in (rows.score, other_scores(rows))
+    )
+    found, *_ = estimate_difference("bnsp_auc", both, Difference(0.5, 0.5, 0.0), 0.95)
+    t = abs(found.value) / found.std_error
+    assert found.p_value == pytest.approx(1 - 2 / np.pi * np.arctan(t))  # Cauchy's distribution
+
+
 def test_a_difference_that_terms_make_less_precise_is_left_alone():
     rows = Home(n=800, found=0.1, wrong=0.1)
     other = other_scores(rows)

@@ -252,6 +252,16 @@ def test_a_class_dominated_by_one_row_has_no_interval():
     assert (cell.std_error, cell.low) == (None, None)
 
 
+@pytest.mark.parametrize("weight", [1.0, 0.1, 0.7, 1e9])
+def test_a_class_of_two_equally_weighted_rows_has_an_interval(weight):
+    weights = [weight, weight, 1, 2, 3]
+    y_score = [0.5, 0.3, 0.1, 0.4, 0.2]
+    auc = evaluate_bias([1, 1, 0, 0, 0], y_score, {}, sample_weight=weights).overall.auc
+    assert auc.reason is None
+    assert auc.value == pytest.approx((1 + (1 + 3) / 6) / 2)
+    assert auc.low < auc.value < auc.high
+
+
 def test_a_class_of_one_weighted_row_has_no_interval():
     y_true, y_score, subgroups = (
         [1, 0, 0, 1, 0],

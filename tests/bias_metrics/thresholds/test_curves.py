@@ -221,7 +221,9 @@ def test_chance_alone_keeps_the_unsigned_gap_above_0_by_the_documented_amount():
     ],
 )
 def test_without_rows_the_curve_is_empty_and_says_why(y_true, members, of, reason):
-    plain = equality_curve(y_true, [0.1, 0.2], members, of=of).to_dict()
+    curve = equality_curve(y_true, [0.1, 0.2], members, of=of)
+    assert curve.rows() == []
+    plain = curve.to_dict()
     assert plain["gap"] == plain["unsigned_gap"] == {"value": None, "reason": reason}
     assert plain["background_rate"] == plain["subgroup_rate"] == plain["thresholds"] == []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, compare_rate_gaps, equal_error_range, equal_error_rate, rate_gaps
+from bias_metrics._core.intervals import student_quantile
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 
 Z = NormalDist().inv_cdf(0.95)
@@ -248,9 +249,10 @@ def test_the_error_of_a_difference_is_the_spread_over_resampled_rows(seed):
 # ------------------------------------------------------------------ estimated thresholds
 
 
-def test_an_estimated_threshold_widens_the_interval_by_how_far_the_gap_moves():
+@pytest.mark.parametrize("most", [0.9, 99.0], ids=["some flagged", "none, so no gap"])
+def test_an_estimated_threshold_widens_the_interval_by_how_far_the_gap_moves(most):
     y_true, y_score, mask, _ = draw(n=300)
-    at, span = 0.7, (0.5, 0.9)
+    at, span = 0.7, (0.5, most)
     given, low_end, high_end = (
         only(rate_gaps(Rows(y_true, {"g": mask}), y_score, threshold=one)) for one in (at, *span)
     )
@@ -322,6 +324,19 @@ def test_the_range_covers_the_threshold_of_the_population():
 def test_a_range_needs_both_classes():
     with pytest.raises(ValueError, match="`y_true` must have positives and negatives"):
         equal_error_range([1, 1], [0.1, 0.2])
+
+
+def test_by_cluster_too_a_gap_is_within_1():
+    mask = np.arange(50) < 25
+    most_of_them = (np.arange(50) < 23).astype(float)
+    rows = Rows([0] * 50, {"g": mask}, clusters=np.arange(50) % 25)
+    above, below = (
+        only(rate_gaps(rows, one, threshold=0.5)) for one in (most_of_them, 1 - most_of_them)
+    )
+    assert (above.value, above.high) == (23 / 25, 1.0)
+    assert (below.value, below.low) == (-23 / 25, -1.0)
+    reach = student_quantile(0.975, above.n_clusters - 1)
+    assert above.value + reach * above.std_error > 1
 
 
 def test_models_that_decide_alike_differ_by_nothing_by_cluster_too():

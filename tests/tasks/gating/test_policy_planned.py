@@ -174,6 +174,7 @@ def test_the_overall_auc_needs_rows_too():
 
 def test_the_least_rows_are_where_the_chance_is_reached_or_none():
     assert least_rows(lambda n: n / 1000, 0.5) == pytest.approx(500, rel=2e-3)
+    assert 10.3 <= least_rows(lambda n: n / 1000, 0.0103) <= 10.8  # to half a row
     assert least_rows(lambda _: 1.0, 0.5) == 4
     assert least_rows(lambda _: 0.4, 0.5) is None
 
