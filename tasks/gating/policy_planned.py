@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -372,6 +371,4 @@ def _inflations(group: SubgroupBias, everyone: tuple[int, int]) -> Iterator[floa
     for metric in AUCS:
         cell = metric_cells(group)[metric]
         if cell.std_error and cell.value is not None and 0 < cell.value < 1:
-            plain = standard_error(metric, cell.value, Counts(*own, *outside))
-            if math.isfinite(plain) and plain > 0:
-                yield (cell.std_error / plain) ** 2
+            yield (cell.std_error / standard_error(metric, cell.value, Counts(*own, *outside))) ** 2

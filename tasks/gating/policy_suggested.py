@@ -29,6 +29,7 @@ from biasgate.tasks.records.record import Record
 CONFIDENCE = 0.95
 CHANCE = 0.9
 MARGINS = (0.01, 0.02, 0.03, 0.05, 0.1)
+_Z_BOUND = NormalDist().inv_cdf(CONFIDENCE)
 _STEP = 0.01
 _SUPPORT = 25
 
@@ -92,8 +93,11 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
         has_ends = all(reach_of(cell) is not None for cell in cells.values())
         if has_ends and min(one.n_positive, one.n_negative) >= _SUPPORT:
             strong[name] = cells
-    aucs = [cells[metric] for cells in strong.values() for metric in AUCS]
-    errors = [difference_error(cell.std_error or 0.0, correlation) for cell in aucs]
+    errors = [
+        difference_error(_error(metric, cells[metric]), correlation)
+        for cells in strong.values()
+        for metric in AUCS
+    ]
     power = []
     for margin in MARGINS:
         chances = [chance_of_proof(margin, error, CONFIDENCE) for error in errors]
@@ -151,25 +155,24 @@ def suggested_policy(advice: Advice, name: str) -> str:
 
 def _limits(groups: Sequence[Mapping[str, MetricValue]]) -> Iterator[tuple[str, float]]:
     """Yield by metric the limit that the worst group meets with the required chance."""
-    z_bound = NormalDist().inv_cdf(CONFIDENCE)
-    z = z_bound + NormalDist().inv_cdf(CHANCE)
-
-    def error(metric: str, cell: MetricValue) -> float:
-        """Return the standard error; of a rate the one that its interval implies.
-
-        If no row errs, its own is 0.
-        """
-        if METRICS[metric].has_threshold:
-            return max(reach_of(cell) or (0.0, 0.0)) / z_bound
-        return cell.std_error or 0.0
-
+    z = _Z_BOUND + NormalDist().inv_cdf(CHANCE)
     for metric in metrics_of("subgroup"):
         cells = [one[metric] for one in groups if metric in one]
         if not cells:
             continue
         if METRICS[metric].is_gap:
-            largest = max(abs(float(cell)) + z * error(metric, cell) for cell in cells)
+            largest = max(abs(float(cell)) + z * _error(metric, cell) for cell in cells)
             yield metric, min(METRICS[metric].largest, math.ceil(largest / _STEP) * _STEP)
         else:
-            least = min(float(cell) - z * error(metric, cell) for cell in cells)
+            least = min(float(cell) - z * _error(metric, cell) for cell in cells)
             yield metric, max(_STEP, math.floor(least / _STEP) * _STEP)
+
+
+def _error(metric: str, cell: MetricValue) -> float:
+    """Return the standard error; of a rate, and of an AUC of 1, the one that its interval implies.
+
+    Its own is 0 if no row errs.
+    """
+    if cell.std_error and not METRICS[metric].has_threshold:
+        return cell.std_error
+    return max(reach_of(cell) or (0.0, 0.0)) / _Z_BOUND

@@ -206,8 +206,10 @@ def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_
     assert written(figure, tmp_path)
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["gay", "sikh", "deaf"]
-    old, new = (np.asarray(points.get_offsets())[:, 1].tolist() for points in axes.collections)
-    assert (old, new) == ([0.3, 0.9, 0.5, 0.5], [0.1, 0.2])
+    old, new = (np.asarray(points.get_offsets()).T.tolist() for points in axes.collections)
+    assert (old[1], new[1]) == ([0.3, 0.9, 0.5, 0.5], [0.1, 0.2])
+    assert [round(at) for at in (*old[0], *new[0])] == [0, 0, 1, 1, 0, 1]  # at their own terms
+    assert max(old[0][:2]) < new[0][0]  # beside each other
     assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([(0.2 + 0.4) / 2, 0.1])
     assert [text.get_text() for text in axes.texts] == ["no evidence"]
     assert {"old (line: all rows)", "new (line: all rows)"} <= set(texts(figure))

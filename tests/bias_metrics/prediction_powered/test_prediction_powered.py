@@ -264,6 +264,7 @@ def test_terms_make_a_difference_more_precise(clustered):
     for metric in SUBGROUP_METRICS:
         error = found.subgroups["old"][metric].std_error
         assert error < 0.8 * plain.subgroups["old"][metric].std_error
+        assert (found.subgroups["old"][metric].n_clusters is None) == (not clustered)
         gain = found.first.subgroups["old"].assisted[metric].gain
         assert 1 < gain < (plain.subgroups["old"][metric].std_error / error) ** 2
 

@@ -22,12 +22,14 @@ from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.gating import policy_suggested
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
 from biasgate.tasks.gating.policy_suggested import _limits, advise, suggested_policy
 
 TODAY = date(2026, 11, 21)
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+Z = NormalDist().inv_cdf(0.95)
 RULE = {"metric": "bpsn_auc", "scope": "each", "floor": 0.8}
 
 
@@ -256,6 +258,7 @@ def test_categories_that_are_none_are_refused(tmp_path, value, message):
         (RULE | {"margin": 0.1}, {}, "margins compare only with the champion"),
         (RULE | {"mode": "estimate"}, {}, "passes half the time"),
         (RULE | {"floor": 1}, {}, "can never be proven"),
+        (RULE, {"rules": [RULE, RULE | {"id": "b", "confidence": 0.9}]}, "different confidences"),
     ],
 )
 def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
@@ -263,15 +266,21 @@ def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
 
 
 @pytest.mark.parametrize(
-    ("expires", "words"), [("2026-11-20", "expired on"), ("2026-12-01", "expires on 2026-12-01")]
+    ("expires", "words"),
+    [
+        ("2026-11-20", "expired on"),
+        ("2026-11-21", "expires on 2026-11-21"),  # today: it still counts
+        ("2026-12-20", "expires on 2026-12-20"),
+    ],
 )
 def test_a_waiver_near_its_end_is_warned_of(expires, words):
     waiver = {"rule": "bpsn_auc/each", "group": "gay", "reason": "r", "decided_by": "d"}
     waiver["expires"] = expires
     found = warn_of_policy(policy(RULE, waivers=[waiver]), TODAY)
     assert any(words in one for one in found)
-    waiver["expires"] = "2027-12-01"
-    assert warn_of_policy(policy(RULE, waivers=[waiver], shown_harm={}), TODAY) == []
+    waiver["expires"] = "2026-12-21"  # in thirty days
+    fine = policy(RULE, waivers=[waiver], shown_harm={}, allow_first=True)
+    assert warn_of_policy(fine, TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -366,6 +375,13 @@ def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(
     assert apart.power[1].all_rules < advice.power[1].all_rules
 
 
+def test_where_every_identity_has_too_few_rows_no_margin_is_suggested(results, monkeypatch):
+    monkeypatch.setattr(policy_suggested, "_SUPPORT", 10_000)
+    advice = advise(results)
+    assert (advice.margin, advice.limits, advice.weak) == (None, {}, ["gay"])
+    assert {(one.worst_rule, one.all_rules) for one in advice.power} == {(0.0, 0.0)}
+
+
 def test_a_folder_without_evidence_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"must be an evidence\.parquet, or the folder of results"):
         advise(tmp_path)
@@ -402,7 +418,7 @@ def test_an_included_policy_is_printed_as_it_is_read(tmp_path):
 
 def test_a_suggested_limit_leaves_room_for_the_error_of_the_worst_group():
     """An equal model's bound at 95 % holds with a chance of 90 %: 2.93 standard errors."""
-    room = NormalDist().inv_cdf(0.95) + NormalDist().inv_cdf(0.9)
+    room = Z + NormalDist().inv_cdf(0.9)
     cells = [
         {
             "bpsn_auc": MetricValue(value, std_error=0.02),
@@ -410,8 +426,10 @@ def test_a_suggested_limit_leaves_room_for_the_error_of_the_worst_group():
         }
         for value, gap in [(0.95, 0.01), (0.9, 0.05)]
     ]
-    limits = dict(_limits(cells))
+    perfect = MetricValue(1.0, std_error=0.0, low=0.95, high=1.0)  # of few rows, at 90 %
+    limits = dict(_limits([one | {"bnsp_auc": perfect} for one in cells]))
     assert limits == {
         "bpsn_auc": pytest.approx(math.floor(100 * (0.9 - 0.02 * room)) / 100),
+        "bnsp_auc": pytest.approx(math.floor(100 * (1 - 0.05 / Z * room)) / 100),
         "negative_aeg": pytest.approx(math.ceil(100 * (0.05 + 0.01 * room)) / 100),
     }

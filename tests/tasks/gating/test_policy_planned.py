@@ -20,6 +20,7 @@ from bias_metrics.gate.planning import (
     chance_of_auc,
     chance_of_group,
     least_rows,
+    standard_error,
 )
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -195,6 +196,32 @@ def test_the_cheapest_label_comes_first_and_what_is_there_is_subtracted():
     assert {one.judged for one in enough.needs} == {"alone"}
 
 
+def test_before_anything_is_labelled_other_comments_come_in_their_shares():
+    policy, comments = policy_of(MARGINS[1] | {"margin": 0.1}), known()
+    for need in plan_policy(policy, comments).needs:
+        toxic, harmless = GROUPS[need.identity]
+
+        def chance(label, toxic=toxic, harmless=harmless):
+            n = label / (toxic + harmless)  # comments in all
+            outside = n * (TOXIC - toxic), n * (1 - TOXIC - harmless)
+            counts = Counts(n * toxic, n * harmless, *outside)
+            return chance_of_group(policy.decision_rules(), comments.guess, counts)
+
+        assert chance(need.label - 2) < 0.8 ** (1 / 4) <= chance(need.label + 1)
+
+
+def test_the_comments_that_an_overall_rule_needs_have_the_stated_share_of_toxic_ones():
+    policy = policy_of({"metric": "auc", "scope": "overall", "floor": 0.91})
+    comments = known()
+
+    def chance(n):
+        counts = n * TOXIC, n * (1 - TOXIC)
+        return chance_of_auc(policy.decision_rules()[0], AUC, comments.guess, *counts)
+
+    n = plan_policy(policy, comments, power=0.8).comments
+    assert chance(n / 1.002) < 0.8 <= chance(n + 1)
+
+
 def test_a_limit_that_is_missed_cannot_be_labelled_away():
     missed = {"metric": "bpsn_auc", "scope": "each", "floor": 0.95}
     plan = plan_policy(policy_of(missed), known((300, 900), (9000, 70000)))
@@ -302,7 +329,13 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
         cells = report["subgroups"][name]
         assert one.have == (cells["n_positive"], cells["n"] - cells["n_positive"])
         assert one.guess.value("bpsn_auc") == cells["bpsn_auc"]["value"]
-        assert 0.3 < one.guess.inflation < 3
+        outside = [all_of - own for all_of, own in zip(found.have, one.have, strict=True)]
+        counts, aucs = Counts(*one.have, *outside), ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+        errors = [standard_error(key, cells[key]["value"], counts) for key in aucs]
+        factors = [
+            (cells[key]["std_error"] / error) ** 2 for key, error in zip(aucs, errors, strict=True)
+        ]
+        assert one.guess.inflation == pytest.approx(np.median(factors))
     assert found.toxic == report["overall"]["n_positive"] / report["overall"]["n"]
     assert found.have[0] == report["overall"]["n_positive"]
     said = command("default", results)

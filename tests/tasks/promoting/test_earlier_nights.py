@@ -26,7 +26,11 @@ from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.promoting.earlier_nights import pool_earlier_nights, refuse_known_rows
+from biasgate.tasks.promoting.earlier_nights import (
+    _is_another,
+    pool_earlier_nights,
+    refuse_known_rows,
+)
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.records import LoggedVerdict
@@ -259,6 +263,25 @@ def test_an_unrated_row_that_is_not_measured_may_be_there_again(nights, tmp_path
 def test_where_tonight_begins_anew_nothing_is_refused_before_scoring(nights, tmp_path, changed):
     nights.judge(1)
     check_before_scoring(nights, tmp_path, 1001, **changed)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_another"),
+    [
+        (None, None, False),
+        (None, "1", True),
+        ("1", None, True),
+        ("1", "1", False),
+        ("1", "2", False),  # the version itself, champion since
+        ("1", "3", True),
+        ("1", "unknown", True),
+    ],
+)
+def test_whether_tonights_champion_is_that_of_the_night_before(before, now, is_another):
+    uris = {one: f"models:/toxicity/{one}" for one in "123"} | {"unknown": None}
+    verdict = SimpleNamespace(champion=before and SimpleNamespace(model=uris[before]))
+    rivals = {"champion": SimpleNamespace(uri=uris[now])} if now else {}
+    assert _is_another("champion", verdict, SimpleNamespace(uri=uris["2"]), rivals) is is_another
 
 
 def test_the_first_night_has_nothing_to_refuse(nights, tmp_path):

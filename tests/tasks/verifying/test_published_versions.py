@@ -25,6 +25,10 @@ def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promot
 
 
 def test_an_unknown_version_is_refused(gateway, promoted):
+    none = r"must be in the registry .* \(known: none\)\. .* `registered_model: NAME` registers"
+    with ExitStack() as kept, pytest.raises(InputError, match=none):
+        published_of("models:/toxic/1", gateway, kept)
     promoted()
-    with ExitStack() as kept, pytest.raises(InputError, match="must be in the registry"):
+    other = rf"must be in the registry .* \(known: {MODEL}\)\. Did you mean '{MODEL}'\?$"
+    with ExitStack() as kept, pytest.raises(InputError, match=other):
         published_of("models:/toxic/1", gateway, kept)
