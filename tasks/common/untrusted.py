@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import differences, plain, read_plain
@@ -61,7 +61,7 @@ def read_json(path: Path, what: str) -> Any:
     return parse_json(read_bytes(path, what), what)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
     """Return an object; a key that is there twice says one thing to us and another to others."""
     found = dict(pairs)
     if len(found) < len(pairs):

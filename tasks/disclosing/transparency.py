@@ -11,7 +11,8 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import JsonValue
 
 from bias_metrics import GroupIndicators, MetricValue
 from bias_metrics.parts import wilson_interval
@@ -458,7 +459,7 @@ def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
 
 def numbers_of(
     found: Sequence[Classifier], filing: Filing, others: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """Return what was filed and every number behind it."""
     return {
         "schema_version": 1,

@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, StringConstraints
+from pydantic import AfterValidator, JsonValue, StringConstraints
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -150,7 +150,7 @@ class Content(Move):
             return None
         return self.spending, self.spent
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Return plain values; the first entry of a chain has a predecessor, which is null."""
         found = super().to_dict()
         has_place = any(getattr(self, key) is not None for key in _PLACE)

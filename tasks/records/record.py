@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from pydantic import JsonValue
+
 from biasgate.tasks.common.plain import plain, read_plain
 
 
@@ -16,7 +18,7 @@ class Record:
     A field whose default is None is left out of the file where it is None.
     """
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Return plain values."""
         return {
             self.key_of(field.name): plain(value)

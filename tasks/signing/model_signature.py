@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
-from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import whole_file
@@ -37,28 +37,33 @@ _MOST_KEY_BYTES = 65_536
 _NEVER_SIGNED = frozenset({".gitattributes", ".gitignore"})  # the standard's tool leaves them out
 
 
-class _Bundle(TypedDict):
-    verificationMaterial: dict[str, Any]
-    dsseEnvelope: dict[str, Any]
+@dataclass(frozen=True)
+class _Bundle:
+    verificationMaterial: dict[str, Any]  # noqa: N815 - of the standard
+    dsseEnvelope: dict[str, Any]  # noqa: N815 - of the standard
 
 
-class _Resource(TypedDict):
+@dataclass(frozen=True)
+class _Resource:
     name: str
     algorithm: str
     digest: str
 
 
-class _Serialization(TypedDict):
+@dataclass(frozen=True)
+class _Serialization:
     method: str
 
 
-class _Predicate(TypedDict):
+@dataclass(frozen=True)
+class _Predicate:
     serialization: _Serialization
     resources: list[_Resource]
 
 
-class _Statement(TypedDict):
-    predicateType: str
+@dataclass(frozen=True)
+class _Statement:
+    predicateType: str  # noqa: N815 - of the standard
     predicate: _Predicate
 
 
@@ -170,26 +175,26 @@ def require_model_signature(
 def _signed_files(place: Path, key: ec.EllipticCurvePublicKey, rule: str, only: str) -> Manifest:
     """Return the files that a signature lists; `only` is the one that it calls `.`."""
     where = f"signature {place}"
-    bundle = check(read_json(place, where), _Bundle, where, rule="a Sigstore bundle")
-    envelope = Envelope.of_dict(bundle["dsseEnvelope"], where)
+    bundle = check(read_json(place, where), _Bundle, where, rule="a Sigstore bundle", exact=False)
+    envelope = Envelope.of_dict(bundle.dsseEnvelope, where)
     message = pae(envelope.payload_type, envelope.payload)
     if not any(_verifies(key, one.value, message) for one in envelope.signatures):
-        is_by_key = "publicKey" in bundle["verificationMaterial"]
+        is_by_key = "publicKey" in bundle.verificationMaterial
         by = "another key" if is_by_key else "a certificate, not a key,"
         msg = f"{rule}; {place} was made by {by} or was changed."
         raise InputError(msg)
     content = parse_json(envelope.payload, where)
-    statement = check(content, _Statement, where, rule="an OpenSSF model signature")
-    predicate = statement["predicate"]
-    if (envelope.payload_type, statement["predicateType"]) != (_PAYLOAD, _PREDICATE):
+    statement = check(content, _Statement, where, rule="an OpenSSF model signature", exact=False)
+    predicate = statement.predicate
+    if (envelope.payload_type, statement.predicateType) != (_PAYLOAD, _PREDICATE):
         msg = f"{where} must be an OpenSSF model signature, version 1.0; it is not."
         raise InputError(msg)
-    method, listed = predicate["serialization"]["method"], predicate["resources"]
-    if method != "files" or any(one["algorithm"] != "sha256" for one in listed):
+    method, listed = predicate.serialization.method, predicate.resources
+    if method != "files" or any(one.algorithm != "sha256" for one in listed):
         msg = f"{where} must list the SHA-256 of each whole file; it lists others. Sign again."
         raise InputError(msg)
-    names = (only if one["name"] == "." else one["name"] for one in listed)
-    records = zip(names, (one["digest"] for one in listed), strict=True)
+    names = (only if one.name == "." else one.name for one in listed)
+    records = zip(names, (one.digest for one in listed), strict=True)
     return Manifest.of_records([FileRecord(path=p, size=0, sha256=d) for p, d in records])
 
 

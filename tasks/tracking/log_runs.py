@@ -159,7 +159,7 @@ def open_evaluation_run(
         settle_abandoned(gateway, experiment_id, key, digest)
         name, tags = f"evaluate {evaluation.name}", {EVALUATION: digest}
         run_id = gateway.run(experiment_id, key, name, tags=tags)
-    params = {
+    params: dict[str, object] = {
         "policy": evaluation.policy.name,
         "candidates": ", ".join(one.name for one in evaluation.candidates),
         "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
@@ -284,7 +284,7 @@ def best_run(summary: Summary) -> str:
 def _params(report: Report, verdict: Verdict) -> dict[str, object]:
     """Return the parameters that distinguish runs; no digests, as MLflow draws each as an axis."""
     candidate, evaluation_set = report.candidate, report.evaluation_set
-    params = {
+    params: dict[str, object] = {
         f"candidate.{key}": value for key, value in candidate.to_dict().items() if key != "digest"
     }
     params |= {"set.name": evaluation_set.name, "policy": verdict.policy.name}

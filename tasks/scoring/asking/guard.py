@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings
@@ -51,7 +51,7 @@ class Guard(Settings):
 
     prompt: Prompt | None = None
     """The message, or the messages, with `{{text}}` for the comment. None if users must give it."""
-    template: dict[str, Any] | None = None
+    template: dict[str, JsonValue] | None = None
     """Variables of the model's own chat template."""
     options: dict[str, Option] = Field(default_factory=dict)
     """What users may set, with defaults; null must be set. For `prompt` and `template`."""
@@ -107,7 +107,7 @@ class Guard(Settings):
         return str(fill([self.prompt], self._values(text))[0])
 
     @property
-    def filled_template(self) -> dict[str, Any] | None:
+    def filled_template(self) -> dict[str, JsonValue] | None:
         """The variables of the chat template, with the options."""
         return None if self.template is None else dict(fill(self.template, self.options))
 
