@@ -3,20 +3,15 @@
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.made import candidate_of, verdict_of
 from support.packages import install
 
 from biasgate.tasks.analysing.catalogue import KINDS as ANALYSIS_KINDS
 from biasgate.tasks.common import catalogue
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
-from biasgate.tasks.gating.policy import read_policy
-from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile
@@ -145,23 +140,6 @@ def test_a_package_that_is_broken_is_named(package, read, point, source, message
 def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
     package(source="import no_such_module")
     assert read("{name: one, kind: scores, path: scores.csv}").kind == "scores"
-
-
-def test_a_champion_whose_verdict_names_an_unknown_kind_is_refused_in_words():
-    version = ModelVersion("m", "3", "run", {"biasgate.s.run_id": "r"})
-    candidate = candidate_of(model="models:/m/3", opened_as={"kind": "absent"})
-    verdict = verdict_of(candidate=candidate).to_dict()
-    del verdict["run_id"]  # the file has none
-    registry = SimpleNamespace(
-        alias=lambda *_: version,
-        resolve=lambda _: version,
-        versions=lambda _: [],
-        read_json=lambda *_: verdict,
-    )
-    policy = read_policy("default", Path())
-    said = "on models:/m/3 must name a kind that runs no code of the model.*got kind 'absent'"
-    with pytest.raises(InputError, match=said):
-        find_rivals({}, "m", policy, [], registry)
 
 
 def test_a_name_that_two_packages_use_is_refused(package, read):

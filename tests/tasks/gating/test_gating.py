@@ -12,7 +12,12 @@ from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
+from biasgate.tasks.gating.policy_check import (
+    refuse_lost_waivers,
+    refuse_thresholds,
+    refuse_unknown_names,
+    refuse_unpowered,
+)
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -176,6 +181,28 @@ def test_a_policy_that_names_what_the_set_lacks_is_refused_before_any_work(rule,
 @pytest.mark.parametrize("scope", ["each", "worst", ["gay"], "gay"])
 def test_a_policy_that_names_what_the_set_has_is_accepted(scope):
     refuse_unknown_names(policy_of(FLOOR | {"scope": scope, "slice": "short"}), ["gay"], ["short"])
+
+
+AT_THRESHOLD = {"metric": "fpr_gap", "scope": "each", "ceiling": 0.2, "threshold": "given"}
+CALIBRATION = {"metric": "calibration_gap", "scope": "each", "ceiling": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("refuse", "rule", "message"),
+    [
+        (
+            refuse_thresholds,
+            AT_THRESHOLD,
+            "fpr_gap/each/given .* not measured for sampling weights",
+        ),
+        (refuse_unpowered, AT_THRESHOLD, "fpr_gap/each/given .* not measured with terms"),
+        (refuse_unpowered, CALIBRATION, "calibration_gap/each .* not measured with terms"),
+    ],
+)
+def test_rules_on_numbers_that_are_not_measured_are_refused(refuse, rule, message):
+    refuse(policy_of(FLOOR), "rows")
+    with pytest.raises(InputError, match=message):
+        refuse(policy_of(FLOOR, rule), "rows")
 
 
 def test_of_a_misspelt_column_of_slices_the_known_one_is_named():

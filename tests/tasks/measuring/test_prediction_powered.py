@@ -15,7 +15,6 @@ from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.evidence.powered import agreement_of
-from biasgate.tasks.gating.policy_check import refuse_unpowered
 from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.reporting.report import bias_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -274,16 +273,3 @@ def test_a_source_without_matches_is_refused(home):
     frozen = home.frozen(prediction_powered=False, terms={})
     with pytest.raises(InputError, match=r"must have terms and human labels .* gay, old has none"):
         choose_rows(frozen, home.source())
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        {"metric": "fpr_gap", "scope": "each", "ceiling": 0.2, "threshold": "equal_errors"},
-        {"metric": "calibration_gap", "scope": "each", "ceiling": 0.2},
-    ],
-    ids=["threshold", "calibration"],
-)
-def test_rules_on_numbers_that_terms_do_not_help_are_refused(rule):
-    with pytest.raises(InputError, match="which is not measured with terms"):
-        refuse_unpowered(policy_of(rule), "rows")

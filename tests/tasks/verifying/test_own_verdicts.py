@@ -2,8 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from support.made import candidate_of, verdict_of
+from support.packages import install
 from support.promoted import (
     MODEL,
     judge_version,
@@ -15,6 +18,7 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.training import OPENED_AS
@@ -99,6 +103,34 @@ def test_a_plain_model_needs_no_verdict(gateway, store, tmp_path):
         gateway.client.delete_model_version_tag(MODEL, version.version, name)
     gateway.set_alias(MODEL, "champion", version.version)
     assert champion(gateway).kind == "mlflow"
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("absent", "got kind 'absent'"),
+        ("broken", r"package biasgate-broken 1\.0 adds as .* cannot be imported"),
+    ],
+)
+def test_a_champion_whose_verdict_names_a_kind_that_is_not_here_is_refused_in_words(
+    kind, problem, tmp_path, monkeypatch
+):
+    points = "[biasgate.candidates]\nbroken = broken_kind:Broken\n"
+    folder = install(tmp_path, "biasgate-broken", points, broken_kind="import no_such_module")
+    monkeypatch.syspath_prepend(folder)
+    candidate = candidate_of(model="models:/m/3", opened_as={"kind": kind})
+    verdict = verdict_of(candidate=candidate).to_dict()
+    del verdict["run_id"]  # the file has none
+    version = ModelVersion("m", "3", "run", {"biasgate.s.run_id": "r"})
+    registry = SimpleNamespace(
+        alias=lambda *_: version,
+        resolve=lambda _: version,
+        versions=lambda _: [],
+        read_json=lambda *_: verdict,
+    )
+    said = "on models:/m/3 must name a kind that runs no code of the model.*"
+    with pytest.raises(InputError, match=said + problem):
+        find_rivals({}, "m", read_policy("default", Path()), [], registry)
 
 
 def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
