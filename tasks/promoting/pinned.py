@@ -14,7 +14,7 @@ from biasgate.tasks.ledger.entry import Entry, Move, Pinned
 from biasgate.tasks.ledger.ledger import Ledger, is_ledger
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.champion import heal, record
+from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.records import Context, PolicyRecord, RegisteredPolicy
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
@@ -36,7 +36,6 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
         raise InputError(msg)
     ledger = Ledger(gateway, model)
     require_sound(ledger)
-    heal(ledger)
     gateway.create_model(model)
     pin = Pinned(name=policy.name, digest=policy.digest)
     move = Move(action="policy", reason=f"registered by {_person()}", policy=pin)

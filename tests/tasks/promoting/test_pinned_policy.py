@@ -97,6 +97,16 @@ def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
     assert {"ledger", "policy"} <= wrong(gateway, store)
 
 
+@pytest.mark.usefixtures("registered")
+def test_no_policy_is_registered_in_a_ledger_that_was_changed(gateway, file):
+    register_policy(file, MODEL, gateway)
+    entries = Ledger(gateway, MODEL).entries()
+    rewrite(gateway, entries[0], policy={"name": "lenient", "digest": LENIENT.digest})
+    with pytest.raises(InputError, match="entry 1"):
+        register_policy(file, MODEL, gateway)
+    assert len(Ledger(gateway, MODEL).entries()) == len(entries) == 2
+
+
 def test_a_policy_that_only_reports_cannot_be_registered(gateway, tmp_path):
     path = tmp_path / "r.yaml"
     content = POLICY.model_dump(mode="json") | {"report_only": True}

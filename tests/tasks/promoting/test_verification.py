@@ -8,6 +8,7 @@ from datetime import date
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from support.made import result, verdict_of
 from support.promoted import (
     MODEL,
     artifact,
@@ -39,6 +40,7 @@ from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest, verdict_digest
+from biasgate.tasks.verifying.verdict import same_again
 from biasgate.tasks.verifying.version import verify_version
 
 
@@ -301,6 +303,18 @@ def test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them(
         "the verdict on comments names other code, '0.0.1'. Not verified are these sentences, as "
         f"this code has them: results.0.sentence: {verdict.results[0].sentence}"
     )
+
+
+def test_of_many_reworded_sentences_five_are_told_and_the_others_counted():
+    again = verdict_of(*(result() for _ in range(7)))
+    other = replace(again, code=replace(again.code, version="0.0.1"))
+    for n, end in ((5, ""), (7, "; and 2 more")):
+        said = [replace(one, sentence="all is well") for one in again.results[:n]]
+        written = replace(other, results=[*said, *again.results[n:]])
+        same, code = same_again(written, again, "comments")
+        told = "; ".join(f"results.{at}.sentence: It is pass." for at in range(5))
+        assert (same.holds, code.holds) == (True, True)
+        assert code.sentence.endswith(f"sentences, as this code has them: {told}{end}")
 
 
 @pytest.fixture

@@ -44,6 +44,9 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
     wrong = [one.sentence for one in found if not one.holds]
     text = f"the verdicts of {version.uri} were made together, by one policy."
     assert wrong == ([text] if mixed else [])
+    of = [name for one in found for name in SETS if f"verdict on {name} " in one.sentence]
+    assert set(of) == set(SETS)
+    assert of == sorted(of)  # first all about the set that is named first
 
 
 @pytest.mark.mlflow

@@ -1,12 +1,15 @@
 """What was published of registered versions, to compare two of them."""
 
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
-from support.promoted import MODEL
+from support.promoted import MODEL, registered_version
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reporting.comparing import compare_published
+from biasgate.tasks.verifying.attestation import write_attestation
+from biasgate.tasks.verifying.documents import read_policy_of
 from biasgate.tasks.verifying.own_verdicts import published_of
 
 
@@ -22,6 +25,23 @@ def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promot
     with ExitStack() as kept:
         [same] = compare_published(sides[1], published_of(alias, gateway, kept), names)
     assert same.comparison["overall"]["auc"]["value"] == 0
+
+
+def test_a_version_without_a_verdict_is_not_attested(gateway, tmp_path):
+    version = registered_version(gateway, tmp_path, "new")
+    with pytest.raises(InputError, match=rf"{version.uri} must have a verdict; it has none: eval"):
+        write_attestation(MODEL, version.version, tmp_path / "a.jsonl", gateway)
+    assert not (tmp_path / "a.jsonl").exists()
+
+
+def test_a_policy_that_cannot_be_read_or_is_none_is_told_with_its_run():
+    def gone(*_):
+        raise FileNotFoundError(2, "No such file or directory")
+
+    with pytest.raises(InputError, match="policy in run r must be readable; got: No such file"):
+        read_policy_of("r", SimpleNamespace(read_json=gone))
+    with pytest.raises(InputError, match="policy in run r must be a policy; it is not"):
+        read_policy_of("r", SimpleNamespace(read_json=lambda *_: {"rules": 3}))
 
 
 def test_an_unknown_version_is_refused(gateway, promoted):
