@@ -174,7 +174,7 @@ def by_counts(folder: Path) -> dict[str, Any]:
         return found
 
     total: Counted | None = None
-    for path in settings.files():
+    for path in map(Path, settings.shards()):
         part = staged("count", lambda path=path: counted_shard(settings, path))
         part = staged("as bytes", lambda part=part: Counted.of_bytes(part.to_bytes(), "shard"))
         if total is not None:

@@ -52,10 +52,10 @@ def count_shards(settings: CountFile, output: str) -> Counted:
     waiting: deque[Any] = deque()
     most = at_once(settings)
     total: Counted | None = None
-    for shard in settings.files():
+    for shard in settings.shards():
         if len(waiting) == most:
             total = add_shard(total, waiting.popleft().result(), folder)
-        waiting.append(count_shard.submit(settings, str(shard), folder, send=is_spread()))
+        waiting.append(count_shard.submit(settings, shard, folder, send=is_spread()))
     while waiting:
         total = add_shard(total, waiting.popleft().result(), folder)
     assert total is not None  # noqa: S101 - there is a shard

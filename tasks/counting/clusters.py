@@ -20,6 +20,7 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.counting import shards
 from biasgate.tasks.counting.settings import SCORE, CountFile
 from biasgate.tasks.counting.shards import batches_of, is_positive, measured_rows, members_of
+from biasgate.tasks.counting.stores import here
 from biasgate.tasks.evidence.choose import CLUSTER
 from biasgate.tasks.evidence.counted import Counted
 
@@ -37,8 +38,9 @@ def add_clusters(counted: Counted, settings: CountFile, output: str) -> Counted:
     that is left there. A cluster must fit into memory.
     """
     with own_folder(Path(output), ".clusters-") as folder:
-        for number, path in enumerate(settings.files()):
-            _write_rows(settings, path, folder / f"{number}.parquet")
+        for number, shard in enumerate(settings.shards()):
+            with here(shard) as path:
+                _write_rows(settings, path, folder / f"{number}.parquet")
         ordered = folder / "sorted"
         _sort(folder, ordered)
         roles = list(counted.counts)

@@ -18,6 +18,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.counting.settings import CountFile
+from biasgate.tasks.counting.stores import here
 from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence, read_counted
 from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -152,7 +153,7 @@ def drift_of(counted: Counted, settings: CountFile) -> list[str]:
     """Return in words what changed by more than chance since earlier days; nothing without any."""
     if not (files := settings.earlier_files()):
         return []
-    before = Counted.sum(map(read_counted, files))
+    before = Counted.sum(map(_read, files))
     try:
         before.refuse_sum(counted)
     except InputError as error:
@@ -172,6 +173,11 @@ def drift_of(counted: Counted, settings: CountFile) -> list[str]:
         for of, drift in found.items()
         for alarm in drift.drifted
     ]
+
+
+def _read(place: str) -> Counted:
+    with here(place) as path:
+        return read_counted(path)
 
 
 def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThreshold]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -16,8 +15,9 @@ from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.settings import ConfigPath, Name, Settings
+from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.counting.stores import Location, here, is_in_store, name_of, named
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
@@ -66,18 +66,18 @@ class CountFile(FileSource):
     """The content of a count file: a table in many files, with scores as columns."""
 
     source: Literal["shards"] = "shards"
-    path: ConfigPath
-    """The shards, as in `shards/*.parquet`: CSV, JSON lines or Parquet; or files `*.counts` that
-    biasgate wrote."""
+    path: Location  # type: ignore[assignment] # each shard is a file when it is read
+    """The shards, as in `shards/*.parquet` or `s3://bucket/day/*.parquet`: CSV, JSON lines or
+    Parquet; or files `*.counts` that biasgate wrote."""
     id: str = reading.ROW_NUMBER
-    manifest: ConfigPath | None = None
+    manifest: Location | None = None
     """A file that `sha256sum shards/*` wrote: a shard that is missing, is not in it or has other
     content is refused."""
     candidate: CountedModel
     champion: CountedModel | None = None
     reference: CountedModel | None = None
     """The models: scores are columns of the shards."""
-    earlier: ConfigPath | None = None
+    earlier: Location | None = None
     """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: what the candidate's
     numbers and the data changed by since then, beyond chance, is warned of. Their count files must
     have the same `name`, columns and models."""
@@ -110,17 +110,18 @@ class CountFile(FileSource):
         given = {role: getattr(self, role) for role in ("candidate", "champion", "reference")}
         return {role: one for role, one in given.items() if one is not None}
 
-    def files(self) -> list[Path]:
-        """Return the shards, in order."""
-        return _named(self.path)
+    def shards(self) -> list[str]:
+        """Return the paths or URLs of the shards, in order."""
+        return named(self.path)
 
-    def earlier_files(self) -> list[Path]:
+    def earlier_files(self) -> list[str]:
         """Return the evidence of earlier days, in order."""
-        return [] if self.earlier is None else _named(self.earlier)
+        return [] if self.earlier is None else named(self.earlier)
 
     def check(self) -> None:
-        """Refuse shards that are missing or lack a column."""
-        if not self.files():
+        """Refuse shards that are missing or lack a column; in a store, only the first is read."""
+        shards = self.shards()
+        if not shards:
             msg = f"`path` must name files, as in shards/*.parquet; {self.path} names none."
             raise InputError(msg)
         if self.earlier is not None and not self.earlier_files():
@@ -129,11 +130,13 @@ class CountFile(FileSource):
         if self.cluster is not None and find_spec("duckdb") is None:
             msg = f"`cluster` needs the library DuckDB for counts: {to_install('clusters')}."
             raise InputError(msg)
-        for path in self.files():
-            if path.suffix == ENDING and self.cluster is not None:
-                msg = f"`cluster` needs rows, since clusters of counts do not add up; got {path}."
-                raise InputError(msg)
-            if path.suffix != ENDING:
+        counts = [shard for shard in shards if name_of(shard).endswith(ENDING)]
+        if counts and self.cluster is not None:
+            msg = f"`cluster` needs rows, since clusters of counts do not add up; got {counts[0]}."
+            raise InputError(msg)
+        of_rows = [shard for shard in shards if shard not in counts]
+        for shard in of_rows[:1] if is_in_store(self.path) else of_rows:
+            with here(shard) as path:
                 reading.require_columns(path, self._columns(), self.separator)
 
     @property
@@ -157,7 +160,8 @@ class CountFile(FileSource):
             return None
         found: dict[str, str] = {}
         try:
-            lines = self.manifest.read_text("utf-8").splitlines()
+            with here(self.manifest) as path:
+                lines = path.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             msg = f"`manifest` must be a readable file; {self.manifest}: {type(error).__name__}."
             raise InputError(msg) from error
@@ -201,10 +205,6 @@ class CountFile(FileSource):
             scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)
         return rows
-
-
-def _named(pattern: Path) -> list[Path]:
-    return [Path(one) for one in sorted(glob(str(pattern)))]  # noqa: PTH207 - absolute
 
 
 def read_count_file(path: Path) -> tuple[CountFile, Policy]:

@@ -17,6 +17,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, whole_file
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.counting.settings import ENDING, SCORE, CountFile
+from biasgate.tasks.counting.stores import here, name_of
 from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, WEIGHT
 from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -135,7 +136,8 @@ def members_of(settings: CountFile, measured: pa.Table) -> dict[str, npt.NDArray
 def add_shard(total: Counted | None, found: bytes | str, folder: str) -> Counted:
     """Add the counts of a shard, or of a file of them, to those of others; keep what was sent."""
     if isinstance(found, str):
-        counted = read_counted(Path(found))
+        with here(found) as path:
+            counted = read_counted(path)
     else:
         counted = Counted.of_bytes(found, "counts of a shard")
         keep(counted, found, Path(folder))
@@ -174,16 +176,16 @@ def count_shard(settings: CountFile, shard: str, folder: str, *, send: bool) -> 
     """Count a shard, unless its counts are in the folder; return their file. Safe to retry.
 
     With `send` the counts themselves are returned, as a worker does whose folder is another one. A
-    file of counts is left where it is.
+    file of counts is left where it is. An object of a store is copied to where it is counted.
     """
-    path = Path(shard)
-    kept = path
-    if path.suffix != ENDING:
+    if name_of(shard).endswith(ENDING):
+        return shard
+    with here(shard) as path:
         kept = Path(folder) / named(path.name, file_digest(path), settings.key)
-        if not kept.is_file():
-            counted = counted_shard(settings, path)
-            n = counted.record.shards[0].n_measured
-            say(f"counted {shown(path.name)}: {n:,} rows", aside=True)
-            data = counted.to_bytes()
-            return data if send else str(keep(counted, data, Path(folder)))
-    return str(kept)
+        if kept.is_file():
+            return str(kept)
+        counted = counted_shard(settings, path)
+    n = counted.record.shards[0].n_measured
+    say(f"counted {shown(path.name)}: {n:,} rows", aside=True)
+    data = counted.to_bytes()
+    return data if send else str(keep(counted, data, Path(folder)))

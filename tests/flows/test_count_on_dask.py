@@ -12,10 +12,12 @@ from distributed.comm.tcp import TCP
 from prefect.settings import PREFECT_API_URL
 from support.cluster import RUNNER, cluster
 from support.hashed import until
-from support.shards import write_shards
+from support.s3 import serving_s3
+from support.shards import write_file, write_shards
 
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.counting.stores import here
 from biasgate.tasks.evidence.counted import Counted, read_counted
 
 pytestmark = pytest.mark.slow
@@ -23,8 +25,22 @@ N_SHARDS = 40
 WORKERS = dict.fromkeys(("one", "two", "three", "four"), ())
 
 
+@pytest.fixture(params=["disk", "store"])
+def path(request, tmp_path):
+    """A count file of shards on the disk, or in an object store that the disk has no copy of."""
+    path = write_shards(tmp_path, n_shards=N_SHARDS)
+    if request.param == "disk":
+        yield path
+        return
+    with serving_s3("chats") as client:
+        for one in (tmp_path / "shards").iterdir():
+            client.upload_file(str(one), "chats", f"day/{one.name}")
+            one.unlink()
+        yield write_file(tmp_path, path="s3://chats/day/*.parquet")
+
+
 def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
-    tmp_path, prefect_server
+    path, tmp_path, prefect_server
 ):
     del prefect_server
 
@@ -38,9 +54,12 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
 
         TCP.write = counting
 
-    path = write_shards(tmp_path, n_shards=N_SHARDS)
     settings, _ = read_count_file(path)
-    undisturbed = Counted.sum(counted_shard(settings, one) for one in reversed(settings.files()))
+    parts = []
+    for one in reversed(settings.shards()):
+        with here(one) as shard:
+            parts.append(counted_shard(settings, shard))
+    undisturbed = Counted.sum(parts)
     known = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value())}
     counts = tmp_path / "out/counts"
     with cluster(tmp_path, WORKERS, known) as address:

@@ -18,7 +18,7 @@ from support.shards import (
 
 from bias_metrics import Rows, compare_bias, compare_rate_gaps
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.counting import clusters, settings, shards
+from biasgate.tasks.counting import clusters, settings, shards, stores
 from biasgate.tasks.counting.clusters import add_clusters
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
@@ -50,9 +50,9 @@ def write_threads(home, **changes):
 def count(path):
     found, policy = read_count_file(path)
     total = None
-    for shard in found.files():
+    for shard in found.shards():
         total = add_shard(
-            total, count_shard.fn(found, str(shard), "out/counts", send=False), "out/counts"
+            total, count_shard.fn(found, shard, "out/counts", send=False), "out/counts"
         )
     return total, found, policy
 
@@ -62,7 +62,7 @@ def home(tmp_path, monkeypatch):
     home = tmp_path / "it's [a] home"
     (home / "out").mkdir(parents=True)
     monkeypatch.chdir(home)
-    monkeypatch.setattr(settings, "glob", lambda _: sorted(map(str, Path("shards").iterdir())))
+    monkeypatch.setattr(stores, "glob", lambda _: sorted(map(str, Path("shards").iterdir())))
     return home
 
 

@@ -32,8 +32,8 @@ def count(path):
     """Count the shards of a count file as the flow does."""
     settings, policy = read_count_file(path)
     total = None
-    for shard in settings.files():
-        found = count_shard.fn(settings, str(shard), "out/counts", send=False)
+    for shard in settings.shards():
+        found = count_shard.fn(settings, shard, "out/counts", send=False)
         total = add_shard(total, found, "out/counts")
     return total, settings, policy
 
@@ -86,7 +86,7 @@ def test_shards_at_once_fit_into_two_gibibytes_whatever_the_cores(
 
 def test_batches_of_any_size_give_the_same_bytes(home, monkeypatch):
     settings, _ = read_count_file(write_shards(home))
-    [path, *_] = settings.files()
+    path, *_ = map(Path, settings.shards())
     whole = counted_shard(settings, path)
     monkeypatch.setattr(counting, "ROWS", 1)
     chunks = CountFile.chunks
@@ -101,7 +101,7 @@ def test_batches_of_any_size_give_the_same_bytes(home, monkeypatch):
 def test_counts_that_are_sent_are_those_that_are_kept(home):
     path = write_shards(home)
     total, settings, _ = count(path)
-    sent = [count_shard.fn(settings, str(one), "elsewhere", send=True) for one in settings.files()]
+    sent = [count_shard.fn(settings, one, "elsewhere", send=True) for one in settings.shards()]
     again = None
     for data in sent:
         again = add_shard(again, data, "sent")
@@ -112,7 +112,7 @@ def test_counts_that_are_sent_are_those_that_are_kept(home):
 
 def test_shards_add_up_in_any_order(home):
     settings, _ = read_count_file(write_shards(home))
-    parts = [counted_shard(settings, path) for path in settings.files()]
+    parts = [counted_shard(settings, path) for path in map(Path, settings.shards())]
     assert Counted.sum(parts[::-1]).to_bytes() == Counted.sum(parts).to_bytes()
 
 
@@ -290,7 +290,7 @@ def test_a_shard_that_the_manifest_lacks_or_has_besides_or_otherwise_is_named(ho
 def test_counts_of_another_set_are_refused(home):
     settings, _ = read_count_file(write_shards(home))
     other, _ = read_count_file(write_file(home, label_threshold=0.4))
-    first, second, _ = settings.files()
+    first, second, _ = map(Path, settings.shards())
     with pytest.raises(InputError, match=r"of one set, .*'part-0.parquet' and of 'part-1.parquet'"):
         _ = counted_shard(settings, first) + counted_shard(other, second)
 
@@ -409,14 +409,14 @@ def test_a_set_of_one_class_is_refused(home):
 )
 def test_other_files_of_counts_are_refused(home, change):
     settings, _ = read_count_file(write_shards(home))
-    data = counted_shard(settings, settings.files()[0]).to_bytes()
+    data = counted_shard(settings, Path(settings.shards()[0])).to_bytes()
     with pytest.raises(InputError, match="file x must"):
         Counted.of_bytes(change(data), "file x")
 
 
 def test_counts_of_a_shard_are_no_evidence(home):
     settings, _ = read_count_file(write_shards(home))
-    (home / "a").write_bytes(counted_shard(settings, settings.files()[0]).to_bytes())
+    (home / "a").write_bytes(counted_shard(settings, Path(settings.shards()[0])).to_bytes())
     with pytest.raises(InputError, match="must be the evidence of a verdict"):
         _ = CountedEvidence(home / "a").record
     assert pd.read_parquet("shards/part-0.parquet").shape[0] == N

@@ -81,9 +81,9 @@ def by_counts(columns, content):
     Path("counts.yaml").write_text(yaml.safe_dump(count_file))
     settings, policy = read_count_file(Path("counts.yaml"))
     total = None
-    for shard in settings.files():
+    for shard in settings.shards():
         total = add_shard(
-            total, count_shard.fn(settings, str(shard), "out/counts", send=False), "out/counts"
+            total, count_shard.fn(settings, shard, "out/counts", send=False), "out/counts"
         )
     if settings.cluster is not None:
         total = add_clusters.fn(total, settings, "out")
