@@ -230,7 +230,7 @@ class MeasuredRates:
         self.rows = rows
         self.scores = [rows.scores(*each) for each in scores.items()]
         self.thresholds = [check_threshold(threshold) for threshold in thresholds]
-        self._counted: dict[tuple[float, ...], Gaps] = {}
+        self._counted: dict[tuple[tuple[float, ...], bool], Gaps] = {}
 
     def report(
         self, confidence: float, threshold_range: Range = None, names: Iterable[str] | None = None
@@ -254,7 +254,8 @@ class MeasuredRates:
             *([own, *(span or ())] for own, span in zip(self.thresholds, ranges, strict=True)),
             strict=True,
         )
-        gaps, moved = self._count(at), [self._count(end) for end in ends]
+        # Of the gaps at the ends, only the values are asked for.
+        gaps, moved = self._count(at), [self._count(end, alone=True) for end in ends]
         return {
             name: {
                 metric: gap.allowing([end[name][metric] for end in moved])
@@ -263,16 +264,20 @@ class MeasuredRates:
             for name in (gaps if names is None else names)
         }
 
-    def _count(self, thresholds: tuple[float, ...]) -> Gaps:
-        if thresholds not in self._counted:
+    def _count(self, thresholds: tuple[float, ...], *, alone: bool = False) -> Gaps:
+        """Count errors at thresholds; `alone`: as if each row were a cluster of its own."""
+        if (thresholds, alone) not in self._counted:
+            rows = self.rows
+            if alone:
+                rows = Rows(rows.y_true, rows.subgroups, background=rows.background)
             at = zip(self.scores, map(check_threshold, thresholds), strict=True)
             flags = [flagged(scores, threshold) for scores, threshold in at]
-            found: Gaps = {name: {} for name in self.rows.subgroups}
+            found: Gaps = {name: {} for name in rows.subgroups}
             for metric, rate in threshold_metrics().items():
-                for name, gap in Events.of_rate(rate, self.rows, flags).gaps():
+                for name, gap in Events.of_rate(rate, rows, flags).gaps():
                     found[name][metric] = gap
-            self._counted[thresholds] = found
-        return self._counted[thresholds]
+            self._counted[thresholds, alone] = found
+        return self._counted[thresholds, alone]
 
 
 def measured_gaps(gaps: Gaps, model: int, threshold: float, confidence: float) -> RateGaps:

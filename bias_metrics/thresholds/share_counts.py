@@ -90,15 +90,37 @@ class ByCluster:
         """The sums over these clusters."""
         events = [each.astype(np.float64) for each in self.events]
         return Sums(
-            int(np.count_nonzero(self.rows)),
+            self.n_clusters,
             inner(self.rows, self.rows),
             tuple(inner(each, each) for each in events),
             tuple(inner(each, self.rows) for each in events),
             inner(*events) if len(events) == 2 else 0.0,
-            tuple(int(np.count_nonzero(each)) for each in events),
-            tuple(int(np.count_nonzero(self.rows - each)) for each in events),
-            int(np.count_nonzero(events[0] - events[1])) if len(events) == 2 else 0,
+            self.hit,
+            self.spared,
+            self.disagreeing,
         )
+
+    @cached_property
+    def n_clusters(self) -> int:
+        """Clusters with rows."""
+        return int(np.count_nonzero(self.rows))
+
+    @cached_property
+    def hit(self) -> tuple[int, ...]:
+        """Clusters with an event, under each model."""
+        return tuple(int(np.count_nonzero(each)) for each in self.events)
+
+    @cached_property
+    def spared(self) -> tuple[int, ...]:
+        """Clusters with a row without one."""
+        return tuple(int(np.count_nonzero(self.rows != each)) for each in self.events)
+
+    @cached_property
+    def disagreeing(self) -> int:
+        """Clusters with more events under one of two models."""
+        if len(self.events) != 2:
+            return 0
+        return int(np.count_nonzero(self.events[0] != self.events[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,9 +189,16 @@ class Counts:
 
     def influence(self, mix: Mix) -> Floats:
         """Return how far each cluster that is near moves the share."""
-        assert self.near is not None  # noqa: S101
-        events = [sign * each for sign, each in zip(mix, self.near.events, strict=True) if sign]
-        return (sum(events[1:], events[0]) - self.share(mix) * self.near.rows) / self.n
+        if mix not in self._moved:
+            assert self.near is not None  # noqa: S101
+            events = [sign * each for sign, each in zip(mix, self.near.events, strict=True) if sign]
+            known = sum(events[1:], events[0]) - self.share(mix) * self.near.rows
+            self._moved[mix] = known / self.n
+        return self._moved[mix]
+
+    @cached_property
+    def _moved(self) -> dict[Mix, Floats]:
+        return {}
 
     def rest(self, mix: Mix) -> float:
         """Sum the squares of how far the other clusters move it."""
@@ -179,12 +208,12 @@ class Counts:
     def n_clusters(self) -> int:
         """Clusters with rows."""
         assert self.near is not None  # noqa: S101
-        return int(np.count_nonzero(self.near.rows)) + (self.far.n_clusters if self.far else 0)
+        return self.near.n_clusters + (self.far.n_clusters if self.far else 0)
 
     def mixed(self) -> tuple[int, ...]:
         """Return the clusters with an event, or without one if they are fewer, by model."""
         assert self.near is not None  # noqa: S101
-        parts = [self.near.sums, *([self.far] if self.far else [])]
+        parts: list[ByCluster | Sums] = [self.near, *([self.far] if self.far else [])]
         models = range(len(self.events))
         hit = [sum(part.hit[model] for part in parts) for model in models]
         spared = [sum(part.spared[model] for part in parts) for model in models]
@@ -194,7 +223,7 @@ class Counts:
     def disagreeing(self) -> int:
         """Clusters with more events under one of two models."""
         assert self.near is not None  # noqa: S101
-        return self.near.sums.disagreeing + (self.far.disagreeing if self.far else 0)
+        return self.near.disagreeing + (self.far.disagreeing if self.far else 0)
 
     def could_be(self, n_clusters: int) -> bool:
         """Say whether totals may be of rows in some of so many clusters."""

@@ -350,7 +350,9 @@ class Events:
             return counts
         codes, n = clusters[places], int(clusters.max()) + 1
         if among is not None:
-            codes, n = np.searchsorted(among, codes), among.size
+            position = np.zeros(n, np.intp)
+            position[among] = np.arange(among.size)
+            codes, n = position[codes], among.size
         return replace(counts, near=ByCluster.of(codes, n, happened))
 
     def gaps(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, ShareGap]]:
@@ -365,7 +367,9 @@ class Events:
             everywhere = everywhere.less(self.among(rows.excluded))
         for name in rows.subgroups if names is None else names:
             places = np.flatnonzero(rows.subgroups[name])
-            clusters = None if rows.clusters is None else np.unique(rows.clusters[places])
+            clusters = None
+            if rows.clusters is not None:
+                clusters = np.flatnonzero(np.bincount(rows.clusters[places]))
             own, background = self.among(places, clusters), everywhere.around(clusters)
             if rows.excluded is None:
                 background = background.less(own)

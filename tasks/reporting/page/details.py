@@ -88,6 +88,7 @@ def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     labels, scores, weights = rows.labels, rows.y_score, rows.weights
     background = rows.shared_background(among)
     edges, scale = bins_of(float(scores.min()), float(scores.max()))
+    bins = np.minimum(np.searchsorted(edges, scores, side="right") - 1, _BINS - 1)
 
     def describe(inside: Bools, others: Bools) -> GroupScores:
         def of_class(rows: Bools) -> ClassScores:
@@ -95,8 +96,8 @@ def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
             weight = None if weights is None else weights[own]
             return ClassScores(
                 n=int(own.sum()),
-                counts=_counts(scores, own, weights, edges),
-                background=_counts(scores, other, weights, edges),
+                counts=_counts(bins, own, weights),
+                background=_counts(bins, other, weights),
                 quartiles=_quartiles(scores[own], weight),
             )
 
@@ -134,10 +135,9 @@ def bins_of(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]
     return edges, "logit"
 
 
-def _counts(scores: Floats, rows: Bools, weights: Floats | None, edges: Floats) -> list[float]:
-    weight = None if weights is None else weights[rows]
-    counts = np.histogram(scores[rows], edges, weights=weight)[0]
-    return counts.tolist() if weight is None else _rounded(counts)
+def _counts(bins: npt.NDArray[np.intp], rows: Bools, weights: Floats | None) -> list[float]:
+    counts = np.bincount(bins[rows], None if weights is None else weights[rows], _BINS)
+    return counts.tolist() if weights is None else _rounded(counts)
 
 
 def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
