@@ -360,8 +360,8 @@ def unshrinking(rows: Floats, least: float = _ROUNDING, n: float | None = None) 
     """
     n = rows.sum() if n is None else n
     left = 1 - rows / n
-    known = left > least
-    return np.where(known, n * np.sqrt(np.where(known, left, 1.0)), np.inf)
+    left[~(left > least)] = np.inf
+    return np.asarray(n * np.sqrt(left, out=left))
 
 
 def _share_below(of: SortedScores, others: SortedScores) -> Floats:

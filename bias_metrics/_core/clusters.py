@@ -240,8 +240,12 @@ class _InClusters:
     rows: Floats
 
     @cached_property
+    def held(self) -> npt.NDArray[np.bool_]:
+        return self.rows > 0
+
+    @cached_property
     def n_clusters(self) -> int:
-        return int(np.count_nonzero(self.rows))
+        return int(np.count_nonzero(self.held))
 
     @cached_property
     def effective(self) -> float:
@@ -319,7 +323,7 @@ class Within:
             min(rows[0].effective, rows[1].effective),
             clusters,
             alone=self.clustering.alone,
-            counted=(rows[0].rows > 0) | (rows[1].rows > 0),
+            counted=rows[0].held | rows[1].held,
         )
         units = self.clustering.units
         if units is None or found.counted is None:
@@ -328,7 +332,7 @@ class Within:
             found,
             each=units.apart(found.each),
             counted=units.counted(found.counted),
-            n_strata=max(units.n_strata(one.rows > 0) for one in rows),
+            n_strata=max(units.n_strata(one.held) for one in rows),
         )
 
     def _rows(self, positive: bool, *, inside: bool) -> _InClusters:  # noqa: FBT001 - a class

@@ -2,12 +2,13 @@
 
 A cell is measured when it is first asked for. What is kept of it are a few numbers (`Auc`, `Apart`)
 from which its interval follows. Of a power mean, its standard error is kept; where it rests on few
-errors, or rows are clustered or weighted, its interval takes a pass over the rows per confidence.
+errors, or rows are clustered or weighted, its interval takes a pass over the rows per confidence,
+or one for all that are known beforehand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -73,6 +74,8 @@ class _Aggregates(NamedTuple):
 class Measurement:
     """One model's scores, ranked; cells are measured once.
 
+    `levels` are confidences that will be asked for: a pass over clusters then serves them all.
+
     Examples
     --------
     >>> rows = Rows([0, 1] * 40, {"gay": [0, 0, 1, 1] * 20})
@@ -84,7 +87,8 @@ class Measurement:
     0.812 [0.661, 0.906]
     """
 
-    def __init__(self, rows: Rows, scores: FloatArray) -> None:
+    def __init__(self, rows: Rows, scores: FloatArray, levels: Collection[float] = ()) -> None:
+        self.levels = levels
         self.rows, (of_rows,) = rows.counted(scores)
         self.ranked = rank_rows(self.rows.y_true, of_rows, self.rows.sample_weight)
         self.members = ranked_members(self.ranked, self.rows)
@@ -203,24 +207,30 @@ class Measurement:
 
     def _move(self, report: BiasReport, options: Options, clustering: Clustering) -> None:
         """Measure how far clusters move the aggregates."""
-        covered, level, alone = (options.power, options.groups), _level(options), clustering.alone
-        moves = Moves(report)
+        covered, alone = (options.power, options.groups), clustering.alone
+        asked = [x for x in {*self.levels, _level(options)} if (covered, x) not in self._reaches]
+        at_each = {level: Moves(report) for level in asked}
+
+        def add(name: str | None, metric: str, auc: Auc, sums: ClusterSums) -> None:
+            for level, moves in at_each.items():
+                cell = auc.of_rows(level) if alone else auc.at(level)
+                moves.add(name, metric, cell, sums)
+
         for name in options.groups:
             members = self.members[name]
             within = clustering.within(members)
             for metric in FINAL_SCORE_PARTS:
                 auc = self.subgroup(name).cells[metric]
                 if auc.std_error is not None:
-                    cell = auc.of_rows(level) if alone else auc.at(level)
-                    moves.add(name, metric, cell, within.moves(metric, members.compared[metric]))
+                    add(name, metric, auc, within.moves(metric, members.compared[metric]))
         if self.overall.std_error is not None:
-            cell = self.overall.of_rows(level) if alone else self.overall.at(level)
             sums = clustering.within(None).moves("auc", clustering.overall)
-            moves.add(None, "auc", cell, sums)
-        reaches = moves.complete()
-        self._totals[covered, alone] = moves.totals
-        if clustering is self.clustering:
-            self._reaches[covered, level] = reaches
+            add(None, "auc", self.overall, sums)
+        for level, moves in at_each.items():
+            reaches = moves.complete()
+            self._totals[covered, alone] = moves.totals
+            if clustering is self.clustering:
+                self._reaches[covered, level] = reaches
 
 
 def error_of(influence: Influence | ClusterSums | str) -> Error | str:
@@ -251,7 +261,7 @@ def _level(options: Options) -> float:
 
 
 class Pairing:
-    """Two models on the same rows; differences are measured once."""
+    """Two models on the same rows, or one that is both; differences are measured once."""
 
     def __init__(self, first: Measurement, second: Measurement) -> None:
         self.models = first, second
@@ -271,12 +281,11 @@ class Pairing:
         return self._found[name]
 
     def _by_clusters(self, name: str) -> dict[str, Apart]:
-        first, second = (model.subgroup_and_sums(name)[1] for model in self.models)
-        return {
-            metric: Apart.of(sums, second[metric])
-            for metric, sums in first.items()
-            if metric in second
-        }
+        first, second = self.models
+        sums = others = first.subgroup_and_sums(name)[1]
+        if second is not first:
+            others = second.subgroup_and_sums(name)[1]
+        return {one: Apart.of(sums[one], others[one]) for one in sums if one in others}
 
     def _by_rows(self, name: str) -> dict[str, Apart]:
         first, second = (model.subgroup(name).cells for model in self.models)

@@ -82,9 +82,12 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answer
     """
     rules, level = asked.rules, asked.rules[0].level
     everyone, compared = (None, level), (None, asked.objective)
+    thresholds = find_thresholds(rules, evidence, asked.thresholds)
+    evidence.expect(level, asked.objective, CONFIDENCE)
+    losses = _losses(evidence, asked.alpha, asked.thresholds)
     measured = evidence.measure(
         dict.fromkeys([everyone, compared, *evidence_needed(rules)]),
-        find_thresholds(rules, evidence, asked.thresholds),
+        thresholds,
         rules,
         small=asked.small,
         share=asked.share,
@@ -96,7 +99,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answer
         measured=measured,
         everyone=measured[everyone],
         compared=evidence.without(asked.small.not_measured, asked.objective) or measured[compared],
-        losses=_losses(evidence, asked.alpha, asked.thresholds),
+        losses=losses,
         missing=_missing(evidence, asked.missing),
     )
 

@@ -252,6 +252,10 @@ class EvidenceFile:
             del self._known[slice_]  # nobody asks for a slice again
         return found
 
+    def expect(self, *confidences: float) -> None:
+        """Say at which confidences all rows will be measured, so that it is done once."""
+        self._measuring(None, {}).levels.update(map(self._level, confidences))
+
     @property
     def is_powered(self) -> bool:
         """Whether terms on all rows help human labels on some."""

@@ -83,6 +83,8 @@ class Measuring:
     """Identities that are measured together, too, by the name of their category."""
     known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     """What has been measured of these rows."""
+    levels: set[float] = field(default_factory=set, repr=False, compare=False)
+    """Confidences that will be asked for."""
 
     @property
     def rivals(self) -> list[str]:
@@ -171,7 +173,9 @@ class Measuring:
 
         def again(causes: Sequence[str]) -> Losses | None:
             left = rows.without(causes)
-            others = replace(measuring, rows=left, power_mean_groups=None, categories={}, known={})
+            others = replace(
+                measuring, rows=left, power_mean_groups=None, categories={}, known={}, levels=set()
+            )
             return others.shown_losses(rival, alpha)
 
         found = measuring.shown_losses(rival, alpha)
@@ -286,7 +290,7 @@ class Measuring:
             if kept is not None:
                 rows, members = rows.within(kept), members.within(kept)
             checked = self._rows(rows, members, weights=rows.weights)
-            return Measurement(checked, rows.scores[role])
+            return Measurement(checked, rows.scores[role], self.levels)
 
         return self._once((role, None if kept is None else beside), measured)
 
@@ -300,7 +304,9 @@ class Measuring:
 
     def _pairing(self, rival: str) -> Pairing:
         """Return the candidate beside a rival, as measured."""
-        models = self._model(CANDIDATE, rival), self._model(rival, rival)
+        scores, first = self.rows.scores, self._model(CANDIDATE, rival)
+        alike = np.array_equal(scores[CANDIDATE], scores[rival])  # a champion beside itself
+        models = first, first if alike else self._model(rival, rival)
         found: Pairing | None = self.known.get(rival)
         if found is None or found.models != models:
             found = self.known[rival] = Pairing(*models)
