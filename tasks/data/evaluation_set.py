@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class EvaluationSet:
 
     folder: Path
     """Holds `rows.parquet` and `record.json`."""
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(hash=False)
     """`name`, `digest`, `n_rows`, `split`, `source` and `file_sha256`."""
 
     @classmethod

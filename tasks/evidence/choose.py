@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bias_metrics.rows import Strata, counted_rows
 from bias_metrics.suggestion import did_you_mean
@@ -157,12 +157,15 @@ def counted_of(
     return (measured if rows is None else np.flatnonzero(measured)[rows]), weights
 
 
+@lru_cache(maxsize=1)  # for the next candidate on the same rows
 def cluster_codes(evaluation_set: EvaluationSet) -> npt.NDArray[np.intp] | None:
     """Return the cluster of each row as a number; None without clusters."""
     if CLUSTER not in evaluation_set.columns:
         return None
-    names = evaluation_set.column(CLUSTER).to_numpy()
-    return np.asarray(pd.factorize(names)[0], dtype=np.intp)
+    names = evaluation_set.column(CLUSTER).combine_chunks()
+    codes = np.array(names.dictionary_encode().indices, dtype=np.intp)
+    codes.flags.writeable = False
+    return codes
 
 
 def strata_of(evaluation_set: EvaluationSet) -> Strata | None:

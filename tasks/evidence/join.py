@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def write_evidence(
     the same number in every set.
     """
     y_score = joined_scores(evaluation_set, scored)
-    identities = source.measured_identities(evaluation_set.identities)
+    identities = tuple(source.measured_identities(evaluation_set.identities))
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
     measured, choices = leave_out_missing(wanted, labels, y_score, source, choices)
@@ -77,7 +78,8 @@ def write_evidence(
     clusters = cluster_codes(evaluation_set)
     if clusters is not None:
         counted, _ = counted_of(evaluation_set, source, measured)
-        choices = replace(choices, n_clusters=int(np.unique(clusters[counted]).size))
+        n_clusters = int(np.count_nonzero(np.bincount(clusters[counted])))
+        choices = replace(choices, n_clusters=n_clusters)
     every = np.logical_or.reduce([wanted, *(kept for kept, _ in again.values())])
     rows, weights = _evidence_rows(evaluation_set, source, every)
     columns: dict[str, Any] = {
@@ -95,7 +97,9 @@ def write_evidence(
     if weights is not None:
         columns[WEIGHT] = weights
     for role, of_rival in rivals.items():
-        columns[SCORE + role] = _rival_scores(evaluation_set, role, of_rival, scored, choices, rows)
+        is_itself = of_rival.url == scored.url
+        joined = y_score if is_itself else joined_scores(evaluation_set, of_rival)
+        columns[SCORE + role] = _rival_scores(role, joined[rows], of_rival, scored, choices)
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
             columns[name] = _taken(evaluation_set, name, rows)
@@ -154,8 +158,9 @@ def _evidence_rows(
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows, weights
 
 
+@lru_cache(maxsize=1)  # for the next candidate on the same rows
 def _read_identities(
-    evaluation_set: EvaluationSet, identities: list[str], threshold: float
+    evaluation_set: EvaluationSet, identities: tuple[str, ...], threshold: float
 ) -> tuple[npt.NDArray[np.bool_], PackedMasks]:
     """Return which rows were rated for all identities, and which mention each.
 
@@ -171,6 +176,7 @@ def _read_identities(
             yield name, np.asarray(column.to_numpy() >= threshold, dtype=np.bool_)
 
     mentions = PackedMasks.of(each(), evaluation_set.n_rows)
+    rated.flags.writeable = False
     return rated, mentions
 
 
@@ -198,12 +204,11 @@ def places(ids: pa.ChunkedArray, among: pa.ChunkedArray) -> RowNumbers:
 
 
 def _rival_scores(
-    evaluation_set: EvaluationSet,
     role: str,
+    scores: npt.NDArray[np.floating],
     of_rival: ScoredSet,
     scored: ScoredSet,
     choices: Choices,
-    rows: RowNumbers,
 ) -> npt.NDArray[np.floating]:
     """Return a rival's scores of rows, if they can be compared with the candidate's."""
     if not of_rival.is_comparable(scored):
@@ -213,7 +218,6 @@ def _rival_scores(
             "Score both with the same precision."
         )
         raise InputError(msg)
-    scores = joined_scores(evaluation_set, of_rival)[rows]
     needs_all = [key for key in ("planned_rows", "prediction_powered") if getattr(choices, key)]
     if needs_all and np.isnan(scores).any():
         msg = (
@@ -222,7 +226,7 @@ def _rival_scores(
             f"none for {int(np.isnan(scores).sum())}."
         )
         raise InputError(msg)
-    return np.asarray(scores)
+    return scores
 
 
 def _taken(evaluation_set: EvaluationSet, name: str, rows: RowNumbers) -> pa.ChunkedArray:
