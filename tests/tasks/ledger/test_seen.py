@@ -1,14 +1,20 @@
 """A registry is remembered however its address is spelled."""
 
 import shutil
+import time
+from types import SimpleNamespace
 
 import pytest
-from support.promoted import MODEL
+from support.promoted import MODEL, trust, wrong
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger import ledger
+from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import place_of, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.champion import take_turn
+from biasgate.tasks.promoting.pinned import register_policy
 
 
 @pytest.mark.parametrize(
@@ -72,3 +78,39 @@ def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store
     copied = shutil.copytree(store, tmp_path / "copied")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
+
+
+@pytest.mark.parametrize("seen_by", ["verification", "a policy that was registered"])
+def test_what_a_machine_has_seen_it_remembers(
+    gateway, store, promoted, key, monkeypatch, tmp_path, seen_by
+):
+    promoted()
+    trust(monkeypatch, tmp_path / "another machine", evaluations=key)
+    if seen_by == "verification":
+        promoted()
+        trust(monkeypatch, tmp_path / "one that only verifies", evaluations=key)
+        assert wrong(gateway, store) == set()
+    else:
+        register_policy("default", MODEL, gateway)
+    gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
+    gateway.set_alias(MODEL, "champion", "1")
+    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
+        require_sound(Ledger(gateway, MODEL))
+
+
+def test_whoever_waits_for_an_entry_says_once_for_which(gateway, monkeypatch):
+    model, said, polls = Ledger(gateway, MODEL), [], iter(range(3))
+    move = Move(action="blocked", reason="it did not pass", blocked=["7"])
+    with model.open(move, None) as first, model.open(move, None) as second:
+
+        def slept(_):
+            if next(polls) == 2:
+                model.close(first, "abandoned", "enough")
+
+        monkeypatch.setattr(ledger, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept))
+        monkeypatch.setattr(ledger, "_TELL_AFTER", -1.0)
+        monkeypatch.setattr(ledger, "say", said.append)
+        take_turn(model, second)
+    [told] = said
+    assert told.startswith(f"waiting for entry 1 of {model.name}, which ")
+    assert next(polls, "all were needed") == "all were needed"

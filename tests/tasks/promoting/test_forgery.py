@@ -29,7 +29,9 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.ledger import entry as entries
+from biasgate.tasks.ledger.chain import VouchedVerdicts
 from biasgate.tasks.ledger.entry import TAG
 from biasgate.tasks.ledger.ledger import Ledger, champion_of_model
 from biasgate.tasks.ledger.sound import require_sound
@@ -39,6 +41,11 @@ from biasgate.tasks.promoting.decisions import record_blocked
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.statement import FILE as ATTESTATION
+from biasgate.tasks.signing.statement import annotations_of, read_statement, verdict_digest
+from biasgate.tasks.verifying.documents import Documents
+from biasgate.tasks.verifying.verdict import attested_by
 from biasgate.tasks.verifying.version import verify_version
 
 
@@ -581,6 +588,23 @@ def test_after_a_rotation_everything_verifies(gateway, store, promoted, monkeypa
     assert wrong(gateway, store) == set()
     former = gateway.resolve(f"models:/{MODEL}/1")
     assert all(one.holds for one in verify_version(former, gateway))
+
+
+@pytest.mark.parametrize(("later", "holds"), [(0, False), (1, True)])
+def test_what_is_dated_when_its_key_was_revoked_does_not_hold_and_a_second_before_it_does(
+    gateway, promoted, key, later, holds
+):
+    _, logged, _ = promoted()
+    with gateway.run_files(logged.run_id) as folder:
+        documents = Documents.of(folder, "comments")
+        digests = {**documents.digests, FILE: EvidenceFile(folder / FILE).digest}
+    envelope = Envelope.of_dict(gateway.read_json(logged.run_id, ATTESTATION), "it")
+    signed_at = datetime.fromisoformat(annotations_of(read_statement(envelope, "it")).signed_at)
+    revoke(key, (signed_at + timedelta(seconds=later)).isoformat())
+    verdict = documents.verdict
+    known = VouchedVerdicts(by_entry=frozenset({verdict_digest(verdict)}))
+    found = attested_by(verdict, digests, gateway, logged.run_id, "comments", known)
+    assert {one.what: one.holds for one in found} == {"attestation": True, "signature": holds}
 
 
 @pytest.mark.mlflow

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.made import result, verdict_of
@@ -160,6 +161,8 @@ def test_a_previous_champion_moved_by_hand_is_found(gateway, store, champion, tm
     assert wrong(gateway, store) == set()
     gateway.set_alias(MODEL, "previous_champion", "2")
     assert wrong(gateway, store) == {"alias"}
+    told = {one.sentence for one in verify(MODEL, None, gateway, store)}
+    assert "previous_champion is version 2; last replaced: 1." in told
 
 
 def test_an_alias_that_no_promotion_set_is_found(gateway, store, tmp_path):
@@ -274,6 +277,20 @@ def exchange(gateway, version, forged, forger=None):
     record = Ledger(gateway, MODEL).chain.last_move
     rests_on = replace(record.content.verdicts[0], digest=verdict_digest(forged))
     rewrite(gateway, record, verdicts=[rests_on.to_dict()])
+
+
+def test_evidence_of_more_rows_than_the_report_names_is_not_read(gateway, store, champion):
+    version, verdict, _ = champion
+    file = artifact(gateway, version, FILE)
+    table = pq.read_table(file)
+    pq.write_table(pa.concat_tables([table] * 3), file)
+    digest = EvidenceFile(file).digest
+    exchange(
+        gateway, version, replace(Verdict.from_dict(verdict.to_dict()), evidence_digest=digest)
+    )
+    [told] = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert "the verdict on comments cannot be recomputed: " in told
+    assert "must have the 600 rows that the report names; it has 1,800" in told
 
 
 def _measured(evidence):
@@ -476,6 +493,8 @@ def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
     assert verdict.outcome in {"fail", "insufficient"}
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
         promote_version(MODEL, bad.version, "please", gateway)
+    with pytest.raises(NotVerifiedError, match="must not be deployed"):
+        reset(MODEL, bad.version, "please", gateway, lambda _: None)
     assert gateway.alias(MODEL, "champion") is None
 
 

@@ -1,6 +1,7 @@
 """The champion is opened as its own verdict says: no tag of the registry decides what it scores."""
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.training import OPENED_AS
+from biasgate.tasks.signing.statement import FILE as ATTESTATION
 
 LONG = {"kind": "transformer", "toxic_label": "toxic", "max_tokens": 512}
 LONG |= {"activation": None, "precision": "float32"}
@@ -138,12 +140,15 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
 ):
     key = signing_key(monkeypatch, tmp_path / "secret")
     trust(monkeypatch, tmp_path / "trusted", evaluations=key)
-    version, _, scores = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
+    version, first, scores = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
     assert reference(gateway).max_tokens == 512
     with monkeypatch.context() as patch:
         patch.delenv("BIASGATE_PRIVATE_KEY")
         trust(patch, tmp_path / "nobody")
-        judge_version(gateway, store, tmp_path / "forged", version, scores, opened_as=SHORT)
+        options = {"opened_as": SHORT}
+        forged = judge_version(gateway, store, tmp_path / "forged", version, scores, **options)
+    with gateway.run_files(first.run_id) as signed, gateway.run_files(forged.run_id) as beside:
+        shutil.copy(signed / ATTESTATION, beside / ATTESTATION)
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
         reference(gateway)
