@@ -50,6 +50,7 @@ from bias_metrics.rows import Rows
 
 Covered = tuple[float, tuple[str, ...]]  # The exponent of power means, and the subgroups in them
 Sums = dict[str, ClusterSums]
+KEPT_SUMS = 20_000_000  # The most influences of clusters that wait for the aggregates: 160 MB
 
 
 class Error(NamedTuple):
@@ -93,6 +94,7 @@ class Measurement:
         self.ranked = rank_rows(self.rows.y_true, of_rows, self.rows.sample_weight)
         self.members = ranked_members(self.ranked, self.rows)
         self._found: dict[str, MeasuredSubgroup] = {}
+        self._sums: dict[str, Sums] = {}
         self._errors: dict[Covered, Mapping[str, Error | str]] = {}
         self._totals: dict[tuple[Covered, bool], Mapping[str, ClusterSums]] = {}
         self._reaches: dict[tuple[Covered, float], Mapping[str, Ends]] = {}
@@ -128,6 +130,9 @@ class Measurement:
                     sums[metric] = within.sums(metric, members.compared[metric])
                     cells[metric] = sums[metric].clustered(auc)
             found = replace(found, cells=cells)
+            parts = {metric: sums[metric] for metric in FINAL_SCORE_PARTS if metric in sums}
+            if (len(self._sums) + 1) * len(FINAL_SCORE_PARTS) * self.clustering.n <= KEPT_SUMS:
+                self._sums[name] = parts
         self._found[name] = found
         return found, sums
 
@@ -217,12 +222,14 @@ class Measurement:
                 moves.add(name, metric, cell, sums)
 
         for name in options.groups:
-            members = self.members[name]
+            members, cells = self.members[name], self.subgroup(name).cells
             within = clustering.within(members)
+            known = self._sums.pop(name, {}) if clustering is self.clustering else {}
             for metric in FINAL_SCORE_PARTS:
-                auc = self.subgroup(name).cells[metric]
+                auc = cells[metric]
                 if auc.std_error is not None:
-                    add(name, metric, auc, within.moves(metric, members.compared[metric]))
+                    sums = known.get(metric) or within.moves(metric, members.compared[metric])
+                    add(name, metric, auc, sums)
         if self.overall.std_error is not None:
             sums = clustering.within(None).moves("auc", clustering.overall)
             add(None, "auc", self.overall, sums)

@@ -70,6 +70,33 @@ def test_a_comparison_at_any_confidence_is_that_of_compare_bias(given, monkeypat
     assert pairing.comparison(Options.of(rows, confidence=LEVELS[1])) == expected[1]
 
 
+def test_a_pass_over_clusters_serves_all_confidences_that_are_expected(given, monkeypatch):
+    y_true, first, _, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    expected = evaluate_bias(y_true, first, subgroups, confidence=LEVELS[1], **options)
+    measured = Measurement(rows, first, LEVELS)
+    measured.report(Options.of(rows, confidence=LEVELS[0]))
+    if options:
+        monkeypatch.setattr(measurement, "Moves", None)  # no second pass
+    assert measured.report(Options.of(rows, confidence=LEVELS[1])) == expected
+
+
+def test_numbers_are_the_same_where_influences_are_too_many_to_wait(given, monkeypatch):
+    y_true, first, _, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    expected = Measurement(rows, first).report(Options.of(rows))
+    monkeypatch.setattr(measurement, "KEPT_SUMS", 0)
+    assert Measurement(rows, first).report(Options.of(rows)) == expected
+
+
+def test_a_model_beside_itself_is_that_beside_its_copy(given):
+    y_true, first, _, subgroups, options = given
+    rows = Rows(y_true, subgroups, **options)
+    model, copy = Measurement(rows, first), Measurement(rows, first.copy())
+    expected = Pairing(model, copy).comparison(Options.of(rows))
+    assert Pairing(model, model).comparison(Options.of(rows)) == expected
+
+
 def test_subgroups_that_were_measured_elsewhere_are_taken(given):
     y_true, first, _, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)
