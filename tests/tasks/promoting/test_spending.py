@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from support.promoted import (
@@ -24,7 +25,7 @@ from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting import spending
-from biasgate.tasks.promoting.spending import spend
+from biasgate.tasks.promoting.spending import count_decisions, spend
 
 YEAR = datetime.now(UTC).year
 RULES = POLICY.model_dump(mode="json") | {"correction": "online"}
@@ -124,6 +125,19 @@ def test_decisions_are_numbered_and_written_before_they_are_made(ledger):
         "spent",
         f"decisions 1 to 2 of {YEAR}",
     )
+
+
+@pytest.mark.parametrize(("names", "numbers"), [(["old"], {}), (["old", "new"], {"new": 1})])
+def test_every_candidate_but_the_champion_has_a_share(ledger, monkeypatch, names, numbers):
+    on_sets = {name: [SimpleNamespace(candidate=SimpleNamespace(name=name))] for name in names}
+    decisions = {"old": None, "new": asked(1)}
+    monkeypatch.setattr(
+        spending, "asked_of", lambda measured, *_: decisions[measured[0].candidate.name]
+    )
+    place = SimpleNamespace(gateway=ledger.gateway)
+    shares = count_decisions.fn([*on_sets.values()], {}, [], ledger.model, TEN, place)
+    assert {name: one.number for name, one in shares.items()} == numbers
+    assert len(ledger.entries()) == len(numbers)
 
 
 def test_the_same_decision_is_not_spent_twice_and_other_rows_are_another_decision(ledger):
