@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -12,12 +12,24 @@ from benchmarks.coverage.held import Case, Sample, both
 from benchmarks.coverage.populations import (
     OFFSETS,
     POWER,
+    Floats,
     levels_of,
     rounded,
     shift_of,
     true_final_score,
 )
-from bias_metrics import BiasReport, Difference, MetricValue, evaluate_bias
+from bias_metrics import BiasReport, Difference, MetricValue, Rows
+from bias_metrics.report.measurement import Measurement
+from bias_metrics.report.steps import Options
+
+CONFIDENCES = (0.95, 0.9)
+
+
+def reports_of(rows: Rows, scores: Floats, *, power: float = -5.0) -> Iterator[BiasReport]:
+    """Yield what `evaluate_bias` returns at each of `CONFIDENCES`; rows are measured once."""
+    measured = Measurement(rows, scores)
+    for confidence in CONFIDENCES:
+        yield measured.report(Options.of(rows, power=power, confidence=confidence))
 
 
 def numbers_of(report: BiasReport) -> dict[str, MetricValue | Difference]:
@@ -32,8 +44,8 @@ def numbers_of(report: BiasReport) -> dict[str, MetricValue | Difference]:
 Numbers = Mapping[str, MetricValue | Difference]
 
 
-def samples_of(reports: tuple[Numbers, Numbers]) -> dict[str, Sample | None]:
-    """Return the samples of numbers at 95 and at 90 % confidence."""
+def samples_of(reports: Iterable[Numbers]) -> dict[str, Sample | None]:
+    """Return the samples of numbers at each of `CONFIDENCES`."""
     first, second = reports
     return {
         name: None if one.value is None else both((one.value, one.low, one.high), second[name].low)
@@ -72,11 +84,8 @@ class Differing(Case):
         means = np.array([[low, shift_of(self.auc) + high] for low, high in OFFSETS])
         scores = rng.standard_normal(labels.size) + means[group, labels.astype(int)]
         masks = {str(one): group == one for one in range(len(OFFSETS) - 1)}
-        one, wide = (
-            evaluate_bias(labels, rounded(scores, self._step), masks, power=POWER, confidence=level)
-            for level in (0.95, 0.9)
-        )
-        return samples_of((numbers_of(one), numbers_of(wide)))
+        reports = reports_of(Rows(labels, masks), rounded(scores, self._step), power=POWER)
+        return samples_of(map(numbers_of, reports))
 
     @property
     def errors(self) -> float:
@@ -120,10 +129,7 @@ class OneTiny(Case):
         labels = np.arange(group.size) < positives.sum()
         scores = rng.standard_normal(group.size) + shift_of(self.auc) * labels
         masks = {str(one): group == one for one in range(5)}
-        one, wide = (
-            evaluate_bias(labels, scores, masks, confidence=level) for level in (0.95, 0.9)
-        )
-        return samples_of((numbers_of(one), numbers_of(wide)))
+        return samples_of(map(numbers_of, reports_of(Rows(labels, masks), scores)))
 
     def described(self) -> list[str]:
         """Return AUC and size."""

@@ -53,16 +53,16 @@ SECTIONS = (
     Section("paired", differences.HEAD, differences.PAIRED),
     Section("power", differences.HEAD, differences.POWER),
     Section("weighted", weighted.HEAD, weighted.WEIGHTED),
-    Section("stratified", stratified.HEAD, stratified.STRATIFIED, draws=400),
+    Section("stratified", stratified.HEAD, stratified.STRATIFIED),
     Section("crossing", clustered.HEAD, clustered.CROSSING),
     Section("nested", clustered.HEAD, clustered.NESTED),
     Section("few", clustered.HEAD, clustered.FEW),
     Section("large", clustered.HEAD, clustered.LARGE),
     Section("models", clustered.HEAD, clustered.TWO_MODELS),
-    Section("many", clustered.HEAD[:-1], clustered.MANY, draws=400),
-    Section("rates", rates.HEAD, rates.RATES, draws=1_000),
-    Section("shared", rates.HEAD, rates.SHARED, draws=1_000),
-    Section("calibrated", calibrated.HEAD, calibrated.CALIBRATED, draws=400),
+    Section("many", clustered.HEAD[:-1], clustered.MANY),
+    Section("rates", rates.HEAD, rates.RATES),
+    Section("shared", rates.HEAD, rates.SHARED),
+    Section("calibrated", calibrated.HEAD, calibrated.CALIBRATED),
 )
 
 Found = dict[str, dict[str, Held]]

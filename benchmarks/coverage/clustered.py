@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.coverage.aggregates import samples_of
+from benchmarks.coverage.aggregates import CONFIDENCES, reports_of, samples_of
 from benchmarks.coverage.held import Case, Sample
 from benchmarks.coverage.populations import shift_of
 from bias_metrics import (
@@ -17,9 +17,10 @@ from bias_metrics import (
     BiasReport,
     Difference,
     MetricValue,
-    compare_bias,
-    evaluate_bias,
+    Rows,
 )
+from bias_metrics.report.measurement import Measurement, Pairing
+from bias_metrics.report.steps import Options
 
 GROUPS = 3
 
@@ -76,19 +77,14 @@ class Clustered(Case):
         own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
         base, shift = effect[codes] + own, shift_of(self.auc) * y_true
         masks = {str(one): group == one for one in range(GROUPS)}
+        rows = Rows(y_true, masks, clusters=codes)
         if self.models == 1:
-            one, wide = (
-                evaluate_bias(y_true, base + shift, masks, clusters=codes, confidence=level)
-                for level in (0.95, 0.9)
-            )
-            return samples_of((_numbers(one), _numbers(wide)))
+            return samples_of(map(_numbers, reports_of(rows, base + shift)))
         noise = rng.normal(size=(2, n))
         first, second = math.sqrt(0.8) * base + math.sqrt(0.2) * noise + shift
-        one_of_two, wide_of_two = (
-            compare_bias(y_true, first, second, masks, clusters=codes, confidence=level)
-            for level in (0.95, 0.9)
-        )
-        return samples_of((_numbers(one_of_two), _numbers(wide_of_two)))
+        both = Pairing(Measurement(rows, first), Measurement(rows, second))
+        options = (Options.of(rows, confidence=confidence) for confidence in CONFIDENCES)
+        return samples_of(_numbers(both.comparison(one)) for one in options)
 
     @property
     def errors(self) -> float:
@@ -130,11 +126,8 @@ class ManyClusters(Case):
         effect = math.sqrt(self.correlation) * rng.normal(size=self.n_clusters)
         own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
         scores = effect[codes] + own + shift_of(self.auc) * y_true
-        wide, narrow = (
-            evaluate_bias(y_true, scores, {}, clusters=codes, confidence=level, intervals="cells")
-            for level in (0.95, 0.9)
-        )
-        return samples_of(({"auc": wide.overall.auc}, {"auc": narrow.overall.auc}))
+        auc = Measurement(Rows(y_true, {}, clusters=codes), scores).overall
+        return samples_of({"auc": auc.at(confidence)} for confidence in CONFIDENCES)
 
     @property
     def errors(self) -> float:

@@ -9,9 +9,12 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.coverage.held import Case, Sample, both
+from benchmarks.coverage.aggregates import CONFIDENCES, samples_of
+from benchmarks.coverage.held import Case, Sample
 from benchmarks.coverage.populations import levels_of, rounded, shift_of, true_auc
-from bias_metrics import compare_bias
+from bias_metrics import Rows
+from bias_metrics.report.measurement import Measurement, Pairing
+from bias_metrics.report.steps import Options
 
 MARGIN = 0.02
 
@@ -66,15 +69,12 @@ class Paired(Case):
             )
             for auc in (self.auc - self.drop, self.auc)
         )
-        everyone = {"all": np.ones(labels.size, dtype=bool)}
-        one, wide = (
-            compare_bias(labels, first, second, everyone, confidence=level).subgroups["all"][
-                "subgroup_auc"
-            ]
-            for level in (0.95, 0.9)
+        rows = Rows(labels, {"all": np.ones(labels.size, dtype=bool)})
+        models = Pairing(Measurement(rows, first), Measurement(rows, second))
+        options = (Options.of(rows, confidence=confidence) for confidence in CONFIDENCES)
+        return samples_of(
+            {"difference": models.differences(one)["all"]["subgroup_auc"]} for one in options
         )
-        assert one.value is not None
-        return {"difference": both((one.value, one.low, one.high), wide.low)}
 
     @property
     def errors(self) -> float:

@@ -11,12 +11,11 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.coverage.aggregates import samples_of
+from benchmarks.coverage.aggregates import CONFIDENCES, samples_of
 from benchmarks.coverage.held import Case, Sample
 from benchmarks.coverage.populations import Floats, shift_of
 from bias_metrics import Rows, decision_indicators
-from bias_metrics.report.evaluation import report_of
-from bias_metrics.report.steps import Options
+from bias_metrics.report.measurement import Measurement
 
 LISTED = 0.1  # the share of the population in the stratum that is drawn more often
 TOXIC = (0.03, 0.6)  # of the other stratum, and of this one
@@ -83,17 +82,15 @@ class Stratified(Case):
             clusters=codes,
             strata=None if self.ignored else stratum,
         )
-        found = []
-        for level in (0.95, 0.9):
-            options = Options.of(rows, confidence=level, intervals="cells")
-            report = report_of(rows, scores, options)
+        measured, found = Measurement(rows, scores), []
+        for level in CONFIDENCES:
             shares = decision_indicators(
                 rows, scores, threshold=THRESHOLD, confidence=level
             ).overall.shares
             rates = [shares[name] for name in NUMBERS[2:]]
-            found.append([report.overall.auc, report.subgroups["a"].subgroup_auc, *rates])
-        wide, narrow = (dict(zip(NUMBERS, one, strict=True)) for one in found)
-        return samples_of((wide, narrow))
+            subgroup = measured.subgroup("a").at(level).subgroup_auc
+            found.append([measured.overall.at(level), subgroup, *rates])
+        return samples_of(dict(zip(NUMBERS, one, strict=True)) for one in found)
 
     @property
     def errors(self) -> float:

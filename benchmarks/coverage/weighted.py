@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.coverage.aggregates import numbers_of, samples_of
+from benchmarks.coverage.aggregates import numbers_of, reports_of, samples_of
 from benchmarks.coverage.held import Case, Sample
 from benchmarks.coverage.populations import Floats, shift_of
-from bias_metrics import evaluate_bias
+from bias_metrics import Rows
 
 DESIGNS: dict[str, Callable[[Floats, np.random.Generator], Floats]] = {
     "high scores 5 times as often": lambda score, _: np.where(score > 0.5, 1.0, 0.2),
@@ -58,20 +58,11 @@ class Weighted(Case):
         group = rng.integers(0, GROUPS + 1, self.n)
         scores = own + shift_of(self.auc) * y_true
         masks = {str(one): group == one for one in range(GROUPS)}
-        reports = []
-        for level in (0.95, 0.9):
-            report = evaluate_bias(
-                y_true,
-                scores,
-                masks,
-                sample_weight=1 / chance,
-                clusters=codes,
-                confidence=level,
-            )
-            cell = {NUMBERS[0]: report.subgroups["0"].bnsp_auc}
-            reports.append({**cell, **numbers_of(report)})
-        first, second = reports
-        found = samples_of((first, second))
+        rows = Rows(y_true, masks, sample_weight=1 / chance, clusters=codes)
+        found = samples_of(
+            {NUMBERS[0]: one.subgroups["0"].bnsp_auc, **numbers_of(one)}
+            for one in reports_of(rows, scores)
+        )
         return {name: found[name] for name in NUMBERS}
 
     def described(self) -> list[str]:
