@@ -50,6 +50,12 @@ def test_without_a_registered_policy_a_verdict_says_so(gateway):
 
 
 @pytest.mark.usefixtures("registered")
+def test_a_verdict_by_another_policy_does_not_name_the_registered_one(gateway):
+    assert context_of(MODEL, POLICY, [], gateway).registered_policy.entry == 1
+    assert context_of(MODEL, LENIENT, [], gateway).registered_policy is None
+
+
+@pytest.mark.usefixtures("registered")
 def test_another_policy_is_refused_before_any_work(gateway):
     with pytest.raises(InputError, match=r"policy p \(digest .*is registered for toxicity, and"):
         refuse_other_policy(MODEL, LENIENT, gateway)
