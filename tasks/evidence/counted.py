@@ -52,10 +52,13 @@ NO_MEMBERS = (
     "Which comments mention several identities is unknown: bounds of power means and of the final "
     "score are wider than needed, and whose comments a loss comes from is not told."
 )
-NO_PAIRS = (
+IN_PAIRS = (
     "How two models' errors are related is known by wide bins of scores: bounds of differences "
-    "hold whatever these leave open. For power means and the final score it is unknown, and bounds "
-    "are as wide as they can be."
+    "hold whatever these leave open."
+)
+NO_PAIRS = (
+    "How two models' power means and final scores are related is unknown: bounds of these "
+    "differences are as wide as they can be."
 )
 NO_CATEGORIES = "Identities with too few comments are not judged in their category."
 _RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
@@ -296,8 +299,11 @@ class CountedEvidence:
     @property
     def not_told(self) -> list[str]:
         """What the counts do not tell."""
-        rows = NO_ROWS if self.counted.record.clusters is None else CLUSTERS
-        return [rows, NO_MEMBERS, *([NO_PAIRS] if len(self.roles) > 1 else [])]
+        clustered = self.counted.record.clusters is not None
+        said = [CLUSTERS if clustered else NO_ROWS, NO_MEMBERS]
+        if len(self.roles) > 1:
+            said += [NO_PAIRS] if clustered else [IN_PAIRS, NO_PAIRS]
+        return said
 
     def told(self, *, categories: bool) -> RestsOnCounts:
         """Return what a verdict says of the counts: what they are of, and what they do not tell.

@@ -93,6 +93,16 @@ def test_bounds_are_those_of_all_rows_in_clusters(home, monkeypatch):
     assert not list(Path("out").glob(".clusters-*"))
 
 
+def test_only_differences_of_aggregates_are_said_to_be_unrelated_in_clusters(home):
+    total, found, _ = count(write_threads(home))
+    Path("without").write_bytes(total.to_bytes())
+    Path("with").write_bytes(add_clusters.fn(total, found, "out").to_bytes())
+    said = {name: CountedEvidence(Path(name)).not_told for name in ("without", "with")}
+    assert any("is known by wide bins" in one for one in said["without"])
+    assert not any("is known by wide bins" in one for one in said["with"])
+    assert all(any("power means and final scores" in one for one in each) for each in said.values())
+
+
 def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
     path = write_threads(home)
     for number in range(N_SHARDS):
