@@ -14,6 +14,7 @@ from statistics import NormalDist
 from bias_metrics import MetricValue
 from bias_metrics.gate import chance_of_all, chance_of_proof, difference_error
 from bias_metrics.metrics import AUCS, GIVEN, METRICS, metrics_of
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import evidence_at, given_threshold
 from biasgate.tasks.gating.policy_losses import (
     CORRELATION,
@@ -80,7 +81,7 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
     Raises
     ------
     InputError
-        If there is no such file.
+        If there is no such file, or no identity with enough comments.
     """
     evidence = evidence_at(path)
     key = (None, 2 * CONFIDENCE - 1)
@@ -93,6 +94,12 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
         has_ends = all(reach_of(cell) is not None for cell in cells.values())
         if has_ends and min(one.n_positive, one.n_negative) >= _SUPPORT:
             strong[name] = cells
+    if not strong:
+        msg = (
+            f"{evidence.path} must have an identity with {_SUPPORT} comments of each class to "
+            "suggest a rule; it has none. `biasgate policy plan` says how many to label."
+        )
+        raise InputError(msg)
     errors = [
         difference_error(_error(metric, cells[metric]), correlation)
         for cells in strong.values()
@@ -101,8 +108,7 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
     power = []
     for margin in MARGINS:
         chances = [chance_of_proof(margin, error, CONFIDENCE) for error in errors]
-        joint = chance_of_all(chances) if chances else 0.0
-        power.append(Power(margin, min(chances, default=0.0), joint))
+        power.append(Power(margin, min(chances), chance_of_all(chances)))
     enough = next((one.margin for one in power if one.all_rules >= CHANCE), None)
 
     def asked(_: str, metric: str) -> Asked:
@@ -158,7 +164,7 @@ def _limits(groups: Sequence[Mapping[str, MetricValue]]) -> Iterator[tuple[str, 
     z = _Z_BOUND + NormalDist().inv_cdf(CHANCE)
     for metric in metrics_of("subgroup"):
         cells = [one[metric] for one in groups if metric in one]
-        if not cells:
+        if not cells:  # error rates, without a threshold
             continue
         if METRICS[metric].is_gap:
             largest = max(abs(float(cell)) + z * _error(metric, cell) for cell in cells)

@@ -375,11 +375,10 @@ def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(
     assert apart.power[1].all_rules < advice.power[1].all_rules
 
 
-def test_where_every_identity_has_too_few_rows_no_margin_is_suggested(results, monkeypatch):
+def test_where_every_identity_has_too_few_rows_no_policy_is_suggested(results, monkeypatch):
     monkeypatch.setattr(policy_suggested, "_SUPPORT", 10_000)
-    advice = advise(results)
-    assert (advice.margin, advice.limits, advice.weak) == (None, {}, ["gay"])
-    assert {(one.worst_rule, one.all_rules) for one in advice.power} == {(0.0, 0.0)}
+    with pytest.raises(InputError, match="an identity with 10000 comments of each class"):
+        advise(results)
 
 
 def test_a_folder_without_evidence_is_refused(tmp_path):
