@@ -96,7 +96,8 @@ def _clusters_of(
 ) -> Iterator[tuple[Rows, list[np.ndarray]]]:
     """Yield sorted rows with whole clusters, about as many as are counted at once."""
     held: list[pa.RecordBatch] = []
-    with pq.ParquetFile(path) as file:
+    # Buffered ahead, all of the file would stay in memory.
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         for chunk in file.iter_batches(_CHUNK):
             held.append(chunk)
             if sum(one.num_rows for one in held) < shards.ROWS:

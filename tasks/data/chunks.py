@@ -188,8 +188,8 @@ def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Tab
             for name, kind in zip(columns, kinds, strict=True)
             if pa.types.is_string(kind) or pa.types.is_large_string(kind)
         ]
-    # A text that many rows have is then read once: it must not fill memory.
-    with pq.ParquetFile(path, read_dictionary=texts) as file:
+    # A text that many rows have is then read once: it must not fill memory. Nor must what is ahead.
+    with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False) as file:
         for batch in file.iter_batches(batch_size=size, columns=columns):
             table = pa.Table.from_batches([batch]).select(columns)
             plain = _plain_bytes(table)

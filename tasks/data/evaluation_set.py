@@ -125,7 +125,7 @@ class EvaluationSet:
         return pq.read_metadata(self.folder / ROWS)
 
     def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata)
+        return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata, pre_buffer=False)
 
     def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
         """Read some columns one after the other, opening the file once."""

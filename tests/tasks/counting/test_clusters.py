@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.shards import (
@@ -116,6 +118,27 @@ def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
     again = add_clusters.fn(total, found, "out").record.clusters
     assert (again.n, again.rows) == (whole.n, whole.rows)
     np.testing.assert_allclose(again.moves, whole.moves, rtol=1e-9)
+
+
+def test_sorted_rows_are_not_held_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "ROWS", 10_000)
+    monkeypatch.setattr(clusters, "_CHUNK", 10_000)
+    n, path = 1_000_000, tmp_path / "sorted"
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "cluster": np.arange(n) // 10,
+            "bits": pa.array([b"\x80"] * n, pa.binary()),
+            "score/candidate": rng.random(n),
+        }
+    )
+    pq.write_table(table, path, row_group_size=10_000)
+    del table
+    most, before = 0, pa.total_allocated_bytes()
+    for batch in clusters._clusters_of(path, (), ["candidate"]):
+        most = max(most, pa.total_allocated_bytes() - before)
+        del batch
+    assert most < path.stat().st_size / 2
 
 
 def test_bounds_of_error_rates_are_those_of_all_rows_in_clusters(home):

@@ -249,3 +249,16 @@ def test_a_table_of_many_columns_is_read_in_fewer_rows_at_a_time(tmp_path, monke
     assert sizes(["a"]) == [25_000]
     assert sizes(["a", "b"]) == [20_000, 5_000]
     assert sizes(list("abcd")) == [10_000, 10_000, 5_000]
+
+
+def test_a_parquet_file_is_not_held_in_memory_while_it_is_read(tmp_path):
+    n, path = 50_000, tmp_path / "data.parquet"
+    values = np.random.default_rng(0).random(n * 20)
+    with pq.ParquetWriter(path, pa.schema([("score", pa.float64())])) as writer:
+        for part in np.split(values, 20):
+            writer.write_table(pa.table({"score": part}))
+    most, before = 0, pa.total_allocated_bytes()
+    for chunk in reading.read_chunks(path, ["score"], n):
+        most = max(most, pa.total_allocated_bytes() - before)
+        del chunk
+    assert most < path.stat().st_size / 2
