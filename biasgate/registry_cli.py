@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +34,7 @@ Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
 _SHORT = 12
 COUNTS = "evidence.counts"
-_RESULTS = ("summary.json", "report.json")
+_RESULTS = (COUNTS, "summary.json", "report.json")
 _BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
@@ -239,9 +238,7 @@ def verify(
     with errors_told(verbose=False):
         pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
-    if model is not None and Path(model, COUNTS).is_file():
-        findings = _verify_counted(Path(model), unused=(version, *asked))
-    elif model is not None and (model.endswith(_BUNDLE) or _has_results(Path(model))):
+    if model is not None and (model.endswith(_BUNDLE) or _has_results(Path(model))):
         findings = _verify_results(Path(model), pins, unused=(version, attestation, folder))
     elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
@@ -283,33 +280,25 @@ def _has_results(folder: Path) -> bool:
 
 
 def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
-    """Verify a bundle, or the folder of an evaluation."""
+    """Verify a bundle, or the folder of an evaluation or of counts."""
     with errors_told(verbose=False):
         if any(one is not None for one in unused):
             msg = (
                 f"{path} must be given with nothing but --policy-digest and --evaluation-set: it "
-                "has its attestations."
+                "has its verdicts."
             )
             raise InputError(msg)
         from biasgate.tasks.disclosing.bundle import verify_bundle, verify_results  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
         from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
-
-        with waiting("verifying"):
-            if _has_results(path):
-                return verify_results(read_results(path), Pins(**pins))
-            return verify_bundle(path, Pins(**pins))
-
-
-def _verify_counted(folder: Path, unused: tuple[Any, ...]) -> list[Finding]:
-    with errors_told(verbose=False):
-        if any(unused):
-            msg = f"{folder} must be given alone: what it has is not signed."
-            raise InputError(msg)
         from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
 
         with waiting("verifying"):
-            return verify_counted(folder, datetime.now(UTC).date())
+            if (path / COUNTS).is_file():
+                return verify_counted(path, Pins(**pins))
+            if _has_results(path):
+                return verify_results(read_results(path), Pins(**pins))
+            return verify_bundle(path, Pins(**pins))
 
 
 def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:

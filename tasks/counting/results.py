@@ -24,6 +24,7 @@ from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.measuring.cautions import warn_of_threshold
 from biasgate.tasks.measuring.diagnosis import undiagnosed
 from biasgate.tasks.records import (
     AtThreshold,
@@ -48,6 +49,7 @@ from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.page.writing import write_page
 from biasgate.tasks.reporting.report import metric_csv
 from biasgate.tasks.reporting.tables import PANELS
+from biasgate.tasks.scoring.candidate import refuse_other_scale
 
 KIND = "counts"
 _BOUND = Bound(
@@ -65,6 +67,10 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     folder = Path(output)
     settings.refuse_other_shards(counted.record.shards)
     _refuse_one_class(counted.counts[CANDIDATE], settings)
+    for role, one in settings.models.items():
+        counts = counted.counts[role]
+        ends = np.array([counts.least[0], counts.most[-1]])
+        refuse_other_scale(one.name, one.threshold, ends)
     drift = drift_of(counted, settings)
     evidence = write_evidence(counted, settings, folder)
     report = report_of(evidence, settings)
@@ -145,7 +151,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         ),
         candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
         bias=bias,
-        warnings=evidence.not_told,
+        warnings=[*evidence.not_told, *warn_of_threshold(explained.thresholds)],
     )
 
 

@@ -35,6 +35,7 @@ _WITHOUT = {
     "slices_in": "only all rows are counted",
     "prediction_powered": "counts do not tell which rows were labelled",
     "pool_nights": "counts of several nights add up as shards do",
+    "judge_again": "counts have one label for each row",
 }
 _DECIDES_LATER = {
     "path",

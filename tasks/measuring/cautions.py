@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import BiasReport
+from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import counted
 from biasgate.tasks.data.near_words import NearTerms
-from biasgate.tasks.records import Choices, Missing, ReportedChoices
+from biasgate.tasks.records import AtThreshold, Choices, Missing, ReportedChoices, error_rates
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -209,6 +210,20 @@ def warn_of_weights(choices: Choices) -> str | None:
         "the rows have sampling weights: patterns of bias are not diagnosed, errors at thresholds "
         "are not counted, and the figure of scores counts each row once."
     )
+
+
+def warn_of_threshold(thresholds: Mapping[str, AtThreshold]) -> Iterator[str]:
+    """Warn if a candidate's own threshold flags no comment, or all: no gap can then be seen."""
+    if (found := thresholds.get(GIVEN)) is None:
+        return
+    rates = error_rates(found.overall)
+    of_class = rates["false_positive_rate"].value, rates["false_negative_rate"].value
+    if of_class in {(0, 1), (1, 0)}:
+        flagged = "no comment" if of_class == (0, 1) else "every comment"
+        yield (
+            f"at its threshold {found.threshold:g} the model flags {flagged}, so that gaps of "
+            "error rates are 0 whatever it does. Is it the threshold at which it is used?"
+        )
 
 
 def tell_of_terms(report: BiasReport, choices: Choices) -> str | None:

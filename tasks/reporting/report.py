@@ -24,7 +24,11 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.powered import agreement_of
-from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
+from biasgate.tasks.measuring.cautions import (
+    cautions,
+    warn_of_other_fractions,
+    warn_of_threshold,
+)
 from biasgate.tasks.records import (
     AnalysisRecord,
     Choices,
@@ -95,6 +99,7 @@ def build_report(
         warnings=[
             *cautions(bias, reported, candidate, unmatched, missing, near, in_no_slice),
             *_cautions_of_raters(evaluation_set),
+            *warn_of_threshold(explained.thresholds),
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,

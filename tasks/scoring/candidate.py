@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, FiniteFloat, JsonValue
 
 from biasgate.tasks.common.errors import InputError
@@ -214,3 +215,16 @@ class CandidateSettings(Settings):
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Train on a frozen set, log its progress, write an MLflow model folder."""
         raise NotImplementedError
+
+
+def refuse_other_scale(name: str, threshold: float | None, scores: npt.NDArray[Any]) -> None:
+    """Refuse a threshold outside 0 to 1 where all scores are inside."""
+    if threshold is None or not scores.size or 0 <= threshold <= 1:
+        return
+    low, high = float(scores.min()), float(scores.max())
+    if low >= 0 and high <= 1:
+        msg = (
+            f"`threshold` of {name!r} must be on the scale of its scores; it is {threshold:g}, "
+            f"and they go from {low:.3g} to {high:.3g}."
+        )
+        raise InputError(msg)

@@ -29,7 +29,7 @@ from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
-from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.candidate import CandidateSettings, refuse_other_scale
 from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scored_set import RECORD, ScoredSet, ScoresRecord, Shards
 from biasgate.tasks.scoring.scorer import Scorer
@@ -66,6 +66,8 @@ def score_rows(
         say(f"reusing kept scores of {candidate.name} on {evaluation_set.name}", aside=True)
     if not candidate.scores_in_levels:
         _refuse_two_valued(kept, candidate)
+    known = kept.table()["score"].to_numpy()
+    refuse_other_scale(candidate.name, candidate.threshold, known[~np.isnan(known)])
     return kept
 
 

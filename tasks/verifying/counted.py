@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import ENDING
 from biasgate.tasks.counting.shards import FOLDER, named
 from biasgate.tasks.evidence.counted import FILE, Counted, CountedEvidence, read_counted
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
+from biasgate.tasks.signing.statement import annotations_of, statement_of
+from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding
-from biasgate.tasks.verifying.verdict import decided_again, same_digests, same_origin
+from biasgate.tasks.verifying.verdict import (
+    decide_again,
+    same_again,
+    same_digests,
+    same_origin,
+)
 
 
-def verify_counted(folder: Path, day: date) -> list[Finding]:
-    """Recompute the verdict in a folder of `biasgate count`.
+def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
+    """Recompute the verdict in a folder of `biasgate count`, whatever it is.
 
     Nothing is signed: it shows that the verdict follows from the counts, and where all are there,
     that these are the sum of those of the shards.
@@ -33,12 +40,19 @@ def verify_counted(folder: Path, day: date) -> list[Finding]:
     documents = Documents.of(folder, "counts", FILE)
     evidence = CountedEvidence(folder / FILE)
     name = documents.verdict.evaluation_set.name
-    findings = list(same_digests(documents, name, evidence.digest))
+    rows = evidence.digest
+    findings = list(same_digests(documents, name, rows))
     findings += same_origin(documents.verdict, documents.report, evidence, None, name)
     findings += _shards(folder / FOLDER, evidence.counted, name)
     if all(one.holds for one in findings):
-        findings += decided_again(documents, evidence, name, day)
-    return findings
+        verdict = documents.verdict
+        findings += same_again(verdict, decide_again(documents, evidence, verdict.decided_on), name)
+        text = f"pages and tables in {folder.name} are as somebody wrote them: not compared."
+        findings.append(Finding("files", holds=True, sentence=text))
+    said = annotations_of(
+        statement_of(documents.verdict, {**documents.digests, EVIDENCE: rows}, "")
+    )
+    return findings + [one for one in pins.check([said] if said else []) if one.what != "model"]
 
 
 def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:

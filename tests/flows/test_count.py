@@ -3,8 +3,9 @@
 import json
 
 import pytest
+import yaml
 from support.evaluations import run
-from support.shards import N, write_shards
+from support.shards import POLICY, N, write_shards
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,22 @@ def test_the_verdict_is_recomputed_from_the_counts(home):
     assert code == 0, text
     assert "the counts on chats are the sum of those of 3 shards" in text
     assert "recomputing the verdict on chats gives the same one (pass)" in text
+
+
+def test_a_blocked_candidate_is_verified_by_a_pinned_policy(home, tmp_path):
+    folder, _ = home
+    write_shards(tmp_path)
+    policy = POLICY | {"rules": [{"metric": "auc", "scope": "overall", "floor": 0.99}]}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(policy))
+    out = tmp_path / "out"
+    code, text = run("count", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st")
+    assert code == 3, text
+    code, text = run("verify", out)
+    assert (code, "gives the same one (fail)" in text) == (0, True), text
+    assert "pages and tables in out are as somebody wrote them: not compared" in text
+    pinned = json.loads((folder / "out/verdict.json").read_text())["policy"]["digest"]
+    assert run("verify", folder / "out", "--policy-digest", pinned)[0] == 0
+    assert run("verify", out, "--policy-digest", pinned)[0] == 3
 
 
 def test_a_changed_verdict_or_evidence_does_not_hold(home, tmp_path):

@@ -10,7 +10,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from support.shards import COMMENT, N_SHARDS, POLICY, N, everything, frame, write_file, write_shards
+from support.shards import (
+    COMMENT,
+    FILE,
+    N_SHARDS,
+    POLICY,
+    N,
+    everything,
+    frame,
+    write_file,
+    write_shards,
+)
 
 from bias_metrics import (
     compare_bias,
@@ -334,6 +344,22 @@ def test_a_shard_without_rated_rows_or_column_is_named(home):
         count(path)
 
 
+@pytest.mark.parametrize("role", ["candidate", "champion"])
+def test_a_threshold_beyond_all_probabilities_is_refused(home, role):
+    path = write_shards(home, **{role: FILE[role] | {"threshold": 50}})
+    with pytest.raises(InputError, match=r"on the scale of its scores; it is 50, and they go from"):
+        judge(path)
+    assert not Path("out/verdict.json").exists()
+
+
+@pytest.mark.parametrize(("threshold", "flags"), [(0.999, "no comment"), (0, "every comment")])
+def test_a_threshold_that_parts_no_comments_is_warned_of(home, threshold, flags):
+    judge(write_shards(home, candidate=FILE["candidate"] | {"threshold": threshold}))
+    warnings = json.loads(Path("out/report.json").read_text())["warnings"]
+    [told] = [one for one in warnings if "at its threshold" in one]
+    assert f"the model flags {flags}, so that gaps of error rates are 0" in told
+
+
 def test_frequencies_count_as_repeated_rows(home):
     path = write_shards(home, weight="times", weight_kind="frequency", path="shards/*.csv")
     frame(0).assign(times=2).to_csv("shards/a.csv", index=False)
@@ -347,6 +373,10 @@ def test_frequencies_count_as_repeated_rows(home):
     [
         ({"cluster": "id", "weight": "old"}, "`cluster` must not be set beside `weight`"),
         ({"slices": ["gay"]}, "`slices` must not be set for counts"),
+        (
+            {"judge_again": [{"label_threshold": 0.4}]},
+            "`judge_again` must not be set for counts: counts have one label for each row",
+        ),
         ({"weight": "id"}, "must have `weight_kind: frequency`"),
         ({"path": "none/*.parquet"}, "`path` must name files"),
         ({"candidate": {"name": "next", "score": "new"}}, "need the `threshold` that"),

@@ -141,6 +141,14 @@ def test_two_valued_scores_pass_when_allowed(frame, score):
     assert set(scored.table()["score"].to_pylist()) == {0.0, 1.0}
 
 
+def test_a_threshold_beyond_all_probabilities_is_refused(frame, score):
+    with pytest.raises(InputError, match=r"`threshold` of .* on the scale of its scores; it is 50"):
+        score(frame, threshold=50)
+    assert score(
+        frame.assign(prediction=100 * frame.prediction), threshold=50
+    ).table().num_rows == len(frame)
+
+
 class _Broken(Scorer):
     """A scorer that answers with something else than one finite number per row."""
 
