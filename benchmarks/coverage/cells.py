@@ -89,7 +89,7 @@ class Cell(Case):
 
 HEAD = ["AUC", "positives", "negatives", "scores"]
 AUCS = (0.7, 0.9, 0.95, 0.98, 0.99, 0.999)
-POSITIVES = (5, 10, 20, 50, 100, 199, 200, 201, 500, 1_000)
+POSITIVES = (5, 10, 20, 25, 50, 100, 199, 200, 201, 500, 1_000)
 CELLS = [
     *(Cell(auc, n, 4_200) for n, auc in product(POSITIVES, AUCS)),
     *(Cell(auc, n, n) for n, auc in product((20, 50, 500), AUCS)),

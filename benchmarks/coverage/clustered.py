@@ -101,8 +101,8 @@ class Clustered(Case):
 
 
 @dataclass(frozen=True)
-class ManyClusters(Case):
-    """One AUC in many small clusters."""
+class OneAuc(Case):
+    """One AUC in clusters."""
 
     n_clusters: int
     auc: float
@@ -181,6 +181,11 @@ TWO_MODELS = [
     )
 ]
 MANY = [
-    ManyClusters(1000, auc, correlation, unequal)
-    for auc, correlation, unequal in product((0.7, 0.9, 0.97), CORRELATIONS, (False, True))
+    OneAuc(n, auc, correlation, unequal, rows=rows)
+    for (n, rows), auc, correlation, unequal in product(
+        ((20, 40), (38, 40), (50, 40), (100, 40), (200, 20), (1000, 6)),
+        (0.7, 0.9, 0.97, 0.99),
+        (0.1, 0.3, 0.7, 0.95),
+        (False, True),
+    )
 ]

@@ -27,7 +27,7 @@ TITLES = {
     "few": "positives in a few of 200 clusters",
     "large": "large clusters, of 120 rows on average",
     "models": "difference of two models, in clusters",
-    "many": "one AUC in many clusters",
+    "many": "one AUC in clusters",
     "rates": "gap of an error rate, in clusters",
     "shared": "the same, where subgroup and background are in the same clusters",
     "calibrated": "gaps of calibration",

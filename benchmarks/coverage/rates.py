@@ -87,14 +87,13 @@ def _counts(rows: npt.NDArray[np.int64], events: npt.NDArray[np.int64]) -> Count
 
 
 HEAD = ["clusters", "rows", "kind", "correlation", "rate"]
-SIZES = ((25, 40), (50, 40), (100, 40), (200, 20), (1000, 20))
+SIZES = ((20, 40), (38, 40), (50, 40), (100, 40), (200, 20), (1000, 20))
+GRID = tuple(product(SIZES, (0.02, 0.1, 0.5), (0.1, 0.3, 0.7, 0.95), (False, True)))
 RATES = [
     Rates(n, rate, correlation, unequal, rows=rows)
-    for (n, rows), rate, correlation, unequal in product(
-        SIZES, (0.02, 0.1), (0.3, 0.95), (False, True)
-    )
+    for (n, rows), rate, correlation, unequal in GRID
 ]
 SHARED = [
-    Rates(n, rate, correlation, crossing=True, rows=rows)
-    for (n, rows), rate, correlation in product(SIZES, (0.02, 0.1), (0.3, 0.95))
+    Rates(n, rate, correlation, unequal, crossing=True, rows=rows)
+    for (n, rows), rate, correlation, unequal in GRID
 ]
