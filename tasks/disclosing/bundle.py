@@ -17,8 +17,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,19 +25,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics.gate import Outcome, worst
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest, whole_file
-from biasgate.tasks.common.untrusted import check, parse_json, read_record
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
-from biasgate.tasks.evidence.file import RECORD, EvidenceFile
-from biasgate.tasks.records import LoggedVerdict, Verdict
+from biasgate.tasks.evidence.file import RECORD
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.reporting.results import (
     PAGE,
     REPORT,
-    SUMMARY,
     VERDICT,
     Published,
     Results,
@@ -48,14 +44,17 @@ from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey, TrustedKeys, no
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
     Annotations,
-    annotations_of,
-    read_statement,
-    statement_of,
 )
 from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, described
-from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again
+from biasgate.tasks.verifying.published import (
+    BundledVerdict,
+    as_named,
+    attested,
+    recomputed,
+    verified,
+)
 
 MANIFEST = "bundle.json"
 PAYLOAD_TYPE = "application/vnd.biasgate.bundle+json"
@@ -88,19 +87,6 @@ class BundledFile(Record):
     name: str
     size: int
     sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class BundledVerdict(Record):
-    """A verdict of a bundle, the rows that it was decided on, and the rows in the bundle.
-
-    `evidence` is the digest that the verdict names; `rows` that of the same rows without ids, null
-    if the bundle has none.
-    """
-
-    folder: str
-    evidence: str
-    rows: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +179,9 @@ def _refuse_unfounded(one: Published) -> None:
         documents = Documents.of(one.folder, name)
         rows = evidence.digest
         bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
-        findings = [*_as_named(documents, bundled), *_attested(one.folder, documents, bundled)]
+        findings = [*as_named(documents, bundled), *attested(one.folder, documents, bundled)]
         if all(finding.holds for finding in findings):
-            findings += _recomputed(one.folder, documents, name, signing=True)
+            findings += recomputed(one.folder, documents, name, signing=True)
     except (InputError, ValueError, RuntimeError) as error:
         msg = f"the verdict in {one.folder} must hold to be signed; it does not: {described(error)}"
         raise InputError(msg) from error
@@ -274,69 +260,12 @@ def verify_bundle(file: Path, pins: Pins = NO_PINS) -> list[Finding]:
             said: list[Annotations] = []
             for one in manifest.verdicts:
                 of_set = folder.joinpath(*one.folder.split("/"))
-                found, annotations = _verdict(of_set, one, "they were signed")
+                found, annotations = verified(of_set, one, "they were signed")
                 findings += found
                 said += annotations
             # The model is whatever the verdicts name: a bundle has no registry.
             findings += [pinned for pinned in pins.check(said) if pinned.what != "model"]
     return findings
-
-
-def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
-    """Check the verdicts in the folder of an evaluation, as those of a bundle.
-
-    Nothing but attestations is signed there: it shows that each verdict follows from its rows.
-
-    Returns
-    -------
-    list of Finding
-        For each verdict, whether it follows from its rows and the summary has the same one.
-    """
-    findings: list[Finding] = []
-    said: list[Annotations] = []
-    for one in results.each:
-        name, evidence = "/".join(one.names), one.evidence
-        if evidence is None:
-            text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
-            findings.append(Finding("evidence", holds=False, sentence=text))
-            continue
-        rows = evidence.digest
-        bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
-        found, annotations = _verdict(one.folder, bundled, "somebody wrote them")
-        findings += found
-        said += annotations
-    findings += _summary(results)
-    text = (
-        f"pages, junit.xml, cards and tables in {results.folder.name} are as somebody wrote them: "
-        "they are not compared."
-    )
-    findings.append(Finding("files", holds=True, sentence=text))
-    return findings + [pinned for pinned in pins.check(said) if pinned.what != "model"]
-
-
-def _summary(results: Results) -> Iterator[Finding]:
-    """Check that the summary has the verdicts of the folders, and no better outcome."""
-    summary = results.summary
-    if summary is None:
-        return
-    required: dict[str, list[Outcome]] = {}
-    differ = []
-    for one, logged in zip(results.each, summary.verdicts, strict=True):
-        own = LoggedVerdict.logged(read_record(one.folder / VERDICT, Verdict), logged.run_id)
-        if own != logged:
-            differ.append("/".join(one.names))
-        if own.evaluation_set.required:
-            required.setdefault(own.candidate.name, []).append(own.outcome)
-    decided = {one.candidate: one.outcome for one in summary.decisions}
-    for name, outcomes in required.items():
-        if name in decided and worst([decided[name], *outcomes]) != decided[name]:
-            differ.append(name)
-    counted = [one for name, one in decided.items() if name in summary.outcome_of]
-    if summary.outcome != worst(counted):
-        differ.append("its outcome")
-    text = f"{SUMMARY} has the verdicts of the folders, and outcomes that follow from them."
-    text += f" But not: {', '.join(differ)}." if differ else ""
-    yield Finding("verdict", holds=not differ, sentence=text)
 
 
 def _opened(file: Path) -> zipfile.ZipFile:
@@ -452,83 +381,3 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
         msg = f"{info.filename[:100]!r} must have the size that it says; it has another."
         raise InputError(msg)
     return bytes(found)
-
-
-def _verdict(
-    place: Path, one: BundledVerdict, known: str
-) -> tuple[list[Finding], list[Annotations]]:
-    """Check a verdict by its documents, and compute it again from its rows.
-
-    `known`: how what is not computed again is, such as "they were signed".
-    """
-    name = one.folder
-    try:
-        if one.rows is None:
-            (place / EVIDENCE).touch()
-        documents = Documents.of(place, name)
-        verdict = documents.verdict
-        findings = list(_as_named(documents, one))
-        findings += _attested(place, documents, one)
-        if one.rows is not None and all(finding.holds for finding in findings):
-            findings += _recomputed(place, documents, name)
-            text = (
-                f"the page in {name}, and intervals, sentences and warnings of its report, are "
-                f"as {known}: they are not computed again."
-            )
-            findings.append(Finding("files", holds=True, sentence=text))
-        elif one.rows is None:
-            text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: no rows are here."
-            findings.append(Finding("verdict", holds=True, sentence=text))
-        digests = {**documents.digests, EVIDENCE: one.evidence}
-        said = annotations_of(statement_of(verdict, digests, ""))
-    except Exception as error:  # noqa: BLE001 - documents of others may make any library fail
-        text = f"the verdict on {name} cannot be verified: {described(error)}"
-        return [Finding("verdict", holds=False, sentence=text)], []
-    return findings, [] if said is None else [said]
-
-
-def _as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
-    verdict = documents.verdict
-    folder = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
-    text = f"the verdict in {one.folder} is on this set and candidate."
-    yield Finding("verdict", holds=one.folder == folder, sentence=text)
-    for what, found, named in (
-        ("policy", documents.policy.digest, verdict.policy.digest),
-        ("report", json_digest(documents.report), verdict.report_digest),
-        ("evidence", one.evidence, verdict.evidence_digest),
-    ):
-        text = f"the {what} in {one.folder} is the one that the verdict names."
-        if what == "evidence" and one.rows is None:
-            text = (
-                f"the list and the verdict on {one.folder} name the same rows, not in the bundle."
-            )
-        yield Finding(what, holds=found == named, sentence=text)
-
-
-def _attested(place: Path, documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
-    """Check what was attested when the verdict was made."""
-    path = place / ATTESTATION
-    where = f"the attestation in {one.folder}"
-    envelope = Envelope.of_dict(parse_json(path.read_bytes(), where), where)
-    statement = read_statement(envelope, where)
-    said = annotations_of(statement)
-    signed_at = said.signed_at if said is not None else ""
-    digests: Mapping[str, str] = {**documents.digests, EVIDENCE: one.evidence}
-    same = statement == statement_of(documents.verdict, digests, signed_at)
-    text = f"{where} says what the verdict says, of these files."
-    yield Finding("attestation", holds=same, sentence=text)
-    signed = envelope.signed(TrustedKeys.here())
-    text = f"{where} is {signed.words}."
-    holds = signed.standing in {"trusted", "unsigned"}
-    yield Finding("signature", holds=holds, sentence=text)
-
-
-def _recomputed(
-    place: Path, documents: Documents, name: str, *, signing: bool = False
-) -> Iterator[Finding]:
-    evidence = EvidenceFile(place / EVIDENCE)
-    evidence.require_size(n_rows_of(documents))
-    verdict = documents.verdict
-    again = decide_again(documents, evidence, verdict.decided_on)
-    again = replace(again, evidence_digest=verdict.evidence_digest)
-    yield from same_again(verdict, again, name, signing=signing)

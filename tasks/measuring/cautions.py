@@ -21,6 +21,7 @@ UPSIDE_DOWN = "the scores look upside down"
 BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
 IN_NO_SLICE = "no slice has"
+AT_THRESHOLD = "at its threshold"
 """Begins the warning of rows that no rule about slices sees."""
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
@@ -221,7 +222,7 @@ def warn_of_threshold(thresholds: Mapping[str, AtThreshold]) -> Iterator[str]:
     if of_class in {(0, 1), (1, 0)}:
         flagged = "no comment" if of_class == (0, 1) else "every comment"
         yield (
-            f"at its threshold {found.threshold:g} the model flags {flagged}, so that gaps of "
+            f"{AT_THRESHOLD} {found.threshold:g} the model flags {flagged}, so that gaps of "
             "error rates are 0 whatever it does. Is it the threshold at which it is used?"
         )
 

@@ -20,7 +20,7 @@ from biasgate.tasks.common.language import (
     phrase,
     phrase_of,
 )
-from biasgate.tasks.measuring.cautions import BY_CHANCE, IN_NO_SLICE, UPSIDE_DOWN
+from biasgate.tasks.measuring.cautions import AT_THRESHOLD, BY_CHANCE, IN_NO_SLICE, UPSIDE_DOWN
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     Differences,
@@ -155,7 +155,7 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            left_out=" ".join([*missing, *_warned(report, IN_NO_SLICE)]),
+            left_out=" ".join([*missing, *_warned(report, IN_NO_SLICE, AT_THRESHOLD)]),
             look_first=" ".join(no_use or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),

@@ -323,7 +323,7 @@ def edit(name, **values):
     ("change", "why"),
     [
         (edit("verdict.json", decided_on="2031-01-01"), "the attestation in sample/first says"),
-        (edit("report.json", warnings=["forged"]), "the report in sample/first is the one that"),
+        (edit("report.json", warnings=["forged"]), "the report on sample/first has the digest"),
         (lambda folder: (folder / "attestation.json").unlink(), "attestation.json must be there"),
     ],
 )
@@ -374,7 +374,7 @@ def test_the_folder_of_an_evaluation_is_verified_without_a_bundle(results, place
     ("change", "why"),
     [
         (edit("verdict.json", decided_on="2031-01-01"), "the verdicts of the folders, and"),
-        (edit("report.json", warnings=["forged"]), "the report in sample/first is the one that"),
+        (edit("report.json", warnings=["forged"]), "the report on sample/first has the digest"),
         (lambda folder: say(folder, FORGED), "summary.json has the verdicts of the folders"),
         (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is not"),
         (lambda folder: (folder / "attestation.json").unlink(), "cannot be verified"),
