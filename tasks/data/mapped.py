@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.settings import Name, SliceName, slice_name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import (
@@ -267,7 +268,7 @@ class MappedSource(SourceSettings):
         unmatched = {
             name: words for matcher in matchers for name, words in matcher.unmatched().items()
         }
-        near = {} if self._matcher is None else self._matcher.near()
+        near = {} if self._matcher is None else plain(self._matcher.near())
         found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
         lacking: dict[str, Any] = {column: n for column, n in self._in_no_slice.items() if n}
         return (found if matchers else {}) | ({"in_no_slice": lacking} if lacking else {})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TypedDict
 
 from biasgate.tasks.data.scripts import bare
 
@@ -28,7 +28,8 @@ def stem(word: str) -> str:
     return word[: len(word) - cut]
 
 
-class NearTerms(TypedDict):
+@dataclass(frozen=True)
+class NearTerms:
     """The words like terms of one identity, among the texts whose words were looked at."""
 
     n_looked_at: int
@@ -93,12 +94,12 @@ class NearWords:
         names of accounts.
         """
         return {
-            name: {
-                "n_looked_at": self._looked_at,
-                "n_found": self._n_found[at],
-                "n_near": self._n_near[at],
-                "words": dict(islice(self._plain(at), _TOLD)),
-            }
+            name: NearTerms(
+                n_looked_at=self._looked_at,
+                n_found=self._n_found[at],
+                n_near=self._n_near[at],
+                words=dict(islice(self._plain(at), _TOLD)),
+            )
             for at, name in enumerate(identities)
             if self._n_near[at]
         }

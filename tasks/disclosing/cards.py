@@ -82,11 +82,9 @@ def huggingface_card(each: Sequence[Published], dataset: str | None = None) -> s
 
 
 def _metric(kind: str, name: str, value: MetricValue) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": kind, "name": name, "value": value.value}
-    if value.low is not None:
-        interval = {"confidence": CONFIDENCE, "low": value.low, "high": value.high}
-        found["args"] = interval
-    return found
+    found = {"type": kind, "name": name, "value": value.value}
+    interval = {"confidence": CONFIDENCE, "low": value.low, "high": value.high}
+    return found | ({} if value.low is None else {"args": interval})
 
 
 def _numbers(one: Published) -> Iterator[tuple[str, str, MetricValue]]:
@@ -176,8 +174,9 @@ def coop_card(each: Sequence[Published]) -> dict[str, Any]:
         }
         for key, title in _COOP_SECTIONS.items()
     }
-    sections["performanceBenchmarks"] |= {"fields": [], "subsections": list(map(_benchmark, each))}
-    sections["biasAndLimitations"] |= {"fields": [], "subsections": list(map(_bias, each))}
+    for key, told in (("performanceBenchmarks", _benchmark), ("biasAndLimitations", _bias)):
+        of_sets = [{"title": printable(one.names[0]), "fields": list(told(one))} for one in each]
+        sections[key] |= {"fields": [], "subsections": of_sets}
     version = (first.model or "").rpartition("/")[2] or first.digest[:12]
     return {
         "modelName": printable(first.name),
@@ -187,29 +186,26 @@ def coop_card(each: Sequence[Published]) -> dict[str, Any]:
     }
 
 
-def _benchmark(one: Published) -> dict[str, Any]:
+def _benchmark(one: Published) -> Iterator[dict[str, str]]:
     bias, choices = one.report.bias, one.report.evaluation_set.choices
-    fields = [
-        _field("Rows", f"{choices.n_rows_measured:,}, of which {bias.overall.n_positive:,} toxic"),
-        _field("AUC", str(bias.overall.auc)),
-        _field(final_score_name(bias).capitalize(), str(bias.final_score)),
-        _field("Brackets", f"{100 * CONFIDENCE:g} % intervals; each holds for its number alone"),
-        _field("Data digest (SHA-256)", one.verdict.evaluation_set.digest),
-    ]
-    return {"title": printable(one.names[0]), "fields": fields}
+    n_rows = f"{choices.n_rows_measured:,}, of which {bias.overall.n_positive:,} toxic"
+    yield _field("Rows", n_rows)
+    yield _field("AUC", str(bias.overall.auc))
+    yield _field(final_score_name(bias).capitalize(), str(bias.final_score))
+    yield _field("Brackets", f"{100 * CONFIDENCE:g} % intervals; each holds for its number alone")
+    yield _field("Data digest (SHA-256)", one.verdict.evaluation_set.digest)
 
 
-def _bias(one: Published) -> dict[str, Any]:
-    fields = [_field("Verdict", f"{_outcome(one)}, on {one.verdict.decided_on}")]
-    fields += [_field("Exception", line) for line in exceptions_in_words([one.verdict])]
-    fields += [_field(check.word, check.sentence) for check in one.story.unmet]
+def _bias(one: Published) -> Iterator[dict[str, str]]:
+    yield _field("Verdict", f"{_outcome(one)}, on {one.verdict.decided_on}")
+    yield from (_field("Exception", line) for line in exceptions_in_words([one.verdict]))
+    yield from (_field(check.word, check.sentence) for check in one.story.unmet)
     for group, cells in one.report.bias.subgroups.items():
         numbers = metric_cells(cells)
         each = "; ".join(f"{METRICS[key].title} {numbers[key]}" for key in SUBGROUP_METRICS)
-        fields.append(_field(group, f"{cells.n:,} rows; {each}"))
+        yield _field(group, f"{cells.n:,} rows; {each}")
     left = "Identities that comments mention, not who wrote them; no other identity is measured"
-    fields.append(_field("Not measured", left))
-    return {"title": printable(one.names[0]), "fields": fields}
+    yield _field("Not measured", left)
 
 
 def _field(label: str, value: str) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bias_metrics import BiasReport, MetricValue, equal_error_rate
+from bias_metrics import BiasReport, MetricValue, MissingScores, equal_error_rate
 from bias_metrics.gate import (
     RIVALS,
     Evidence,
@@ -66,8 +66,8 @@ class Answers:
     """Of all rows, for the objective."""
     losses: Mapping[str, Losses]
     """By rival."""
-    missing: dict[str, Any] | None
-    """As in `MissingScores.to_dict()`; None where nothing is missing and there is no limit."""
+    missing: MissingScores | None
+    """None where nothing is missing and there is no limit."""
 
 
 def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answers:
@@ -104,10 +104,10 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answer
     )
 
 
-def _missing(evidence: AnyEvidence, level: float | None) -> dict[str, Any] | None:
+def _missing(evidence: AnyEvidence, level: float | None) -> MissingScores | None:
     if level is None and evidence.is_complete and not evidence.n_missing:
         return None
-    return evidence.missing(level or CONFIDENCE).to_dict()
+    return evidence.missing(level or CONFIDENCE)
 
 
 def refuse_other_numbers(report: Report, again: MeasuredNumbers) -> None:

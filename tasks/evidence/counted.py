@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from bias_metrics import ScoreCounts
 from bias_metrics.binned import ClusterTotals, widest
@@ -354,7 +354,7 @@ class CountedEvidence:
             return None
         return self._measured(confidence, {}, kept)
 
-    def missing(self, confidence: float) -> Any:
+    def missing(self, confidence: float) -> NoReturn:
         """Refuse the question: no row lacks a score."""
         del confidence
         msg = "`max_missing` must not be set for counts: a row without a score is not counted."

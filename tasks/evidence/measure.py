@@ -119,17 +119,16 @@ class Measuring:
             compared = self._compare(role, asked), self._compare_gaps(role, asked)
             differences[role] = self._content(*compared, change, apart)
         report = self._content(self._evaluate(asked), gaps, calibration, apart)
-        found = {"report": report, **differences}
+        found: dict[str, Any] = {"report": report, **differences}
         if self._by_night is not None:
             again = self._by_night.evidence(confidence, joined=joined, groups=groups, among=among)
-            found = self._wider(found, {name: getattr(again, name) for name in found})
+            by_night = {name: getattr(again, name) for name in found}
+            found = with_night_variance(found, by_night, n_nights=self._n_nights)
         return Evidence(
-            found["report"],
+            **found,
             background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
             nights=self.nights,
-            champion=found.get("champion"),
-            reference=found.get("reference"),
         )
 
     @property
@@ -141,11 +140,10 @@ class Measuring:
         rows = replace(self.rows, clusters=nights, nights=None)
         return replace(self, rows=rows, known=self.known.setdefault(BY_NIGHT, {}))
 
-    def _wider(self, found: Mapping[str, Any], by_night: Mapping[str, Any]) -> dict[str, Any]:
-        """Return numbers with intervals that allow for nights."""
-        assert self.rows.nights is not None  # noqa: S101 - there are several
-        n_nights = int(np.unique(self.rows.nights).size)
-        return with_night_variance(found, by_night, n_nights=n_nights)
+    @property
+    def _n_nights(self) -> int:
+        """How many nights the rows are of."""
+        return 1 if self.rows.nights is None else int(np.unique(self.rows.nights).size)
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -193,7 +191,8 @@ class Measuring:
         asked = _Asked(level, names, list(self.power_mean_groups or names))
         comparison = self.change(rival, asked)
         if self._by_night is not None:
-            comparison = self._wider(comparison, self._by_night.change(rival, asked))
+            by_night = self._by_night.change(rival, asked)
+            comparison = with_night_variance(comparison, by_night, n_nights=self._n_nights)
         return Losses.of(comparison, looked_at, level)
 
     def change(self, rival: str, asked: _Asked) -> dict[str, Any]:

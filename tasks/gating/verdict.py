@@ -193,7 +193,10 @@ class _Judging:
         )
         harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)
         unscored = judge_missing(
-            answers.missing, self.missing, rivals=evidence.n_missing, is_sample=evidence.is_sample
+            None if answers.missing is None else answers.missing.to_dict(),
+            self.missing,
+            rivals=evidence.n_missing,
+            is_sample=evidence.is_sample,
         )
         others = [
             result.outcome

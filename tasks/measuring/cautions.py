@@ -137,15 +137,15 @@ def warn_of_other_forms(near: Mapping[str, NearTerms]) -> str | None:
     often = {
         name: one
         for name, one in near.items()
-        if one["words"] and one["n_near"] >= _MANY_NEAR * max(one["n_found"], 1)
+        if one.words and one.n_near >= _MANY_NEAR * max(one.n_found, 1)
     }
     if not often:
         return None
-    worst = sorted(often, key=lambda name: -often[name]["n_near"] / (often[name]["n_found"] or 1))
+    worst = sorted(often, key=lambda name: -often[name].n_near / (often[name].n_found or 1))
     told = "; ".join(
-        f"{name} in {often[name]['n_near']:,} comments (found in {often[name]['n_found']:,} of "
-        f"{often[name]['n_looked_at']:,}), such as "
-        + ", ".join(f"{word} ({n:,})" for word, n in often[name]["words"].items())
+        f"{name} in {often[name].n_near:,} comments (found in {often[name].n_found:,} of "
+        f"{often[name].n_looked_at:,}), such as "
+        + ", ".join(f"{word} ({n:,})" for word, n in often[name].words.items())
         for name in worst[:_TOLD_NEAR]
     )
     more = f"; and {len(worst) - _TOLD_NEAR:,} more identities" if len(worst) > _TOLD_NEAR else ""
@@ -217,8 +217,7 @@ def warn_of_threshold(thresholds: Mapping[str, AtThreshold]) -> Iterator[str]:
     """Warn if a candidate's own threshold flags no comment, or all: no gap can then be seen."""
     if (found := thresholds.get(GIVEN)) is None:
         return
-    rates = error_rates(found.overall)
-    of_class = rates["false_positive_rate"].value, rates["false_negative_rate"].value
+    of_class = tuple(rate.value for rate in error_rates(found.overall).values())
     if of_class in {(0, 1), (1, 0)}:
         flagged = "no comment" if of_class == (0, 1) else "every comment"
         yield (

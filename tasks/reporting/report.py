@@ -22,6 +22,7 @@ from bias_metrics.metrics import (
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
+from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.powered import agreement_of
 from biasgate.tasks.measuring.cautions import (
@@ -78,6 +79,7 @@ def build_report(
         evaluation_set.record.get(name, {})
         for name in ("unmatched_terms", "near_terms", "in_no_slice")
     )
+    near = {name: NearTerms(**words) for name, words in near.items()}
     judged = ModelRecord(
         **vars(candidate.identity()),
         digest=scores.candidate_digest,
@@ -119,10 +121,11 @@ def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, pattern, error rates, gaps."""
-    table = bias_table(report.bias)
     subgroups = report.bias.subgroups
     diagnoses = report.diagnosis.subgroups
-    table["pattern"] = [diagnoses[name].pattern for name in subgroups]
+    table = bias_table(report.bias) | {
+        "pattern": [diagnoses[name].pattern for name in subgroups],
+    }
     for kind, errors in report.thresholds.items():
         for rate in ERROR_RATES:
             cells = [error_rates(errors.subgroups[name])[rate] for name in subgroups]
@@ -132,7 +135,7 @@ def metric_table(report: Report) -> dict[str, list[Any]]:
             _add_cells(table, f"{metric}_{AT[kind]}", gaps)
     if report.missing is not None:
         lacking = report.missing.subgroups
-        table["n_missing"] = [lacking[name].n_missing for name in subgroups]
+        table |= {"n_missing": [lacking[name].n_missing for name in subgroups]}
         for key in ("missing_rate", "missing_gap"):
             cells_of = [metric_cells(lacking[name])[key] for name in subgroups]
             _add_cells(table, key, cells_of)
@@ -147,9 +150,8 @@ def bias_table(bias: BiasReport) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts and metrics with intervals."""
     subgroups = bias.subgroups
     table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
-    table["n"] = [cells.n for cells in subgroups.values()]
-    table["n_positive"] = [cells.n_positive for cells in subgroups.values()]
-    table["n_negative"] = [cells.n_negative for cells in subgroups.values()]
+    for name in ("n", "n_positive", "n_negative"):
+        table[name] = [getattr(cells, name) for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
         _add_cells(table, name, [metric_cells(cells)[name] for cells in subgroups.values()])
         if any(cells.assisted is not None for cells in subgroups.values()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     Field,
@@ -24,7 +24,7 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=250)]
 _NAME_LENGTH = 80
-_AS_MLFLOW = {"kind": "mlflow"}
+_AS_MLFLOW: dict[str, object] = {"kind": "mlflow"}
 _OPENS_NONE = "`open_as` must be a kind that opens a registered version, as `mlflow` does; got {}"
 
 
@@ -37,13 +37,13 @@ class RegisteredCandidates(Settings):
     """Aliases. The version under each is a candidate; an alias that is not set yet names none."""
     newest: Annotated[int, Field(ge=1)] | None = None
     """Judge only so many of the versions that were found, the newest. Default: all."""
-    open_as: dict[str, Any] = Field(default_factory=lambda: dict(_AS_MLFLOW))
+    open_as: dict[str, object] = Field(default_factory=lambda: dict(_AS_MLFLOW))
     """Kind and options of all of them, as in a section of `candidates`, without `name` and `model`.
     Default: `{kind: mlflow}`."""
 
     @field_validator("open_as")
     @classmethod
-    def _finds_its_key(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    def _finds_its_key(cls, value: dict[str, object], info: ValidationInfo) -> dict[str, object]:
         paths = {key: value[key] for key in ("signed_by", "signature") if key in value}
         return value | {key: relative_to_configuration(one, info) for key, one in paths.items()}
 
