@@ -78,9 +78,12 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights
-from bias_metrics.sequential.night_variance import with_night_variance
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
+from bias_metrics.sequential.pooled_nights import (
+    always_valid_confidence,
+    pool_nights,
+    with_night_variance,
+)
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
 from bias_metrics.thresholds.curves import EqualityCurve, equality_curve

@@ -71,7 +71,7 @@ def markdown(
     The first line is a mark by which the next comment can replace this one.
     """
     with errors_told(verbose=False):
-        from biasgate.tasks.reporting.github import markdown_for_github  # noqa: PLC0415
+        from biasgate.tasks.reporting.ci import markdown_for_github  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
         typer.echo(markdown_for_github(read_results(folder), link), nl=False)

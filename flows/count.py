@@ -12,10 +12,9 @@ from biasgate.flows.own_runs import own_run, steps_of
 from biasgate.flows.stages import stage
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.common.prefect_task import is_spread
-from biasgate.tasks.counting.clusters import add_clusters
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
-from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_shard
+from biasgate.tasks.counting.shards import FOLDER, add_clusters, add_shard, at_once, count_shard
 from biasgate.tasks.evidence.counted import Counted
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.publish import check_places

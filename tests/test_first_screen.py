@@ -28,7 +28,7 @@ from biasgate.tasks.reporting.results import Published, read_results
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.reporting.verdict_story import VerdictStory
-from biasgate.tasks.tracking.notes import candidate_note
+from biasgate.tasks.tracking.log_runs import candidate_note
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
 ESTIMATED = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "mode": "estimate"},)

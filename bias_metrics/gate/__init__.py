@@ -22,17 +22,18 @@ from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import Objective, ObjectiveMetric, measure_objective
-from bias_metrics.gate.open_losses import OpenLoss, open_loss
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.planning import (
     Counts,
     Guess,
+    OpenLoss,
     chance_of_auc,
     chance_of_group,
     expected_reaches,
     is_planned,
     lacks_support,
     least_rows,
+    open_loss,
     paired_reach,
     standard_error,
 )

@@ -27,7 +27,6 @@ from pydantic import (
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.archives import archived_files, extract_file
 from biasgate.tasks.data.civil_comments_release import (
     IDENTITIES,
     JIGSAW_NINE,
@@ -39,6 +38,8 @@ from biasgate.tasks.data.civil_comments_release import (
     Label,
     Layout,
     Split,
+    archived_files,
+    extract_file,
 )
 from biasgate.tasks.data.download import download
 from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE

@@ -6,16 +6,6 @@ checker finds a wrong key. A test compares the types with real files.
 
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
-from biasgate.tasks.records.details import (
-    RATE_OF_GAP,
-    ClassScores,
-    Curves,
-    Details,
-    GroupRates,
-    GroupScores,
-    Rates,
-    Scores,
-)
 from biasgate.tasks.records.missing import Missing, MissingShare
 from biasgate.tasks.records.nights import JudgedNights, NightRecord, NightsRecord
 from biasgate.tasks.records.numbers import (
@@ -25,22 +15,30 @@ from biasgate.tasks.records.numbers import (
     metric_cells,
 )
 from biasgate.tasks.records.report import (
+    RATE_OF_GAP,
     AnalysisRecord,
     AtThreshold,
     BesideChance,
     CellAccuracy,
     Choices,
+    ClassScores,
+    Curves,
+    Details,
     Diagnoses,
     DiagnosisRecord,
     Errors,
     EvaluationSetRecord,
     Explained,
+    GroupRates,
+    GroupScores,
     LookFirst,
     Model,
     ModelRecord,
     Numbers,
+    Rates,
     Report,
     ReportedChoices,
+    Scores,
     WorstAccuracy,
     error_rates,
 )

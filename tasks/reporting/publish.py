@@ -18,7 +18,7 @@ from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
-from biasgate.tasks.reporting.junit import write_junit
+from biasgate.tasks.reporting.ci import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet

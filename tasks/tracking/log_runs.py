@@ -15,6 +15,7 @@ from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.files import json_digest, locked
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.evaluation_file import Evaluation
@@ -31,11 +32,20 @@ from biasgate.tasks.records import (
     champion_of,
     metric_cells,
 )
-from biasgate.tasks.reporting.markdown import results_markdown
+from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.markdown import candidates_markdown, results_markdown
+from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.reporting.results import Published, results_of
+from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
+from biasgate.tasks.tracking.addresses import (
+    artifact_page,
+    comparison_page,
+    models_page,
+    tables_page,
+    view_page,
+)
 from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
@@ -44,7 +54,7 @@ from biasgate.tasks.tracking.resume import (
     run_key,
     settle_abandoned,
 )
-from biasgate.tasks.tracking.view import FOLDER, SHOWN, saved_views, write_grid_pictures
+from biasgate.tasks.tracking.view import FOLDER, LATEST, SHOWN, saved_views, write_grid_pictures
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
 # Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws
@@ -305,3 +315,52 @@ def count_keys(bias: BiasReport) -> dict[str, float]:
         counts[f"n_rows/{metric_name(name)}"] = subgroup.n
         counts[f"n_positive/{metric_name(name)}"] = subgroup.n_positive
     return counts
+
+
+LONGEST = 8000
+"""Characters of a tag that MLflow keeps; it cuts the rest, also in the middle of a link."""
+MOST_COMPARED = 50
+"""Runs that one link compares. Beyond, the link alone would fill the note."""
+_REST = "\n\nThe rest is in the report."
+
+
+def candidate_note(story: Story, experiment_id: str, run_id: str) -> str:
+    """Return the note on a candidate's run: links, what people read first, and why."""
+    links = {
+        "Report": artifact_page(experiment_id, run_id, PAGE),
+        "Table": artifact_page(experiment_id, run_id, TABLE),
+        "All candidates": view_page(experiment_id, LATEST),
+        "Charts and differences": view_page(experiment_id, LATEST, charts=True),
+        "Tables of candidates": tables_page(experiment_id, LATEST),
+    }
+    explained = [f"- {as_text(text)}" for text in (story.look_first, *story.analyses)]
+    parts = [_row(links), "", *candidates_markdown([CandidateStory.of(story)]), *explained]
+    return shortened("\n".join(parts))
+
+
+def evaluation_note(summary: Summary, told: str, experiment_id: str, flow_run: str) -> str:
+    """Return the note on an evaluation's run: links, also to Prefect; what people read first."""
+    runs = [verdict.run_id for verdict in summary.verdicts]
+    few = len(runs) <= MOST_COMPARED
+    links = {
+        "Report": artifact_page(experiment_id, summary.run_id, PAGE),
+        "All candidates": view_page(experiment_id, LATEST),
+        "Charts and differences": view_page(experiment_id, LATEST, charts=True),
+        **({"Compare the runs": comparison_page(experiment_id, runs)} if few else {}),
+        "Tables of candidates": tables_page(experiment_id, LATEST),
+        "Models": models_page(experiment_id),
+    }
+    row = " · ".join(filter(None, [_row(links), flow_run]))
+    return shortened(f"{row}\n\n{told}")
+
+
+def shortened(note: str) -> str:
+    """Return the first lines of a note, as many as MLflow keeps, and where the rest is."""
+    if len(note) <= LONGEST:
+        return note
+    whole_lines = note[: LONGEST - len(_REST) + 1].rpartition("\n")[0]
+    return whole_lines.rstrip() + _REST
+
+
+def _row(links: dict[str, str]) -> str:
+    return " · ".join(f"[{name}]({address})" for name, address in links.items())

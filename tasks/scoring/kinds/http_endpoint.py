@@ -21,11 +21,18 @@ from biasgate.tasks.scoring.asking.guard import OF_JUDGES, Asking, Guard, Option
 from biasgate.tasks.scoring.asking.templates import fill, placeholders
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.answers import Reader
-from biasgate.tasks.scoring.http.hosts import host_of, is_loopback, plain_url, refuse_unnamed_host
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
 from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
 from biasgate.tasks.scoring.http.preset import Preset, Protocol, read_preset
-from biasgate.tasks.scoring.kinds.http_requests import Refused, Request, Requests
+from biasgate.tasks.scoring.kinds.http_requests import (
+    Refused,
+    Request,
+    Requests,
+    host_of,
+    is_loopback,
+    plain_url,
+    refuse_unnamed_host,
+)
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.outcomes import TOO_LONG, Load, Missing, Outcome, PartlyScored
 from biasgate.tasks.scoring.scorer import Scorer

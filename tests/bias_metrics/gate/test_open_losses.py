@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import compare_bias
-from bias_metrics.gate.open_losses import open_loss
-from bias_metrics.gate.planning import Counts, Guess, expected_reaches, paired_reach
+from bias_metrics.gate.planning import Counts, Guess, expected_reaches, open_loss, paired_reach
 
 Z, WIDER, POWER = 1.644854, 1.959964, 0.841621  # normal quantiles at .95, .975 and .8
 

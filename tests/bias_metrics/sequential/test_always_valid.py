@@ -7,7 +7,7 @@ import pytest
 
 from bias_metrics import always_valid_confidence
 from bias_metrics._core.intervals import quantile
-from bias_metrics.sequential.always_valid import mixture_quantile
+from bias_metrics.sequential.pooled_nights import mixture_quantile
 
 ALPHA = 0.05
 NIGHTS = 20

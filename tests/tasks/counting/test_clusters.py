@@ -20,11 +20,10 @@ from support.shards import (
 
 from bias_metrics import Rows, compare_bias, compare_rate_gaps
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.counting import clusters, settings, shards, stores
-from biasgate.tasks.counting.clusters import add_clusters
+from biasgate.tasks.counting import settings, shards, stores
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import add_shard, count_shard
+from biasgate.tasks.counting.shards import add_clusters, add_shard, count_shard
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
 
 pytest.importorskip("duckdb")
@@ -72,7 +71,7 @@ def test_bounds_are_those_of_all_rows_in_clusters(home, monkeypatch):
     total, found, policy = count(write_threads(home, bits=20))
     whole = add_clusters.fn(total, found, "out")
     monkeypatch.setattr(shards, "ROWS", 1_000)
-    monkeypatch.setattr(clusters, "_CHUNK", 700)
+    monkeypatch.setattr(shards, "_CHUNK", 700)
     assert add_clusters.fn(total, found, "out").record.clusters.n == whole.record.clusters.n == 300
     verdict = judge_counts.fn(whole, found, policy, "out")
     rows = everything().assign(
@@ -114,7 +113,7 @@ def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
     total, found, _ = count(path)
     whole = add_clusters.fn(total, found, "out").record.clusters
     monkeypatch.setattr(shards, "ROWS", 1_000)
-    monkeypatch.setattr(clusters, "_CHUNK", 700)
+    monkeypatch.setattr(shards, "_CHUNK", 700)
     again = add_clusters.fn(total, found, "out").record.clusters
     assert (again.n, again.rows) == (whole.n, whole.rows)
     np.testing.assert_allclose(again.moves, whole.moves, rtol=1e-9)
@@ -122,7 +121,7 @@ def test_a_cluster_larger_than_a_batch_is_whole(home, monkeypatch):
 
 def test_sorted_rows_are_not_held_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "ROWS", 10_000)
-    monkeypatch.setattr(clusters, "_CHUNK", 10_000)
+    monkeypatch.setattr(shards, "_CHUNK", 10_000)
     n, path = 1_000_000, tmp_path / "sorted"
     rng = np.random.default_rng(0)
     table = pa.table(
@@ -135,7 +134,7 @@ def test_sorted_rows_are_not_held_in_memory(tmp_path, monkeypatch):
     pq.write_table(table, path, row_group_size=10_000)
     del table
     most, before = 0, pa.total_allocated_bytes()
-    for batch in clusters._clusters_of(path, (), ["candidate"]):
+    for batch in shards._clusters_of(path, (), ["candidate"]):
         most = max(most, pa.total_allocated_bytes() - before)
         del batch
     assert most < path.stat().st_size / 2

@@ -9,10 +9,9 @@ import pytest
 import yaml
 from support.judged import judge
 
-from biasgate.tasks.counting.clusters import add_clusters
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import add_shard, count_shard
+from biasgate.tasks.counting.shards import add_clusters, add_shard, count_shard
 from biasgate.tasks.gating.policy import SHIPPED
 
 N, N_CLUSTERS, AT = 6_000, 700, 0.5

@@ -15,10 +15,9 @@ from support.shards import N_SHARDS, frame, write_file, write_shards
 
 from biasgate.tasks.common.errors import InputError, SourceError
 from biasgate.tasks.counting import stores
-from biasgate.tasks.counting.clusters import add_clusters
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import add_shard, count_shard
+from biasgate.tasks.counting.shards import add_clusters, add_shard, count_shard
 
 SECRET = "hunter2hunter2"  # noqa: S105
 DAY = "s3://chats/day 1/*.parquet"

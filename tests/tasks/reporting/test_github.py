@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 from support.published import publish
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.reporting import github
-from biasgate.tasks.reporting.github import inert, markdown_for_github
+from biasgate.tasks.reporting import ci
+from biasgate.tasks.reporting.ci import inert, markdown_for_github
 from biasgate.tasks.reporting.results import read_results
 from biasgate.tasks.reporting.story import Story
 
@@ -129,7 +129,7 @@ def test_it_says_first_what_was_decided_who_is_treated_worst_and_how_much(result
 
 def test_it_is_never_longer_than_github_allows(results, monkeypatch):
     found, _ = results
-    monkeypatch.setattr(github, "_MOST", 900)
+    monkeypatch.setattr(ci, "_MOST", 900)
     text = markdown_for_github(found)
     assert "<details>" not in text
     assert text.endswith("More checks that did not pass are in `summary.json`.\n")

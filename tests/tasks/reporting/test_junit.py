@@ -10,7 +10,7 @@ from support import made
 from support.made import decision_of, result, verdict_of
 
 from bias_metrics.gate.decide import worst
-from biasgate.tasks.reporting.junit import junit_xml, write_junit
+from biasgate.tasks.reporting.ci import junit_xml, write_junit
 
 NOT_COUNTED = "its outcome does not count: "
 OUTCOMES = ("pass", "fail", "insufficient", "error")

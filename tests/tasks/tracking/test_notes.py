@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from support.judged import judge, rows, summary_of
 
-from biasgate.tasks.tracking.notes import LONGEST, MOST_COMPARED, evaluation_note, shortened
+from biasgate.tasks.tracking.log_runs import LONGEST, MOST_COMPARED, evaluation_note, shortened
 
 
 @pytest.mark.parametrize(("n", "linked"), [(MOST_COMPARED, True), (MOST_COMPARED + 1, False)])
