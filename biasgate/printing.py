@@ -78,7 +78,8 @@ def print_findings(findings: Sequence[Any]) -> None:
     """Print the checks of a verification, and whether each holds."""
     out = console()
     for one in findings:
-        word = "[green]holds[/]" if one.holds else "[bold red]DOES NOT HOLD[/]"
+        word = "[green]holds[/]" if one.checked else "[yellow]not checked[/]"
+        word = word if one.holds else "[bold red]DOES NOT HOLD[/]"
         out.print(f"{word}  {shown(one.what)}: {shown(one.sentence)}", soft_wrap=True)
 
 

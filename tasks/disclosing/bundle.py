@@ -179,7 +179,10 @@ def _refuse_unfounded(one: Published) -> None:
         documents = Documents.of(one.folder, name)
         rows = evidence.digest
         bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
-        findings = [*as_named(documents, bundled), *attested(one.folder, documents, bundled)]
+        findings = [
+            *as_named(documents, bundled),
+            *attested(one.folder, documents, bundled, vouched=True),
+        ]
         if all(finding.holds for finding in findings):
             findings += recomputed(one.folder, documents, name, signing=True)
     except (InputError, ValueError, RuntimeError) as error:
@@ -260,7 +263,7 @@ def verify_bundle(file: Path, pins: Pins = NO_PINS) -> list[Finding]:
             said: list[Annotations] = []
             for one in manifest.verdicts:
                 of_set = folder.joinpath(*one.folder.split("/"))
-                found, annotations = verified(of_set, one, "they were signed")
+                found, annotations = verified(of_set, one, vouched=True)
                 findings += found
                 said += annotations
             # The model is whatever the verdicts name: a bundle has no registry.

@@ -81,7 +81,7 @@ class Pins:
         text = f"attested is {named}."
         if self.model is None:
             free = f"{text} Any other would hold too: name the MODEL that it must be."
-            return Finding("model", holds=True, sentence=free)
+            return Finding("model", holds=True, sentence=free, checked=False)
         wanted = f"models:/{self.model}/{self.version or ''}"
         same = [
             one == wanted if self.version else one.rpartition("/")[0] == wanted.removesuffix("/")
@@ -93,7 +93,7 @@ class Pins:
         text = f"it was judged by policy {_listed(f'{one} ({digest})' for one, digest in found)}."
         if self.policy_digest is None:
             free = f"{text} Any other would hold too: give the --policy-digest that it must be."
-            return Finding("policy", holds=True, sentence=free)
+            return Finding("policy", holds=True, sentence=free, checked=False)
         same = [digest.startswith(self.policy_digest) for _, digest in found]
         return _pinned("policy", text, self.policy_digest, holds=same == [True])
 
@@ -101,7 +101,7 @@ class Pins:
         text = f"it was judged on {_listed(f'{one} ({digest})' for one, digest in found)}."
         if self.sets is None:
             free = f"{text} Any other would hold too: give each --evaluation-set that is required."
-            return Finding("dataset", holds=True, sentence=free)
+            return Finding("dataset", holds=True, sentence=free, checked=False)
         known, wanted = dict(found), self.sets
         same = (
             len(known) == len(found)

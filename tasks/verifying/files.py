@@ -22,9 +22,15 @@ from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Verdict, champion_of
+from biasgate.tasks.signing.envelope import Signed
 from biasgate.tasks.signing.manifest import Manifest, told
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import Documents, read_verdict
+
+UNNOTICED = (
+    "Whoever can write to these files can replace rows, report and verdict together, or take out "
+    "that it was judged again (`judge_again`): no check notices that."
+)
 
 
 def described(error: Exception) -> str:
@@ -47,10 +53,19 @@ class Finding:
     sentence: str
     """The result in words. It quotes tags, entries and names that others wrote, so that control
     characters in it are escaped."""
+    checked: bool = True
+    """Whether anything was compared; what is only told cannot fail to hold."""
 
     def __post_init__(self) -> None:
         """Escape what could rewrite the lines of a terminal."""
         object.__setattr__(self, "sentence", printable(self.sentence))
+
+
+def signature_of(what: str, signed: Signed, *, holds: bool, more: str = "") -> Finding:
+    """Say who signed a verdict; where no key is trusted, also what no check notices."""
+    checked = signed.is_needed and signed.standing != "unchecked"
+    text = f"{what} is {signed.words}.{more if checked else f' {UNNOTICED}'}"
+    return Finding("signature", holds=holds, sentence=text, checked=checked)
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,8 @@ class VersionFiles:
         bound = verdict.candidate.bound
         if bound.what == "nothing":
             text = f"{of} were not recorded with the verdict on {name}. {bound.not_bound}"
-            return Finding("model", holds=not self.required, sentence=f"{text} Not checked.")
+            told = f"{text} Not checked."
+            return Finding("model", holds=not self.required, sentence=told, checked=False)
         text = f"{of} are the ones that were judged on {name}."
         problem = self._problem(bound)
         sentence = text if problem is None else f"{text} {problem}"
@@ -193,7 +209,7 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
     folder = store / "sets" / f"{name}-{key}"
     if not folder.is_dir():
         text = f"the rows of {name} are not in {store}, so they are not compared with the verdict."
-        yield Finding("dataset", holds=True, sentence=text)
+        yield Finding("dataset", holds=True, sentence=text, checked=False)
         return
     found = _rows_digest(folder)
     text = f"the rows of {name} in {folder} are the verdict's."

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bias_metrics.gate import Outcome, worst
-from biasgate.tasks.common.untrusted import parse_json, read_record
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.untrusted import read_json, read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import LoggedVerdict, Verdict
@@ -24,7 +25,7 @@ from biasgate.tasks.signing.statement import (
 )
 from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
-from biasgate.tasks.verifying.files import Finding, described
+from biasgate.tasks.verifying.files import Finding, described, signature_of
 from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again, same_digests
 
 
@@ -61,15 +62,10 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
             continue
         rows = evidence.digest
         bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
-        found, annotations = verified(one.folder, bundled, "somebody wrote them")
+        found, annotations = verified(one.folder, bundled)
         findings += found
         said += annotations
     findings += _summary(results)
-    text = (
-        f"pages, junit.xml, cards and tables in {results.folder.name} are as somebody wrote them: "
-        "they are not compared."
-    )
-    findings.append(Finding("files", holds=True, sentence=text))
     return findings + [pinned for pinned in pins.check(said) if pinned.what != "model"]
 
 
@@ -99,11 +95,11 @@ def _summary(results: Results) -> Iterator[Finding]:
 
 
 def verified(
-    place: Path, one: BundledVerdict, known: str
+    place: Path, one: BundledVerdict, *, vouched: bool = False
 ) -> tuple[list[Finding], list[Annotations]]:
     """Check a verdict by its documents, and compute it again from its rows.
 
-    `known`: how what is not computed again is, such as "they were signed".
+    `vouched`: whether a trusted key signed all of these files.
     """
     name = one.folder
     try:
@@ -112,17 +108,12 @@ def verified(
         documents = Documents.of(place, name)
         verdict = documents.verdict
         findings = list(as_named(documents, one))
-        findings += attested(place, documents, one)
+        findings += attested(place, documents, one, vouched=vouched)
         if one.rows is not None and all(finding.holds for finding in findings):
             findings += recomputed(place, documents, name)
-            text = (
-                f"the page in {name}, and intervals, sentences and warnings of its report, are "
-                f"as {known}: they are not computed again."
-            )
-            findings.append(Finding("files", holds=True, sentence=text))
         elif one.rows is None:
             text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: no rows are here."
-            findings.append(Finding("verdict", holds=True, sentence=text))
+            findings.append(Finding("verdict", holds=True, sentence=text, checked=False))
         digests = {**documents.digests, EVIDENCE: one.evidence}
         said = annotations_of(statement_of(verdict, digests, ""))
     except Exception as error:  # noqa: BLE001 - documents of others may make any library fail
@@ -147,11 +138,22 @@ def as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
             yield finding
 
 
-def attested(place: Path, documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
-    """Check what was attested when the verdict was made."""
-    path = place / ATTESTATION
-    where = f"the attestation in {one.folder}"
-    envelope = Envelope.of_dict(parse_json(path.read_bytes(), where), where)
+def attested(
+    place: Path, documents: Documents, one: BundledVerdict, *, vouched: bool
+) -> Iterator[Finding]:
+    """Check what was attested when the verdict was made.
+
+    Where a key is trusted it must have signed that, unless a trusted key signs all: `vouched`.
+    """
+    where, trusted = f"the attestation in {one.folder}", TrustedKeys.here()
+    try:
+        envelope = Envelope.of_dict(read_json(place / ATTESTATION, where), where)
+    except FileNotFoundError as error:
+        msg = (
+            f"{ATTESTATION} in {one.folder} must be there, since it says of which files the "
+            "verdict is and who signed it; it is not."
+        )
+        raise InputError(msg) from error
     statement = read_statement(envelope, where)
     said = annotations_of(statement)
     signed_at = said.signed_at if said is not None else ""
@@ -159,10 +161,10 @@ def attested(place: Path, documents: Documents, one: BundledVerdict) -> Iterator
     same = statement == statement_of(documents.verdict, digests, signed_at)
     text = f"{where} says what the verdict says, of these files."
     yield Finding("attestation", holds=same, sentence=text)
-    signed = envelope.signed(TrustedKeys.here())
-    text = f"{where} is {signed.words}."
-    holds = signed.standing in {"trusted", "unsigned"}
-    yield Finding("signature", holds=holds, sentence=text)
+    signed = envelope.signed(trusted)
+    holds = signed.standing == "trusted" or not trusted
+    holds = holds or (vouched and signed.standing == "unsigned")
+    yield signature_of(where, signed, holds=holds)
 
 
 def recomputed(

@@ -47,11 +47,22 @@ from biasgate.tasks.signing.statement import (
 )
 from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
-from biasgate.tasks.verifying.files import Finding, VersionFiles, described, frozen_rows
+from biasgate.tasks.verifying.files import (
+    UNNOTICED,
+    Finding,
+    VersionFiles,
+    described,
+    frozen_rows,
+    signature_of,
+)
 from biasgate.tasks.wording import word_of_verdict
 
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
+NOT_COMPARED = (
+    "Not compared: intervals, sentences and warnings of its report, and pages, tables, cards and "
+    "junit.xml."
+)
 _SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence")
 _MOST_REWORDED = 5
 _STOP = frozenset({"evidence", "attestation", "signature"})
@@ -221,7 +232,8 @@ def same_again(
     reworded = [one for one in differ if other_code and _SENTENCE.fullmatch(one)]
     differ = [one for one in differ if one not in reworded and not one.startswith("code.")]
     text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
-    yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+    told = _but(text, differ) if differ else f"{text} {NOT_COMPARED}"
+    yield Finding("verdict", holds=not differ, sentence=told)
     if not other_code:
         return
     text = f"the verdict on {name} names other code, {verdict.code.version[:40]!r}. "
@@ -232,7 +244,7 @@ def same_again(
     left = len(reworded) - _MOST_REWORDED
     more = f"; and {left} more" if left > 0 else ""
     text += "Not verified are these sentences, as this code has them: "
-    yield Finding("code", holds=not signing, sentence=f"{text}{told}{more}")
+    yield Finding("code", holds=not signing, sentence=f"{text}{told}{more}", checked=False)
 
 
 def _at(content: Any, place: str) -> Any:
@@ -301,14 +313,14 @@ def attested_by(
     text = f"the attestation on {name} is of these files of the run, and says what they say."
     yield Finding("attestation", holds=same, sentence=text)
     signed = envelope.signed(trusted)
-    holds, text = signed.standing == "trusted" or not trusted, f"{what} is {signed.words}."
+    holds, more = signed.standing == "trusted" or not trusted, ""
     if signed.standing == "revoked" and verdict_digest(verdict) in vouched.by_entry:
         holds = signed_at < signed.revoked_since
-        text = f"{text} It is dated {signed_at}, and an accepted entry of the ledger rests on it."
+        more = f" It is dated {signed_at}, and an accepted entry of the ledger rests on it."
     elif not holds and signed.standing != "revoked":
         holds = verdict_digest(verdict) in vouched.by_reset
-        text = f"{text} A reset accepted it." if holds else text
-    yield Finding("signature", holds=holds, sentence=text)
+        more = " A reset accepted it." if holds else ""
+    yield signature_of(what, signed, holds=holds, more=more)
 
 
 def _attestation(gateway: Gateway, run_id: str) -> Any:
@@ -348,8 +360,8 @@ def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
     if all(one.holds for one in findings):
         verdict = documents.verdict
         findings += same_again(verdict, decide_again(documents, evidence, verdict.decided_on), name)
-        text = f"pages and tables in {folder.name} are as somebody wrote them: not compared."
-        findings.append(Finding("files", holds=True, sentence=text))
+    text = f"the verdict on {name} is not signed, as none on counts is. {UNNOTICED}"
+    findings.append(Finding("signature", holds=True, sentence=text, checked=False))
     said = annotations_of(statement_of(documents.verdict, {**documents.digests, FILE: rows}, ""))
     return findings + [one for one in pins.check([said] if said else []) if one.what != "model"]
 
@@ -364,13 +376,13 @@ def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
             f"what clusters do to the bounds on {name} is as it was written: their rows are not "
             "here to compute it again."
         )
-        yield Finding("evidence", holds=True, sentence=text)
+        yield Finding("evidence", holds=True, sentence=text, checked=False)
     if n_there < len(files):
         text = (
             f"counts (*{ENDING}) of {len(files) - n_there} of {len(files)} shards of {name} are "
             "not there, so they are not added again."
         )
-        yield Finding("evidence", holds=True, sentence=text)
+        yield Finding("evidence", holds=True, sentence=text, checked=False)
         return
     again = Counted.sum(map(read_counted, files))
     same = replace(again, record=record).to_bytes() == whole.to_bytes()

@@ -176,7 +176,8 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
         if entry is chain.last_move or not accepted:
             text = f"entry {entry.number} of {ledger.name} is {signed.words}."
             text += _ACCEPTED.get(accepted, "")
-            yield Finding("signature", holds=bool(accepted), sentence=text)
+            checked = accepted != "no keys"
+            yield Finding("signature", holds=bool(accepted), sentence=text, checked=checked)
 
 
 def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:

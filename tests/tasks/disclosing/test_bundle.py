@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -24,6 +25,7 @@ from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 from biasgate.tasks.signing.statement import attest
 
 FIRST = "sample/first"
+NOT_COMPARED = "Not compared: intervals, sentences and warnings of its report, and pages, tables,"
 
 
 @pytest.fixture
@@ -82,8 +84,7 @@ def test_a_bundle_holds_on_a_machine_without_registry_store_or_results(audit, tm
     assert all(one["holds"] for one in findings)
     recomputed = [one for one in findings if "gives the same one" in one["sentence"]]
     assert len(recomputed) == 2
-    [as_signed] = [one for one in findings if f"the page in {FIRST}" in one["sentence"]]
-    assert "are as they were signed: they are not computed again." in as_signed["sentence"]
+    assert all(NOT_COMPARED in one["sentence"] for one in recomputed)
     assert os.listdir(empty) == ["audit.zip"]  # noqa: PTH208 - a list of names
 
 
@@ -338,6 +339,10 @@ def test_what_does_not_hold_is_not_signed(key, results, tmp_path, change, why, o
     assert not file.exists()
 
 
+MISSING = (
+    "the verdict on sample/first cannot be verified: attestation.json in sample/first must be "
+    "there, since it says of which files the verdict is"
+)
 FORGED = "The AUC is 0.99 for everybody."
 OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
 
@@ -366,7 +371,9 @@ def test_a_forged_sentence_is_not_signed_whatever_code_it_names(key, results, tm
 def test_the_folder_of_an_evaluation_is_verified_without_a_bundle(results, place):
     code, text = run("verify", results / place)
     assert (code, "DOES NOT HOLD" in text) == (0, False), text
-    assert "as somebody wrote them: they are not computed again" in text
+    assert f"gives the same one (pass). {NOT_COMPARED}" in text
+    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*was judged again.*no check no"
+    assert re.search(unnoticed, text)
     assert ("summary.json has the verdicts of the folders" in text) is (not place)
 
 
@@ -377,7 +384,7 @@ def test_the_folder_of_an_evaluation_is_verified_without_a_bundle(results, place
         (edit("report.json", warnings=["forged"]), "the report on sample/first has the digest"),
         (lambda folder: say(folder, FORGED), "summary.json has the verdicts of the folders"),
         (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is not"),
-        (lambda folder: (folder / "attestation.json").unlink(), "cannot be verified"),
+        (lambda folder: (folder / "attestation.json").unlink(), MISSING),
     ],
 )
 def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
@@ -385,6 +392,18 @@ def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, w
     change(tmp_path / "results" / FIRST)
     code, text = run("verify", tmp_path / "results")
     assert (code, why in text) == (3, True), text
+
+
+def test_where_a_key_is_trusted_an_unsigned_folder_does_not_hold(key, results, tmp_path):
+    code, text = run("verify", results)
+    wrong = f"DOES NOT HOLD signature: the attestation in {FIRST} is not signed."
+    assert (code, wrong in text) == (3, True), text
+    shutil.copytree(results, tmp_path / "signed")
+    for name in ("first", "second"):
+        folder = tmp_path / "signed/sample" / name
+        attest(Verdict.from_dict(json.loads((folder / "verdict.json").read_text())), folder, key)
+    code, text = run("verify", tmp_path / "signed")
+    assert (code, "no check notices" in text) == (0, False), text
 
 
 def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(site, tmp_path):
