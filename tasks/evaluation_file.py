@@ -34,7 +34,7 @@ class EvaluationFile(Settings):
     """The content of an evaluation file."""
 
     secret_keys = frozenset({"notifications"})
-    explained_by = "biasgate schema"
+    explained_by = "biasgate schema evaluation"
     lists: ClassVar[Mapping[str, str]] = {
         "evaluation_sets": "sets, as in [{name: comments, source: table, path: comments.csv}]",
         "candidates": "models, as in [{name: mine, kind: scores, path: scores.csv}]",

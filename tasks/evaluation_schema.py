@@ -15,6 +15,7 @@ from biasgate.tasks.analysing.catalogue import KINDS as ANALYSES
 from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import json_schema
+from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.mitigating.methods.catalogue import METHODS
@@ -69,14 +70,18 @@ def keys_of(section: JsonSchemaValue) -> Iterator[tuple[str, str, str]]:
 def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     """Return the whole file under `evaluation`, and the section of each kind under its name.
 
-    Kinds of sets and candidates come before those of analyses and methods.
+    Kinds of sets and candidates come before those of analyses and methods. A count file, which is
+    a file of its own, is under `count`.
     """
     found: dict[str, JsonSchemaValue] = {"evaluation": schema}
     for catalogue in CATALOGUES.values():
         base = catalogue.base.__name__
         found |= {kind: schema["$defs"][f"{base}.{kind}"] for kind in catalogue.own}
     shared = {one.base.__name__ for one in CATALOGUES.values()}
-    names = {one: of for one, of in schema["$defs"].items() if "." not in one and one not in shared}
+    counted: JsonSchemaValue = json_schema(CountFile)
+    found["count"] = counted
+    defined = counted["$defs"] | schema["$defs"]
+    names = {one: of for one, of in defined.items() if "." not in one and one not in shared}
     return found | {name: of for name, of in names.items() if of.get("properties")}
 
 

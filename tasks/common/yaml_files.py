@@ -129,14 +129,15 @@ def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]
     told = [f"file {path} has {len(lines)} wrong value(s):", *lines]
     if kind.explained_by:
         sections = dict.fromkeys(_section(one, content, kind) for one in to_tell or errors)
-        commands = " and ".join(f"`{kind.explained_by} {one}`" for one in sections)
+        command = kind.explained_by.rpartition(" ")[0]
+        commands = " and ".join(f"`{command} {one}`" for one in sections)
         told.append(f"  To see what keys there are: {commands}.")
     return "\n".join(told)
 
 
 def _section(error: Problem, content: Any, kind: type[Settings]) -> str:
     """Return the kind of the item of a list that an error is in, if it has one."""
-    section = "evaluation"
+    section = kind.explained_by.rpartition(" ")[2]
     if not error.loc or error.loc[0] not in kind.lists:
         return section
     within = error.loc if error.type.startswith("union_tag") else (*error.loc, None)

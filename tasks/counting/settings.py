@@ -66,6 +66,8 @@ class CountedModel(Settings):
 class CountFile(FileSource):
     """The content of a count file: a table in many files, with scores as columns."""
 
+    explained_by = "biasgate schema count"
+
     source: Literal["shards"] = "shards"
     path: Location  # type: ignore[assignment] # each shard is a file when it is read
     """The shards, as in `shards/*.parquet` or `s3://bucket/day/*.parquet`: CSV, JSON lines or

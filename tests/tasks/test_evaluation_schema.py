@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.evaluation_schema import CATALOGUES, evaluation_schema, explained, sections_of
 from biasgate.tasks.reading_evaluation import read_evaluation
 
@@ -81,6 +82,17 @@ def test_an_error_says_what_explains_the_keys(tmp_path, wrong, section):
     )
     with pytest.raises(InputError, match=f"what keys there are: .*`biasgate schema {section}`"):
         read_evaluation(file)
+
+
+def test_the_keys_of_a_count_file_are_explained_where_one_is_wrong(tmp_path):
+    file = tmp_path / "chats.yaml"
+    file.write_text("name: c\npath: a.csv\ncandidate: {name: n, score: s}\nbitz: 3\n")
+    with pytest.raises(InputError, match=r"keys there are: `biasgate schema count`\.$"):
+        read_count_file(file)
+    words = list(explained("count"))
+    assert "candidate: a section CountedModel, must be given" in words
+    assert "bits: a whole number at least 0 and at most 20, default 12" in words
+    assert any(line.startswith("threshold: a number") for line in explained("CountedModel"))
 
 
 def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
