@@ -243,6 +243,16 @@ def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.
         row = codes.index(known[missing[0]])
         msg = f"`{argument}` must not be missing; got {missing[0]!r} (row {row})."
         raise ValueError(msg)
+    kinds: dict[bool, object] = {}
+    for name in known:
+        kinds.setdefault(isinstance(name, str), name)
+    if len(kinds) > 1:
+        told = " and ".join(f"{one!r} (row {codes.index(known[one])})" for one in kinds.values())
+        msg = (
+            f"`{argument}` must be all text or all numbers, since 1 is not '1'; got {told}. Make "
+            "each text, as `.astype(str)` does."
+        )
+        raise ValueError(msg)
     return np.array(codes, dtype=np.intp)
 
 

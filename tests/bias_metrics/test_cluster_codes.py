@@ -24,7 +24,6 @@ DAYS = np.array(["2024-01-01", "2024-01-02", "2024-01-01"], dtype="datetime64[D]
         [True, False, True],
         DAYS,
         pd.Series(DAYS.astype("datetime64[ns]")),
-        ["b", 3, "b"],
         [("a", 1), ("a", 2), ("a", 1)],
     ],
     ids=repr,
@@ -44,7 +43,7 @@ def test_rows_of_one_name_have_one_code(names):
         (np.array(["2024-01-01", "NaT", "2024-01-01"], dtype="datetime64[D]"), "NaT"),
         (pd.Series(["2024-01-01", None, "2024-01-02"], dtype="datetime64[ns]"), "NaT"),
         (pd.Series([pd.Timestamp("2024-01-01"), pd.NaT, "a"], dtype=object), "NaT"),
-        (["a", None, "b"], "None"),
+        (["a", None, 3], "None"),
         (["a", float("nan"), "b"], "nan"),
         (pd.Series(["a", float("nan"), "b"]), "nan"),
         (pd.Series(["a", None, "b"], dtype="string"), "<NA>"),
@@ -58,6 +57,14 @@ def test_rows_of_one_name_have_one_code(names):
 def test_a_missing_name_is_refused_with_its_row(names, told):
     with pytest.raises(ValueError, match=rf"`clusters` must not be missing; got {told} \(row 1\)"):
         check_clusters(names, 3)
+
+
+@pytest.mark.parametrize("names", [[1, "1", 1], pd.Series([1, "1", 1], dtype=object)], ids=repr)
+@pytest.mark.parametrize("argument", ["clusters", "strata"])
+def test_text_beside_numbers_is_refused_with_rows_and_values(names, argument):
+    told = rf"`{argument}` must be all text or .* 1 is not '1'; got 1 \(row 0\) and '1' \(row 1\)"
+    with pytest.raises(ValueError, match=told):
+        check_clusters(names, 3, name=argument)
 
 
 def test_names_must_be_of_a_type_that_can_be_looked_up():

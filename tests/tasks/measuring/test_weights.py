@@ -152,6 +152,15 @@ def test_a_stratum_with_one_row_is_refused_by_name(frame, source, tmp_path):
         choose_rows(freeze(chosen, tmp_path / "store"), chosen)
 
 
+def test_a_cluster_in_two_strata_is_refused_by_its_name(frame, source, tmp_path):
+    frame["thread"], frame["band"] = frame.index // 2, frame.index // 10
+    frame.loc[7, "band"] = 5
+    chosen = source(frame, stratum="band", cluster="thread")
+    told = r"'rows' must have whole clusters; cluster '3' is in '0' and in '5' \(row 7 of the set"
+    with pytest.raises(InputError, match=told):
+        choose_rows(freeze(chosen, tmp_path / "store"), chosen)
+
+
 def test_a_stratum_that_looks_like_a_comment_is_refused(frame, source, tmp_path):
     frame["band"] = "what a long name it is"
     with pytest.raises(InputError, match="a name must not look like a comment"):
