@@ -101,7 +101,7 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
             "shown_worse",
             len(cells),
             f"{group}: shown to be worse than with the champion ({cells[0][0].bound}); "
-            f"{cells[0][1]} (`{RULE}`).",
+            f"{cells[0][1]} (`{RULE}`).{losses['champion'].doubt}",
         )
         for group, cells in by_group.items()
     ]
@@ -211,7 +211,7 @@ def _of_rival(
                 f"{cell.metric} of {group}{at}{found.of} is {cell.first:{sign}.4f}, the "
                 f"{kind}'s {cell.second:{sign}.4f}: {noun} {cell.worse_by:.4f}, {how} "
                 f"{cell.worse_by_at_least:.4f} ({looked_at})."
-                f"{_without(cell.without)}"
+                f"{_without(cell.without)}{losses.doubt}"
             ),
             value=cell.first,
             rival=cell.second,

@@ -66,6 +66,8 @@ class Losses:
     """How many one-sided bounds were looked at."""
     confidence: float
     """The two-sided confidence of each interval; one of its ends is the bound."""
+    by_rows: bool = True
+    """Whether there are rows that tell whose a loss is; counts do not."""
 
     @classmethod
     def of(
@@ -98,6 +100,16 @@ class Losses:
     def groups(self) -> list[str]:
         """The subgroups with a cell that is shown, in the order of the cells."""
         return list(dict.fromkeys(one.group for one in self.cells))
+
+    @property
+    def doubt(self) -> str:
+        """What cannot be told of each loss if several subgroups lose and there are no rows."""
+        if self.by_rows or len(self.groups) < 2:
+            return ""
+        return (
+            " Counts do not tell whether it comes from comments that also mention another who "
+            "loses."
+        )
 
     def attributed(self, again: Again) -> Losses:
         """Say of each cell whose rows it comes from.

@@ -383,7 +383,8 @@ class CountedEvidence:
                 if min(n[of] for of in METRICS[metric].classes[0]) >= LEAST_COMPARED
             ]
         level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
-        return Losses.of(self._beside(rival, level, at, None), looked_at, level)
+        found = Losses.of(self._beside(rival, level, at, None), looked_at, level)
+        return replace(found, by_rows=False)
 
     def _measured(
         self,

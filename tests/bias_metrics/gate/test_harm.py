@@ -6,7 +6,7 @@ import pytest
 from support.gate_cells import content
 
 from bias_metrics.gate.exceptions import extent_of
-from bias_metrics.gate.harm import HarmLimit, judge_harm
+from bias_metrics.gate.harm import HarmLimit, judge_harm, unruled_harm
 from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.verdict import Evidence, RuleResult
 
@@ -90,6 +90,15 @@ def test_the_words_point_at_the_cause():
     assert result.sentence.endswith(
         "Without comments that also mention muslim or gay it is not shown."
     )
+
+
+def test_without_rows_it_is_said_that_the_cause_is_unknown_if_several_lose():
+    unknown = "Counts do not tell whether it comes from comments that also mention another who"
+    for cells, rows in ((("gay", "muslim"), False), (("gay",), False), (("gay", "muslim"), True)):
+        losses = {"champion": Losses(tuple(map(loss, cells)), 15, 0.99, by_rows=rows)}
+        told = [one.sentence for one in judge_harm(losses, HarmLimit(), FOUND)]
+        told += [one.sentence for one in unruled_harm(losses, None)]
+        assert [unknown in one for one in told] == [len(cells) > 1 and not rows] * len(told)
 
 
 def test_a_rule_that_warns_does_not_count_and_each_rival_is_named():
