@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,7 +18,7 @@ from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.counting.stores import Location, here, is_in_store, name_of, named
+from biasgate.tasks.counting.stores import Location, here, name_of, named
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
@@ -27,6 +28,7 @@ from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 
 ENDING = ".counts"
+_AT_ONCE = 8
 SCORE = "score/"
 _IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
 _WITHOUT = {
@@ -122,7 +124,7 @@ class CountFile(FileSource):
         return [] if self.earlier is None else named(self.earlier)
 
     def check(self) -> None:
-        """Refuse shards that are missing or lack a column; in a store, only the first is read."""
+        """Refuse shards that are missing or lack a column, before any of them is counted."""
         shards = self.shards()
         if not shards:
             msg = f"`path` must name files, as in shards/*.parquet; {self.path} names none."
@@ -138,9 +140,13 @@ class CountFile(FileSource):
             msg = f"`cluster` needs rows, since clusters of counts do not add up; got {counts[0]}."
             raise InputError(msg)
         of_rows = [shard for shard in shards if shard not in counts]
-        for shard in of_rows[:1] if is_in_store(self.path) else of_rows:
-            with here(shard) as path:
-                reading.require_columns(path, self._columns(), self.separator)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # a store may take long to answer
+            for _ in pool.map(self._require_columns, of_rows):
+                pass
+
+    def _require_columns(self, shard: str) -> None:
+        with here(shard, columns_alone=True) as path:
+            reading.require_columns(path, self._columns(), self.separator)
 
     @property
     def key(self) -> str:

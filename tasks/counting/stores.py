@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSelector, FileSystem
 from pydantic import BeforeValidator, ValidationInfo
 
@@ -23,12 +25,13 @@ from biasgate.tasks.common.errors import InputError, SourceError
 from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.common.settings import relative_to_configuration
+from biasgate.tasks.data.formats import is_json_lines, is_parquet
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^?]*)(\?.*)?", re.DOTALL)
 _STORES = ("s3", "gs")
 _PATTERN = re.compile(r"[*[]")
 _PLAIN = "/%=+,:@"  # not quoted in the path of a URL
-_BLOCK = 8 * 2**20
+_BLOCK, _HEAD = 8 * 2**20, 2**20
 _CODE = re.compile(r"AWS Error ([A-Z_]+)|Status\(([A-Z_]+)")
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NOT_FOUND|Bucket '[^']*' not found")
 _DENIED = re.compile(
@@ -113,8 +116,10 @@ def name_of(shard: str) -> str:
 
 
 @contextmanager
-def here(shard: str | Path) -> Iterator[Path]:
+def here(shard: str | Path, *, columns_alone: bool = False) -> Iterator[Path]:
     """Yield a file on this machine: the shard, or a copy of the object, which is then removed.
+
+    With `columns_alone` the copy has the names of the columns, and not all rows.
 
     Raises
     ------
@@ -130,12 +135,36 @@ def here(shard: str | Path) -> Iterator[Path]:
     with own_folder(Path(tempfile.gettempdir()), "biasgate-shard-") as folder:
         copy = folder / "copy" / name_of(shard)
         copy.parent.mkdir()
-        _copy(shard, copy)
+        if not columns_alone or not _copied_columns(shard, copy):
+            _copy(shard, copy)
         try:
             yield copy
         except InputError as error:
             error.args = tuple(str(arg).replace(str(copy), shard) for arg in error.args)
             raise
+
+
+def _copied_columns(shard: str, to: Path) -> bool:
+    """Copy what has the columns of an object: of Parquet the schema, of CSV the first lines.
+
+    Says whether it could: what is packed, and JSON lines, must be whole.
+    """
+    if is_json_lines(to) or to.suffix == ".gz":
+        return False
+    with _told(shard):
+        system, path = _opened(shard)
+        if not is_parquet(to):
+            with system.open_input_stream(path, compression=None) as stream:
+                head = stream.read(_HEAD)
+            to.write_bytes(head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1] or head)
+            return True
+        with system.open_input_file(path) as file:
+            try:
+                schema = pq.read_schema(file)
+            except pa.ArrowInvalid:
+                return False
+    pq.write_table(schema.empty_table(), to)
+    return True
 
 
 def _copy(shard: str, to: Path) -> None:

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import yaml
 from support.s3 import serving_s3
-from support.shards import N_SHARDS, frame, write_file, write_shards
+from support.shards import N_SHARDS, POLICY, frame, write_file, write_shards
 
 from biasgate.tasks.common.errors import InputError, SourceError
 from biasgate.tasks.counting import stores
@@ -140,6 +141,33 @@ def test_an_error_in_an_object_names_its_url_and_not_the_copy(s3, home):
         read_count_file(
             write_file(home, path="s3://chats/wrong/part-1.parquet", manifest="s3://chats/no")
         )
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz", "jsonl"])
+def test_a_column_that_a_later_shard_lacks_is_told_before_any_is_counted(s3, home, ending):
+    (home / "shards").mkdir()
+    for number in range(3):
+        rows = frame(number).drop(columns="old" if number == 2 else [])
+        path = home / f"shards/part-{number}.{ending}"
+        if ending == "parquet":
+            rows.to_parquet(path)
+        elif ending == "jsonl":
+            rows.to_json(path, orient="records", lines=True)
+        else:
+            rows.to_csv(path, index=False)
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY))
+    uploaded(s3, home, f"lacking-{ending}/")
+    url = f"s3://chats/lacking-{ending}/*.{ending}"
+    with pytest.raises(InputError, match=rf"part-2\.{ending} must have the column 'old'"):
+        read_count_file(write_file(home, path=url))
+
+
+def test_of_parquet_and_csv_the_rows_are_not_copied_to_check_columns(s3, home, monkeypatch):
+    write_shards(home)
+    pd.concat([frame(0)] * 10).to_csv("shards/large.csv", index=False)
+    uploaded(s3, home, "columns/")
+    monkeypatch.setattr(stores, "_copy", lambda *_: pytest.fail("a whole shard was copied"))
+    read_count_file(write_file(home, path="s3://chats/columns/*"))
 
 
 class Denying(BaseHTTPRequestHandler):
