@@ -238,14 +238,17 @@ def verify(
     with errors_told(verbose=False):
         pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
-    if model is not None and (model.endswith(_BUNDLE) or _has_results(Path(model))):
+    if model is not None and (_is_place(model) or _has_results(Path(model))):
         findings = _verify_results(Path(model), pins, unused=(version, attestation, folder))
     elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
-        with registry(store, quiet=as_json) as gateway:
+        nor = f" Nor is {model} a folder of results, as `biasgate evaluate` writes one."
+        with registry(store, quiet=as_json, nor=nor) as gateway:
+            from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
 
+            require_known(model, gateway, nor)
             with waiting("verifying"):
                 findings = check(model, version, gateway, store)
     if as_json:
@@ -275,6 +278,12 @@ def _sets(named: list[str] | None) -> dict[str, str] | None:
     return {name: digest for name, _, digest in (one.partition("=") for one in named)}
 
 
+def _is_place(named: str) -> bool:
+    """Say whether a name can only be that of a file or folder."""
+    separated = named.startswith(".") or any(one in named for one in {"/", os.sep})
+    return named.endswith(_BUNDLE) or (separated and not named.startswith("models:"))
+
+
 def _has_results(folder: Path) -> bool:
     return any((folder / name).is_file() for name in _RESULTS)
 
@@ -288,6 +297,12 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
                 "has its verdicts."
             )
             raise InputError(msg)
+        if not path.exists():
+            msg = (
+                f"{path} must be a bundle, or the folder of an evaluation or of `biasgate count`; "
+                "there is no such file or folder."
+            )
+            raise InputError(msg)
         from biasgate.tasks.disclosing.bundle import verify_bundle  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
         from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
@@ -297,7 +312,7 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
         with waiting("verifying"):
             if (path / COUNTS).is_file():
                 return verify_counted(path, Pins(**pins))
-            if _has_results(path):
+            if path.is_dir():
                 return verify_results(read_results(path), Pins(**pins))
             return verify_bundle(path, Pins(**pins))
 
@@ -318,8 +333,13 @@ def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) 
 
 
 @contextmanager
-def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator[Any]:
-    """Yield the gateway of an existing store; exit as for a block if verification fails."""
+def registry(
+    store: Path, *, quiet: bool = False, new: bool = False, nor: str = ""
+) -> Iterator[Any]:
+    """Yield the gateway of an existing store; exit as for a block if verification fails.
+
+    `nor`: what to say besides if there is no store.
+    """
     with errors_told(verbose=False, quiet=quiet, places={"store": store}):
         say("opening the registry")
         with waiting("loading"):
@@ -329,7 +349,7 @@ def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator
             from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
 
         if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
-            require_store(store)
+            require_store(store, nor)
         try:
             with temporary_files():
                 with waiting("opening the registry"):

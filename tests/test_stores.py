@@ -158,6 +158,23 @@ def test_a_folder_that_is_no_store_is_refused_and_nothing_is_written_there(
     assert [one.name for one in tmp_path.iterdir()] == [".biasgate"]
 
 
+def test_what_is_neither_a_model_nor_a_folder_is_told_as_both(evaluated, tmp_path):
+    for store in (evaluated / "store", tmp_path / "none"):
+        code, said = run("verify", "toxicty", "--store", store)
+        assert (code, "Nor is toxicty a folder of results" in said) == (2, True), said
+
+
+@pytest.mark.parametrize("place", ["./out", "out/deep", "../out", "/no/such"])
+def test_the_path_of_no_folder_is_not_taken_for_a_model(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    code, said = run("verify", place)
+    told = "must be a bundle, or the folder of an evaluation or of `biasgate count`; there is no"
+    assert (code, told in said, "store" in said) == (2, True, False), said
+    (tmp_path / "empty").mkdir()
+    code, said = run("verify", "./empty")
+    assert (code, "empty must be the `--output` of an evaluation" in said) == (2, True), said
+
+
 @pytest.mark.parametrize(
     "command",
     [

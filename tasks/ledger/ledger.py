@@ -233,8 +233,11 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     return champion
 
 
-def require_known(model: str, gateway: Gateway) -> None:
-    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are."""
+def require_known(model: str, gateway: Gateway, nor: str = "") -> None:
+    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are.
+
+    `nor`: what to say besides.
+    """
     known = gateway.models()
     if model not in known or is_ledger(model):
         shown = [one for one in known if not is_ledger(one)]
@@ -245,4 +248,4 @@ def require_known(model: str, gateway: Gateway) -> None:
                 " An evaluation with `registered_model: NAME` registers the models that it trains, "
                 "and files of scores with `register: NAME`."
             )
-        raise InputError(msg)
+        raise InputError(msg + nor)

@@ -33,8 +33,11 @@ _PATHS = (
 _WAIT_S = 60
 
 
-def require_store(store: Path) -> None:
-    """Refuse a folder without runs of an evaluation, before a database is created in it."""
+def require_store(store: Path, nor: str = "") -> None:
+    """Refuse a folder without runs of an evaluation, before a database is created in it.
+
+    `nor`: what to say besides.
+    """
     if (store / DATABASE).exists():
         return
     there = "it has no runs in MLflow" if store.is_dir() else "there is none"
@@ -42,7 +45,7 @@ def require_store(store: Path) -> None:
     found = f" Did you mean {below}?" if (below / DATABASE).exists() else ""
     msg = (
         f"store {store} must be a folder that an evaluation wrote; {there}.{found} "
-        "Name the store, or the MLflow server in MLFLOW_TRACKING_URI."
+        f"Name the store, or the MLflow server in MLFLOW_TRACKING_URI.{nor}"
     )
     raise InputError(msg)
 
