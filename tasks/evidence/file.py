@@ -50,6 +50,8 @@ RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
 NIGHT, LABELLED = "night", "labelled"
+COLUMNS = {"labels": "label", "clusters": "cluster", "weights": WEIGHT, "labelled": LABELLED}
+"""The columns that are fields of `Rows` as they are, by the name of the field."""
 AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
 _AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
 _IDS = "id"
@@ -274,8 +276,7 @@ class EvidenceFile:
 
     def rows(self) -> Rows:
         """Return the rows of the evaluated set alone, without those of earlier nights."""
-        tonight = slice(None) if self._tonight is None else self._tonight
-        return replace(self._chosen(tonight), nights=None)
+        return replace(self._chosen(self._tonight), nights=None)
 
     def measured_scores(self, role: str) -> npt.NDArray[Any]:
         """Return one model's scores of the measured rows; NaN where it has none."""
@@ -439,26 +440,22 @@ class EvidenceFile:
         masks = ((one.removeprefix(prefix), self.column(one)) for one in names)  # one at a time
         return PackedMasks.of(masks, self._table.num_rows)
 
-    def _chosen(self, rows: slice | npt.NDArray[np.bool_]) -> Rows:
-        def within(masks: PackedMasks) -> PackedMasks:
-            return masks if isinstance(rows, slice) else masks.within(np.asarray(rows))
-
-        helped = LABELLED in self._table.column_names
-        return Rows(
-            labels=self.column("label")[rows],
-            members=within(self._members),
-            matched=within(self._masks(MATCHED)) if helped else None,
-            labelled=self.column(LABELLED)[rows] if helped else None,
-            clusters=None if self._clusters is None else self._clusters[rows],
-            weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
-            scores={name: score[rows] for name, score in self.columns(SCORE).items()},
-            nights=self.column(NIGHT)[rows] if self.n_nights else None,
-            strata=None if self._strata is None else self._strata.within(rows),
+    def _chosen(self, rows: npt.NDArray[np.bool_] | None) -> Rows:
+        """Return some rows; None for all."""
+        there = self._table.column_names
+        found = Rows(
+            **{field: self.column(name) for field, name in COLUMNS.items() if name in there},
+            members=self._members,
+            matched=self._masks(MATCHED) if LABELLED in there else None,
+            scores=self.columns(SCORE),
+            nights=self.column(NIGHT) if self.n_nights else None,
+            strata=self._strata,
         )
+        return found if rows is None else found.within(rows)
 
-    def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
+    def _rows_of(self, slice_: str | None) -> npt.NDArray[np.bool_] | None:
         if slice_ is None:
-            return slice(None)
+            return None
         slices = self.columns(SLICE)
         if slice_ not in slices:
             known = ", ".join(slices) or "none"

@@ -247,22 +247,9 @@ class Measuring:
             None if matched is None else _joined(matched, self.categories, names),
         )
 
-    def _rows(
-        self,
-        rows: Rows,
-        members: Mapping[str, npt.NDArray[np.bool_]],
-        *,
-        weights: npt.NDArray[np.floating] | None = None,
-    ) -> LabelledRows:
+    def _rows(self, rows: Rows, members: PackedMasks) -> LabelledRows:
         """Return rows as the library takes them."""
-        return LabelledRows(
-            rows.labels,
-            members,
-            sample_weight=weights,
-            clusters=rows.clusters,
-            strata=rows.strata,
-            background=self.background,
-        )
+        return replace(rows, members=members).checked(self.background)
 
     def _evaluate(self, asked: _Asked) -> BiasReport:
         rows = self.rows
@@ -285,13 +272,29 @@ class Measuring:
         kept = None if beside is None else self._scored_by(beside)
 
         def measured() -> Measurement:
-            rows, members = self.rows, self._masks([*self.rows.members, *self.categories])[0]
-            if kept is not None:
-                rows, members = rows.within(kept), members.within(kept)
-            checked = self._rows(rows, members, weights=rows.weights)
-            return Measurement(checked, rows.scores[role], self.levels)
+            rows, scores = self._scored([role], beside)
+            return Measurement(rows, scores[role], self.levels)
 
         return self._once((role, None if kept is None else beside), measured)
+
+    def _scored(
+        self, roles: Sequence[str], beside: str | None
+    ) -> tuple[LabelledRows, dict[str, npt.NDArray[np.floating]]]:
+        """Return rows as the library takes them, checked once, and what models score them.
+
+        With a rival `beside` they are those that it has a score for too.
+        """
+        kept = None if beside is None else self._scored_by(beside)
+
+        def checked() -> LabelledRows:
+            members = self._masks([*self.rows.members, *self.categories])[0]
+            if kept is None:
+                return self._rows(self.rows, members)
+            return self._rows(self.rows.within(kept), members.within(kept))
+
+        rows = self._once(("rows", None if kept is None else beside), checked)
+        scores = {role: self.rows.scores[role] for role in roles}
+        return rows, scores if kept is None else {role: of[kept] for role, of in scores.items()}
 
     def _once(self, key: Any, measured: Callable[[], Found]) -> Found:
         """Return what is measured once of these rows; again for categories that it lacks."""
@@ -345,11 +348,8 @@ class Measuring:
         """Return the candidate's calibration, or that of it and a rival, as measured."""
 
         def measured() -> MeasuredCalibration:
-            members = self._masks([*self.rows.members, *self.categories])[0]
-            rows, members = (self.rows, members) if rival is None else self._both(rival, members)
-            checked = self._rows(rows, members, weights=rows.weights)
             roles = [CANDIDATE] if rival is None else [CANDIDATE, rival]
-            return MeasuredCalibration(checked, {role: rows.scores[role] for role in roles})
+            return MeasuredCalibration(*self._scored(roles, rival))
 
         return self._once(("calibration", rival), measured)
 
@@ -376,12 +376,7 @@ class Measuring:
         at = [self.thresholds[name][role] for role in roles]
 
         def measured() -> MeasuredRates:
-            members = self._masks([*self.rows.members, *self.categories])[0]
-            rows = self.rows
-            for rival in roles[1:]:
-                rows, members = self._both(rival, members)
-            scores = {role: rows.scores[role] for role in roles}
-            return MeasuredRates(self._rows(rows, members), scores, at)
+            return MeasuredRates(*self._scored(roles, next(iter(roles[1:]), None)), at)
 
         return self._once(("rates", name, *roles, *at), measured)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ class Rows:
 
     labels: npt.NDArray[np.bool_]
     members: PackedMasks
-    clusters: npt.NDArray[Any] | None
-    weights: npt.NDArray[np.float64] | None
     scores: dict[str, npt.NDArray[np.floating]]
+    clusters: npt.NDArray[Any] | None = None
+    weights: npt.NDArray[np.float64] | None = None
     matched: PackedMasks | None = None
     labelled: npt.NDArray[np.bool_] | None = None
     nights: npt.NDArray[np.integer] | None = None
@@ -36,17 +36,7 @@ class Rows:
 
     def within(self, kept: npt.NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
-        return Rows(
-            labels=self.labels[kept],
-            members=self.members.within(kept),
-            clusters=None if self.clusters is None else self.clusters[kept],
-            weights=None if self.weights is None else self.weights[kept],
-            scores={name: scores[kept] for name, scores in self.scores.items()},
-            matched=None if self.matched is None else self.matched.within(kept),
-            labelled=None if self.labelled is None else self.labelled[kept],
-            nights=None if self.nights is None else self.nights[kept],
-            strata=None if self.strata is None else self.strata.within(kept),
-        )
+        return Rows(**{of.name: _within(getattr(self, of.name), kept) for of in fields(self)})
 
     @property
     def y_score(self) -> npt.NDArray[np.floating]:
@@ -100,3 +90,12 @@ class Rows:
         """Whether there are rows of both classes of which identities are known."""
         labels = self.labels[self.known]
         return bool(labels.any() and not labels.all())
+
+
+def _within(values: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    """Return what some of the rows have: of an array, masks, strata, or arrays by name."""
+    if values is None:
+        return None
+    if isinstance(values, dict):
+        return {name: of_name[kept] for name, of_name in values.items()}
+    return values[kept] if isinstance(values, np.ndarray) else values.within(kept)
