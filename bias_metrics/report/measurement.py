@@ -50,7 +50,7 @@ from bias_metrics.rows import Rows
 
 Covered = tuple[float, tuple[str, ...]]  # The exponent of power means, and the subgroups in them
 Sums = dict[str, ClusterSums]
-KEPT_SUMS = 20_000_000  # The most influences of clusters that wait for the aggregates: 160 MB
+KEPT_SUMS = 5_000_000  # The most influences of clusters that wait for the aggregates: 40 MB
 
 
 class Error(NamedTuple):
@@ -177,6 +177,7 @@ class Measurement:
         """Return what the aggregates' intervals need, given the report of the cells."""
         covered = options.power, options.groups
         if covered not in self._errors:
+            self.settle(report, options)
             found = self.influences(report, options)
             self._errors[covered] = {name: error_of(one) for name, one in found}
         return self.reaching(report, options)
@@ -190,14 +191,19 @@ class Measurement:
         covered, level = (options.power, options.groups), _level(options)
         errors = self._errors[covered]
         if self.clustering is not None:
-            if (covered, level) not in self._reaches:
-                self._move(report, options, self.clustering)
+            self.settle(report, options)
             totals = self._totals[covered, self.clustering.alone]
             return _Aggregates(errors, totals, self._reaches[covered, level])
         if (covered, level) not in self._reaches:
             spread = Spread(self.ranked, level)
             self._reaches[covered, level] = aggregate_reaches(report, self.members, spread)
         return _Aggregates(errors, {}, self._reaches[covered, level])
+
+    def settle(self, report: BiasReport, options: Options) -> None:
+        """Measure how far clusters move the aggregates; their influences wait no longer then."""
+        known = ((options.power, options.groups), _level(options)) in self._reaches
+        if self.clustering is not None and not known:
+            self._move(report, options, self.clustering)
 
     def influences(
         self, report: BiasReport, options: Options
@@ -381,6 +387,8 @@ class Pairing:
         covered = options.power, options.groups
         if covered in self._apart:
             return self._apart[covered]
+        for model, report in zip(self.models, reports, strict=True):
+            model.settle(report, options)  # before the rows' influences take memory, too
         of_models: tuple[dict[str, Error | str], ...] = {}, {}
         apart: dict[str, Apart | Error | None] = {}
         each = (

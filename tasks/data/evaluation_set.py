@@ -211,7 +211,7 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
     columns = sorted((field.name, _type_name(field.type)) for field in schema)
     digest = hashlib.sha256()
     digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
-    with pq.ParquetFile(rows) as file:
+    with pq.ParquetFile(rows, pre_buffer=False) as file:
         for name, kind in columns:
             # As one chunk: taking rows from many chunks would join all of them, every time.
             column = file.read(columns=[name]).column(0).combine_chunks()
