@@ -207,11 +207,6 @@ without comments that mention muslim.
     return " ".join(sentences)
 
 
-def shared_with(cell: Loss) -> str:
-    """Return without whose comments a number is no longer shown to be worse; "" if it is so."""
-    return _not_without(cell.without) if cell.without else ""
-
-
 def _not_without(names: Sequence[str]) -> str:
     return f"not without comments that mention {joined(names, 'or')}"
 

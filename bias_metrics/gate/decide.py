@@ -148,7 +148,8 @@ class _Judge:
     def _waived(self, result: RuleResult) -> RuleResult:
         if result.outcome != "insufficient":
             return result
-        own = [one for one in self.waivers if one.is_of(result.rule, _waivable(result))]
+        group = None if result.scope == WORST else result.group  # the worst cannot be named
+        own = [one for one in self.waivers if one.is_of(result.rule, group)]
         for one in own:
             if self.today <= one.expires:
                 by = f"{one.decided_by} until {one.expires.isoformat()}: {one.reason}"
@@ -175,11 +176,6 @@ def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
         if content is not None and "calibration" not in content:
             msg = f"`evidence` must have the calibration that {rule.name} is about."
             raise ValueError(msg)
-
-
-def _waivable(result: RuleResult) -> str | None:
-    """Return the group that a waiver names; the worst subgroup cannot be named."""
-    return None if result.scope == WORST else result.group
 
 
 def _refuse_lost_waivers(

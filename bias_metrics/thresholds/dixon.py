@@ -163,13 +163,7 @@ def fned(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup; rows may belong to several or to none.
-    threshold, threshold_set : optional
+    y_true, y_score, subgroups, threshold, threshold_set
         As in `fped`.
 
     Returns

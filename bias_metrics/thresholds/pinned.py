@@ -112,12 +112,8 @@ def pinned_auc_equality_difference(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup; rows may belong to several or to none.
+    y_true, y_score, subgroups
+        As in `fped`.
     method, sample_from, rng : optional
         As in `pinned_auc`; subgroups draw from `rng` in the order given.
 

@@ -252,12 +252,10 @@ def _csv(
             arrays = [
                 pa.array(frame[name], pa.large_string(), from_pandas=True) for name in columns
             ]
-            table = pa.table(arrays, names=columns) if columns else _bare(len(frame))
+            table = (
+                pa.table(arrays, names=columns) if columns else pa.table({"": pa.nulls(len(frame))})
+            )
             yield table, stream.tell() / length
-
-
-def _bare(n_rows: int) -> pa.Table:
-    return pa.table({"": pa.nulls(n_rows)})
 
 
 class _named_errors:  # noqa: N801 - used like a function

@@ -219,7 +219,8 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
                 part = column.take(as_arrow(order[start : start + _ROWS_A_STEP]))
                 digest.update(np.packbits(as_numpy(part.is_valid())).tobytes())
                 if part.null_count:
-                    part = pc.fill_null(part, "" if kind == "text" else _zero(part.type))
+                    empty = {"text": "", "bool": False}.get(kind, 0)
+                    part = pc.fill_null(part, empty)
                 if kind == "text":
                     digest.update(as_numpy(pc.binary_length(part)).astype("<i8").tobytes())
                     digest.update("".join(part.to_pylist()).encode())
@@ -227,10 +228,6 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
                     values = as_numpy(part.cast(pa.float64())) + 0.0
                     digest.update(values.astype("<f8").tobytes())
     return digest.hexdigest()
-
-
-def _zero(kind: pa.DataType) -> float | bool:
-    return False if pa.types.is_boolean(kind) else 0
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -88,7 +88,8 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     record = tonight.record
     rows = _rows_of_last(tonight)
     before, digests = _before(earlier, record.set_digest)
-    rows = rows.append_column(NIGHT, _constant(len(digests) + 1, rows.num_rows))
+    night = np.full(rows.num_rows, len(digests) + 1, dtype=np.int32)
+    rows = rows.append_column(NIGHT, pa.array(night))
     if before is not None:
         refuse_known_ids(rows.column("id"), before, len(digests))
         for role in RIVALS:
@@ -199,10 +200,6 @@ def _rows_of_last(evidence: EvidenceFile) -> pa.Table:
 def _whole(evidence: EvidenceFile) -> pa.Table:
     with pq.ParquetFile(evidence.path) as file:  # `pq.read_table` imports pandas
         return file.read().replace_schema_metadata()
-
-
-def _constant(value: int, n_rows: int) -> pa.Array:
-    return pa.array(np.full(n_rows, value, dtype=np.int32))
 
 
 def _types(evidence: EvidenceFile, apart_from: Sequence[str]) -> dict[str, pa.DataType]:

@@ -91,7 +91,7 @@ def moved(nights: Sequence[Night], alpha: float = ALPHA) -> list[Moved]:
     for numbers_of_group in of_groups.values():
         _, most = max(numbers_of_group, key=lambda pair: pair[0])
         largest.append(replace(most, n_more=len(numbers_of_group) - 1))
-    return sorted(largest, key=lambda one: (not one.is_worse, -_by(one)))
+    return sorted(largest, key=lambda one: (not one.is_worse, -abs(one.values[-1] - one.values[0])))
 
 
 def _is_shown(way: float, reach: float, size: tuple[int, float]) -> bool:
@@ -132,7 +132,3 @@ def _size(first: _Known, later: _Known) -> float:
     else:
         width = math.hypot(first[2] - first[0], later[0] - later[1])
     return (later[0] - first[0]) / width if width else 0.0
-
-
-def _by(one: Moved) -> float:
-    return abs(one.values[-1] - one.values[0])

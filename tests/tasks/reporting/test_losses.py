@@ -2,7 +2,7 @@
 
 from support.made import loss as cell
 
-from biasgate.tasks.wording import shared_with, shown_worse
+from biasgate.tasks.wording import shown_worse
 
 
 def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
@@ -50,8 +50,5 @@ def test_where_nothing_is_shown_the_words_say_so():
     assert shown_worse([], "old") == "Nobody is shown to be worse than with old."
 
 
-def test_one_number_says_without_whose_comments_it_is_not_shown():
-    shared = cell("jewish", "muslim", "white")
-    text = "not without comments that mention muslim or white"
-    assert shared_with(shared) == text
+def test_names_are_escaped():
     assert "a\\u202e (bpsn_auc" in shown_worse([cell("a\u202e")])
