@@ -20,8 +20,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.values import MetricValue
-from bias_metrics.binned.archive import packed, unpacked
-from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of
+from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of, packed, unpacked
 from bias_metrics.binned.clusters import ClusterTotals
 from bias_metrics.binned.comparison import comparison_of
 from bias_metrics.binned.pairs import pair_codes

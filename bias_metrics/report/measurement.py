@@ -191,7 +191,8 @@ class Measurement:
         covered, level = (options.power, options.groups), _level(options)
         errors = self._errors[covered]
         if self.clustering is not None:
-            self.settle(report, options)
+            if (covered, level) not in self._reaches:
+                self._move(report, options, self.clustering)
             totals = self._totals[covered, self.clustering.alone]
             return _Aggregates(errors, totals, self._reaches[covered, level])
         if (covered, level) not in self._reaches:
@@ -202,7 +203,7 @@ class Measurement:
     def settle(self, report: BiasReport, options: Options) -> None:
         """Measure how far clusters move the aggregates; their influences wait no longer then."""
         known = ((options.power, options.groups), _level(options)) in self._reaches
-        if self.clustering is not None and not known:
+        if self.clustering is not None and self.by_rows is None and not known:
             self._move(report, options, self.clustering)
 
     def influences(

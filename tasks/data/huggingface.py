@@ -240,13 +240,7 @@ class Repository:
 
 
 def require_datasets() -> None:
-    """Refuse to go on without the library.
-
-    Raises
-    ------
-    InputError
-        With the command that installs it.
-    """
+    """Refuse to go on without the library."""
     if find_spec("datasets") is None:
         msg = (
             "`source: huggingface` with `dataset` or `folder` needs the library `datasets`: "

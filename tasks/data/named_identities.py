@@ -87,13 +87,7 @@ class NameMatcher:
         return {identity: words for identity, words in lacking.items() if words}
 
     def refuse_if_none_was_found(self) -> None:
-        """Refuse a column that has none of the names: it is another column, or they differ.
-
-        Raises
-        ------
-        InputError
-            With the names that it has, if they look like names.
-        """
+        """Refuse a column that has none of the names: it is another column, or they differ."""
         if len(self._unmatched) < len(self._owners):
             return
         likely = all(

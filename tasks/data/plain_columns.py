@@ -61,13 +61,7 @@ _LIST = re.compile(r"""\[\]|\[?['\"]?[\w-]+['\"]?(?:(?P<by>, ?|; ?|\|)['\"]?[\w-
 
 
 def refuse_lists(chunk: Chunk, column: str) -> None:
-    """Refuse a column of lists of names in place of fractions.
-
-    Raises
-    ------
-    InputError
-        If it holds lists.
-    """
+    """Refuse a column of lists of names in place of fractions."""
     kind = chunk.table.column(column).type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (

@@ -209,13 +209,7 @@ def missing_threshold(role: str, name: str | None = None) -> str:
 def refuse_missing_thresholds(
     rules: Sequence[Rule], settings: Iterator[tuple[str, CandidateSettings]]
 ) -> None:
-    """Refuse candidates and rivals without a threshold that rules need.
-
-    Raises
-    ------
-    InputError
-        If one has none; with its name and what to do.
-    """
+    """Refuse candidates and rivals without a threshold that rules need."""
     roles = thresholds_needed(rules).get(GIVEN, set())
     for role, one in settings:
         if role in roles and one.threshold is None:

@@ -27,11 +27,6 @@ def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> 
     ----------
     n_rows : int, optional
         How many rows it must have. Default: any number.
-
-    Raises
-    ------
-    InputError
-        With the size or the type that is wrong.
     """
     known = file.metadata
     groups = [known.row_group(number) for number in range(known.num_row_groups)]

@@ -119,13 +119,7 @@ class Counted:
         return Counted(replace(ours, shards=shards), counts, pairs)
 
     def refuse_sum(self, other: Counted) -> None:
-        """Refuse counts that do not add up.
-
-        Raises
-        ------
-        InputError
-            If they were counted by other options, or a shard is in both.
-        """
+        """Refuse counts that do not add up."""
         ours, theirs = self.record, other.record
         names = [shown(one.record.shards[0].name) for one in (self, other)]
         if ours.key != theirs.key or self.counts.keys() != other.counts.keys():

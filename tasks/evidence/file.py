@@ -37,11 +37,11 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json, read_record
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, STRATUM, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, STRATUM
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.rows import COLUMNS, LABELLED, Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
 from biasgate.tasks.records.record import Record
 
@@ -49,9 +49,7 @@ FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
-NIGHT, LABELLED = "night", "labelled"
-COLUMNS = {"labels": "label", "clusters": "cluster", "weights": WEIGHT, "labelled": LABELLED}
-"""The columns that are fields of `Rows` as they are, by the name of the field."""
+NIGHT = "night"
 AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
 _AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
 _IDS = "id"

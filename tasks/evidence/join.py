@@ -43,14 +43,13 @@ from biasgate.tasks.evidence.file import (
     AGAIN_LABEL,
     AGAIN_ROWS,
     FILE,
-    LABELLED,
     RECORD,
     SCORE,
     EvidenceFile,
     EvidenceRecord,
 )
 from biasgate.tasks.evidence.powered import read_matched
-from biasgate.tasks.evidence.rows import CANDIDATE
+from biasgate.tasks.evidence.rows import CANDIDATE, LABELLED
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 

@@ -169,13 +169,7 @@ def _with_column(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table
 
 
 def refuse_known_ids(ids: pa.ChunkedArray, before: pa.Table, n_nights: int) -> None:
-    """Refuse ids of tonight's rows that are among the rows of earlier nights.
-
-    Raises
-    ------
-    InputError
-        With their number, and the first.
-    """
+    """Refuse ids of tonight's rows that are among the rows of earlier nights."""
     again = pc.is_in(ids, value_set=before.column("id").combine_chunks())
     count = pc.sum(again).as_py() or 0
     if count:

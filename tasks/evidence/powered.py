@@ -85,13 +85,7 @@ def refuse_selected_rows(
     identities: Iterable[str],
     clusters: npt.NDArray[Any] | None,
 ) -> None:
-    """Refuse a set whose labelled rows were clearly not drawn at random, as far as terms tell.
-
-    Raises
-    ------
-    InputError
-        With the identity and the numbers that show it.
-    """
+    """Refuse a set whose labelled rows were clearly not drawn at random, as far as terms tell."""
     matched = read_matched(evaluation_set, identities)
     try:
         PoweredRows.of(LabelledRows(labels, matched, clusters=clusters), matched, labelled)

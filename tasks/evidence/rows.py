@@ -12,8 +12,11 @@ import numpy.typing as npt
 from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background, Strata
 from bias_metrics.rows import Rows as LabelledRows
+from biasgate.tasks.data.evaluation_set import WEIGHT
 
-CANDIDATE = "candidate"
+CANDIDATE, LABELLED = "candidate", "labelled"
+COLUMNS = {"labels": "label", "clusters": "cluster", "weights": WEIGHT, "labelled": LABELLED}
+"""The columns of the evidence that are fields of `Rows` as they are, by the name of the field."""
 
 
 @dataclass(frozen=True)

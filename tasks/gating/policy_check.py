@@ -49,13 +49,7 @@ def check_waivers(policy: Policy, sources: list[SourceSettings], set_folders: li
 
 
 def refuse_thresholds(policy: Policy, name: str) -> None:
-    """Refuse rules at a threshold for a set with sampling weights.
-
-    Raises
-    ------
-    InputError
-        If there is one.
-    """
+    """Refuse rules at a threshold for a set with sampling weights."""
     for rule in policy.decision_rules():
         if rule.threshold is not None:
             msg = (
@@ -67,13 +61,7 @@ def refuse_thresholds(policy: Policy, name: str) -> None:
 
 
 def refuse_unpowered(policy: Policy, name: str) -> None:
-    """Refuse rules on numbers that terms do not help, for a prediction-powered set.
-
-    Raises
-    ------
-    InputError
-        If there is one.
-    """
+    """Refuse rules on numbers that terms do not help, for a prediction-powered set."""
     for rule in policy.decision_rules():
         if rule.threshold is not None or METRICS[rule.metric].needs_probabilities:
             msg = (
@@ -85,13 +73,7 @@ def refuse_unpowered(policy: Policy, name: str) -> None:
 
 
 def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:
-    """Refuse a policy whose rules name subgroups or slices that a set lacks.
-
-    Raises
-    ------
-    InputError
-        If one is unknown; with the known names.
-    """
+    """Refuse a policy whose rules name subgroups or slices that a set lacks."""
     columns = {name.rpartition(".")[0] + EACH_SLICE for name in slices if "." in name}
     of_slices = [*slices, *sorted(columns)]
     for rule in over_slices(policy.decision_rules(), slices):
@@ -111,13 +93,7 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
 
 
 def refuse_lost_waivers(policy: Policy, sets: Sequence[tuple[list[str], list[str]]]) -> None:
-    """Refuse a waiver of a rule, slice or group that no set has; `sets` has identities and slices.
-
-    Raises
-    ------
-    InputError
-        If there is one; with the known names.
-    """
+    """Refuse a waiver of what no set has: a rule, slice or group; `sets` has identities, slices."""
     used = {at for names in sets for at, _ in policy.waivers_on(*names)}
     for at, one in enumerate(policy.waivers):
         if at in used:

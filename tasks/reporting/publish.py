@@ -80,13 +80,7 @@ def check_output(output: str, evaluation: str, *, overwrite: bool) -> None:
 
 
 def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> None:
-    """Refuse a folder with the results of another evaluation.
-
-    Raises
-    ------
-    InputError
-        If they may not, with the other's name.
-    """
+    """Refuse a folder with the results of another evaluation."""
     try:
         former = _former(output)
     except InputError as error:

@@ -48,13 +48,7 @@ class Quoted:
 
 
 def require_texts(sources: Iterable[SourceSettings]) -> None:
-    """Refuse sets without texts, before any work.
-
-    Raises
-    ------
-    InputError
-        With the name of the first one.
-    """
+    """Refuse sets without texts, before any work."""
     for source in sources:
         if not source.has_text:
             msg = (

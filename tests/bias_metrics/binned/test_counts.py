@@ -326,7 +326,7 @@ def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):
     data = counted(*rows_and_scores()).to_bytes()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    monkeypatch.setattr("bias_metrics.binned.archive.MOST_BYTES", size - 1)
+    monkeypatch.setattr("bias_metrics.binned.bins.MOST_BYTES", size - 1)
     with pytest.raises(ValueError, match=f"at most {size - 1:,} bytes; got {size:,}"):
         ScoreCounts.from_bytes(data)
 
