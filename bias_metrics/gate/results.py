@@ -12,7 +12,7 @@ from bias_metrics.gate.power import rows_needed, visible_loss
 from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, WORST, Kind, Rule
 from bias_metrics.gate.targets import Target
 from bias_metrics.gate.verdict import RuleResult
-from bias_metrics.gate.wording import Alone, alone_sentence, label, sentence
+from bias_metrics.gate.wording import LACKS, Alone, alone_sentence, label, sentence
 from bias_metrics.metrics import METRICS
 
 Content = Mapping[str, Any]
@@ -46,7 +46,7 @@ class Check:
         lack, bound = self.lack(target), None
         outcome: Outcome
         if lack is not None:
-            outcome, text = "insufficient", f"{name}: not enough evidence: {lack}."
+            outcome, text = "insufficient", f"{name}: {LACKS}: {lack}."
         elif number.value is None:
             outcome = "insufficient" if target.scope == AGGREGATE else "error"
             text = f"{name} is undefined: {number.reason or 'no reason given'}."

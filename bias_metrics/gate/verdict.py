@@ -10,6 +10,7 @@ from bias_metrics._core.tables import Row, Table, Tabular
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
+from bias_metrics.gate.wording import LACKS
 
 # Keys of a result that only groups with too few rows have, and what stands for them.
 _OF_SMALL = (
@@ -157,6 +158,15 @@ class RuleResult(Tabular):
     hint: str | None = None
     """What to think of where a subgroup lacks evidence: an entry of `not_measured` that ended, or
     that is misspelt."""
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether the rule asks for more rows or clusters than there are.
+
+        An entry of `not_measured` helps then alone: else the group is judged all the same.
+        """
+        is_alone = bool(self.rows_needed) or self.visible is not None
+        return self.outcome == "insufficient" and (is_alone or LACKS in self.sentence)
 
     @property
     def counts(self) -> bool:

@@ -9,6 +9,9 @@ from bias_metrics.gate.judging import RIVALS, Measured, Outcome
 from bias_metrics.gate.rules import Kind, Rule
 from bias_metrics.metrics import METRICS, THRESHOLDS
 
+LACKS = "not enough evidence"
+"""Says of a number that too few rows or clusters stand behind it for the rule."""
+
 
 def label(rule: Rule, scope: str, group: str | None) -> str:
     """Name the number: `bpsn_auc of gay`, `overall auc`, with the slice if there is one."""

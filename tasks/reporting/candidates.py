@@ -255,7 +255,10 @@ class CandidateStory:
         if hints:
             hint = " ".join(dict.fromkeys(hints)).removesuffix(".")
             return listed([claim, as_written(hint)], ". ")
-        if not any(min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND for one in lacking):
+        if not any(
+            one.lacks_rows and min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND
+            for one in lacking
+        ):
             return claim
         cure = phrase("or name in the policy whom the set cannot measure (`not_measured`)")
         return listed([claim, cure], "; ")

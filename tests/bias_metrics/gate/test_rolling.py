@@ -157,6 +157,19 @@ def test_a_group_on_that_list_that_its_category_stands_for_says_both():
     )
 
 
+def test_only_a_group_that_lacks_rows_for_the_rule_is_said_to():
+    """Whoever has enough is judged all the same, so naming it as not measured would not help."""
+    few = Rule("bpsn_auc", "each", floor=0.8, min_positives=1, min_negatives=5)
+    for n, lacks in ((4, True), (5, False)):
+        [hindu] = judged(Evidence(report(hindu=(UNCLEAR, n))), few).results
+        assert (hindu.outcome, hindu.lacks_rows) == ("insufficient", lacks)
+        both = report(hindu=(UNCLEAR, n), muslim=(GOOD, 95))
+        again = judged(Evidence(both, small=named("hindu")), few)
+        assert again.outcome == ("pass" if lacks else "insufficient")
+    alone = by_group(judged(Evidence(report(CATEGORIES, hindu=(UNDEFINED, 0)))))["hindu"]
+    assert alone.lacks_rows
+
+
 def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
     found = Evidence(report(CATEGORIES, muslim=(BAD, 95)), small=named("muslim"))
     assert judged(found).outcome == "fail"

@@ -14,6 +14,7 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import AnalysisRecord, JudgedNights
 from biasgate.tasks.reporting import tables
+from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.page import page as page_module
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.writing import render
@@ -203,6 +204,15 @@ def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(
     assert facts["To pass"].endswith(cure)
     assert facts["Next"] == "biasgate show . --identity gay"
     assert page.one("p", class_="headline").text == story.headline
+
+
+def test_whom_a_rule_can_judge_is_not_advised_to_be_named_as_not_measured(judged):
+    report, verdict, _ = judged
+    few = next(one for one in verdict.results if one.outcome == "insufficient")
+    for one, advised in ((few, True), (replace(few, sentence="x", rows_needed={}), False)):
+        changed = replace(verdict, results=[replace(one, visible=None, n_negative=3)])
+        line = CandidateStory.of(Story.of(report, replace(changed, outcome="insufficient")))
+        assert any("not_measured" in text for _, text in line.facts) == advised
 
 
 def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, page):
