@@ -34,7 +34,8 @@ Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
 _SHORT = 12
 COUNTS = "evidence.counts"
-_RESULTS = (COUNTS, "summary.json", "report.json")
+SUMMARY = "summary.json"
+_RESULTS = (COUNTS, SUMMARY, "report.json")
 _BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
@@ -310,7 +311,8 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
         from biasgate.tasks.verifying.verdict import verify_counted  # noqa: PLC0415
 
         with waiting("verifying"):
-            if (path / COUNTS).is_file():
+            # A summary is what `show` prints, whatever lies beside it.
+            if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
                 return verify_counted(path, Pins(**pins))
             if path.is_dir():
                 return verify_results(read_results(path), Pins(**pins))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bias_metrics.gate import Outcome, worst
+from bias_metrics.gate import worst
+from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import read_json, read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import LoggedVerdict, Verdict
+from biasgate.tasks.records import CandidateDecision, LoggedVerdict, Verdict
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.reporting.results import SUMMARY, VERDICT, Results
 from biasgate.tasks.signing.envelope import Envelope
@@ -27,6 +28,7 @@ from biasgate.tasks.verifying.attestation import NO_PINS, Pins
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, described, signature_of
 from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again, same_digests
+from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,28 +72,67 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
 
 
 def _summary(results: Results) -> Iterator[Finding]:
-    """Check that the summary has the verdicts of the folders, and no better outcome."""
+    """Check that the summary has the verdicts of the folders, all of them, and no better outcome.
+
+    A candidate may be without a verdict only if it did not pass.
+    """
     summary = results.summary
     if summary is None:
         return
-    required: dict[str, list[Outcome]] = {}
+    each: dict[str, list[Verdict]] = {}
     differ = []
     for one, logged in zip(results.each, summary.verdicts, strict=True):
-        own = LoggedVerdict.logged(read_record(one.folder / VERDICT, Verdict), logged.run_id)
+        path = one.folder / VERDICT
+        if not path.exists():  # a finding of its own says so
+            differ.append("/".join(one.names))
+            continue
+        own = LoggedVerdict.logged(read_record(path, Verdict), logged.run_id)
         if own != logged:
             differ.append("/".join(one.names))
-        if own.evaluation_set.required:
-            required.setdefault(own.candidate.name, []).append(own.outcome)
-    decided = {one.candidate: one.outcome for one in summary.decisions}
-    for name, outcomes in required.items():
-        if name in decided and worst([decided[name], *outcomes]) != decided[name]:
-            differ.append(name)
-    counted = [one for name, one in decided.items() if name in summary.outcome_of]
+        each.setdefault(own.candidate.name, []).append(own)
+    decided = {one.candidate: one for one in summary.decisions}
+    differ += [name for name, one in decided.items() if not _follows(one, each.get(name, []))]
+    differ += sorted({*each, *summary.outcome_of} - decided.keys())
+    counted = [one.outcome for name, one in decided.items() if name in summary.outcome_of]
     if summary.outcome != worst(counted):
         differ.append("its outcome")
     text = f"{SUMMARY} has the verdicts of the folders, and outcomes that follow from them."
-    text += f" But not: {', '.join(differ)}." if differ else ""
+    text += (
+        f" But not: {', '.join(differ)}."
+        if differ
+        else " Not compared: which candidates its outcome counts, and what was promoted."
+    )
     yield Finding("verdict", holds=not differ, sentence=text)
+    verdicts = [one for of_candidate in each.values() for one in of_candidate]
+    policies = {(one.policy.digest, *sorted(one.required_sets)) for one in verdicts}
+    text = "the verdicts are by one policy, and require the same sets"
+    lacking = sorted(
+        f"{name} on {wanted}"
+        for name, of_candidate in each.items()
+        if name in decided and decided[name].outcome == "pass"
+        for wanted in {one for verdict in of_candidate for one in verdict.required_sets}
+        - {verdict.evaluation_set.name for verdict in of_candidate}
+    )
+    text += f", which are all there. Missing: {', '.join(lacking)}." if lacking else "."
+    yield Finding("verdict", holds=len(policies) < 2 and not lacking, sentence=text)
+
+
+def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
+    """Say whether what a summary says of a candidate is no better than its verdicts."""
+    required = [one.outcome for one in verdicts if one.evaluation_set.required]
+    if not verdicts:
+        return decision.outcome != "pass"
+    if worst([decision.outcome, *required]) != decision.outcome:
+        return False
+    same_code = all(one.code.bias_metrics == code_digest() for one in verdicts)
+    return (
+        decision.word is None
+        or not same_code
+        or (
+            decision.word == word_of_verdict(*verdicts).text
+            and sorted(decision.exceptions or ()) == sorted(exceptions_in_words(verdicts))
+        )
+    )
 
 
 def verified(

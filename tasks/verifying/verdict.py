@@ -60,8 +60,8 @@ from biasgate.tasks.wording import word_of_verdict
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
 NOT_COMPARED = (
-    "Not compared: intervals, sentences and warnings of its report, and pages, tables, cards and "
-    "junit.xml."
+    "Not compared: intervals, sentences and warnings of its report, and pages, tables, cards, "
+    "details.json and junit.xml."
 )
 _SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence")
 _MOST_REWORDED = 5

@@ -347,13 +347,13 @@ FORGED = "The AUC is 0.99 for everybody."
 OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
 
 
-def say(folder, forged=None, **changed):
+def say(folder, forged=None, key=None, **changed):
     """Write another verdict into a folder, its first sentence forged, and attest it."""
     content = json.loads((folder / "verdict.json").read_text("utf-8")) | changed
     true = content["results"][0]["sentence"]
     content["results"][0]["sentence"] = forged or true
     (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
-    attest(Verdict.from_dict(content), folder, None)
+    attest(Verdict.from_dict(content), folder, key)
     return true
 
 
@@ -385,6 +385,8 @@ def test_the_folder_of_an_evaluation_is_verified_without_a_bundle(results, place
         (lambda folder: say(folder, FORGED), "summary.json has the verdicts of the folders"),
         (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is not"),
         (lambda folder: (folder / "attestation.json").unlink(), MISSING),
+        (lambda folder: (folder / "verdict.json").unlink(), "verdict.json of the verdict on"),
+        (lambda folder: (folder / "policy.json").unlink(), "policy.json of the verdict on"),
     ],
 )
 def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
@@ -417,6 +419,64 @@ def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(
     (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
     code, text = run("verify", folder)
     assert (code, "But not: first, its outcome." in text) == (3, True), text
+
+
+def summarised(folder, change):
+    """Rewrite the summary of a folder, as somebody would who forges it."""
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    change(summary)
+    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
+
+
+def forget(summary):
+    summary["verdicts"] = [
+        one for one in summary["verdicts"] if one["candidate"]["name"] != "first"
+    ]
+
+
+def drop(summary):
+    del summary["decisions"][0]
+
+
+def praise(summary):
+    summary["decisions"][0] |= {"word": "Passed for everybody", "exceptions": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(forget, "But not: first."), (praise, "But not: first."), (drop, "But not: first.")],
+    ids=["a pass without a verdict", "another word", "no decision"],
+)
+def test_a_forged_summary_does_not_hold(results, tmp_path, change, why):
+    shutil.copytree(results, tmp_path / "results")
+    summarised(tmp_path / "results", change)
+    code, text = run("verify", tmp_path / "results")
+    assert (code, why in text) == (3, True), text
+
+
+def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, results, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    for name in ("first", "second"):
+        say(folder / "sample" / name, required_sets=["hard", "sample"], key=key)
+    summarised(
+        folder,
+        lambda summary: [
+            one.update(required_sets=["hard", "sample"]) for one in summary["verdicts"]
+        ],
+    )
+    code, text = run("verify", folder)
+    assert (code, "Missing: first on hard, second on hard." in text) == (3, True), text
+
+
+def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
+    """What `show` prints is verified, whatever else lies in the folder."""
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    (folder / "evidence.counts").write_bytes(b"counts")
+    summarised(folder, forget)
+    code, text = run("verify", folder)
+    assert (code, "But not: first." in text) == (3, True), text
 
 
 def test_other_code_that_says_the_same_is_told(key, results, tmp_path):
