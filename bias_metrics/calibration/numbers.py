@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from statistics import NormalDist
 from typing import NamedTuple
@@ -337,8 +337,7 @@ class ClusteredRange(NamedTuple):
             together += of_cluster.T @ of_cluster
         jitter = _JITTER * max(float(np.trace(together)) / n_steps, np.finfo(float).tiny)
         root = np.linalg.cholesky(together + jitter * np.eye(n_steps))
-        normal = np.random.default_rng(0).standard_normal((_DRAWS, n_steps))
-        paths = np.cumsum(normal @ root.T, axis=1)
+        paths = np.cumsum(_normal_draws(n_steps) @ root.T, axis=1)
         ranges = np.maximum(paths.max(axis=1), 0) - np.minimum(paths.min(axis=1), 0)
         between = 2 * _BETWEEN * math.sqrt(float(np.trace(together)) / n_steps)
         drawn = np.sort(ranges + (between if last.size > n_steps else 0.0))
@@ -350,6 +349,11 @@ class ClusteredRange(NamedTuple):
         found = float(np.quantile(self.drawn, level)) / (self.mean or 1.0) * _MEAN_RANGE
         found *= range_quantile(confidence) / range_quantile(level)
         return found * quantile(confidence, self.freedom) / quantile(confidence)
+
+
+@lru_cache(maxsize=1)  # nearly always of `_STEPS`
+def _normal_draws(n_steps: int) -> Floats:
+    return np.random.default_rng(0).standard_normal((_DRAWS, n_steps))
 
 
 def range_tail(x: float) -> float:

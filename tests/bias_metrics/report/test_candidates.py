@@ -76,11 +76,11 @@ def share_with_a_finding(k, draws, *, together):
     """Return how often any of the candidates is shown to differ in the overall AUC."""
     rng, found = np.random.default_rng(20190513), 0
     for _ in range(draws):
-        y_true, candidates, champion, groups = draw(rng, k, 300)
+        y_true, candidates, champion, _ = draw(rng, k, 300)
         if together:
-            each = compare_candidates(y_true, candidates, champion, groups).values()
+            each = compare_candidates(y_true, candidates, champion, {}).values()
         else:
-            each = [compare_bias(y_true, one, champion, groups) for one in candidates.values()]
+            each = [compare_bias(y_true, one, champion, {}) for one in candidates.values()]
         found += any(not one.overall.auc.low <= 0 <= one.overall.auc.high for one in each)
     return found / draws
 
