@@ -56,7 +56,7 @@ def show(
             print_json(results.content())
         else:
             with reading(language):
-                print_results(results, everything=everything, identity=identity)
+                print_results(results, everything=everything, identity=identity, as_written=True)
 
 
 @app.command(rich_help_panel=READ, epilog=example("markdown out"))

@@ -67,6 +67,15 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     assert f"Look at: {output / 'report.html'}" in lines
 
 
+def test_it_is_said_that_what_is_shown_was_not_checked_and_what_checks_it(output):
+    place = output / "s/biased"
+    for shown, asked in ((output, ()), (place, ("--identity", "gay"))):
+        lines = show(shown, *asked, width=400).stdout.splitlines()
+        [told] = [one for one in lines if one.startswith("As written, not checked. To check: ")]
+        assert told.endswith(f" verify {shown}")
+    assert "not checked" not in show(output, "--json").stdout
+
+
 @pytest.mark.parametrize("width", [40, 80, 400])
 def test_a_candidate_has_at_most_twelve_lines_and_tables_only_on_demand(output, width):
     text = show(output, width=width).stdout

@@ -71,8 +71,11 @@ def print_results(
     *,
     everything: bool = False,
     identity: str | None = None,
+    as_written: bool = False,
 ) -> None:
     """Print a few lines on each candidate and where to look; then tables, if they are asked for.
+
+    `as_written`: whether somebody else may have written them, so that it is said what checks them.
 
     Raises
     ------
@@ -83,6 +86,8 @@ def print_results(
     if identity is not None:
         with reading("en"):
             _print_identity(out, results, identity)
+            if as_written:
+                _print_what_checks(out, results)
         return
     places = [str(results.folder)] * (1 if results.summary is not None else 2)
     for line in results.lines:
@@ -90,6 +95,8 @@ def print_results(
     if results.summary is not None:
         _print_uses(out, results.summary.sets)
     _print_where_to_look(out, results, store)
+    if as_written:
+        _print_what_checks(out, results)
     for one in results.each if everything else ():
         out.print("")
         print_details(out, one)
@@ -193,6 +200,11 @@ def _print_lines(
         for part in text.wrap(out, max(out.width - indent, 1)):
             part.rstrip()
             out.print(Text(" " * indent) + part, soft_wrap=True)
+
+
+def _print_what_checks(out: Console, results: Results) -> None:
+    check = f"{command()} verify {shlex.quote(str(results.folder))}"
+    _print_labelled(out, phrase("As written, not checked. To check"), _command(check), "bold")
 
 
 def _print_where_to_look(out: Console, results: Results, store: Path | None) -> None:
