@@ -379,11 +379,9 @@ def test_a_signature_that_nobody_checks_is_said_to_be_unchecked(
 ):
     promoted(gateway, store, tmp_path / "first")
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
-    [told] = [one for one in verify(MODEL, None, gateway, store) if not one.checked]
-    expected = (
-        "the verdict on comments is signed, not checked: no key is trusted here. Whoever can "
-    )
-    assert told.sentence.startswith(expected)
+    told = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.checked]
+    expected = "the verdict on comments is signed, not checked: no key is trusted here. Whoever"
+    assert any(sentence.startswith(expected) for sentence in told), told
 
 
 def test_an_unsigned_verdict_does_not_hold_where_a_key_is_trusted(
