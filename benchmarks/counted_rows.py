@@ -28,6 +28,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,7 @@ from bias_metrics import BiasComparison, BiasReport, ScoreCounts, compare_bias, 
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import counted_shard
 from biasgate.tasks.data.civil_comments_release import IDENTITIES
-from biasgate.tasks.evidence.counted import Counted
+from biasgate.tasks.evidence.counted import FILE, Counted
 
 ROWS, SHARD, SEED = 10_000_000, 1_000_000, 20190513
 MOST_EXACT, MOST_MASKED = 10_000_000, 2_000_000
@@ -355,21 +357,37 @@ def by_command(folder: Path) -> dict[str, float]:
     out, found = folder / "out", {}
     count = ["count", str(folder / "chats.yaml"), "--output", str(out), "--store", str(folder)]
     for name, arguments in (("count", count), ("verify", ["verify", str(out)])):
-        used, clock = children_seconds(), time.perf_counter()
+        used, clock, began = children_seconds(), time.perf_counter(), time.time()
         line = [sys.executable, "-m", "biasgate", *arguments]
         process = subprocess.Popen(line, cwd=folder, stdout=subprocess.DEVNULL)  # noqa: S603
-        peak, done = [0.0], threading.Event()
-        watcher = threading.Thread(target=watch, args=(process.pid, peak, done))
-        watcher.start()
+        peak, disk, done = [0.0], [0.0], threading.Event()
+        watchers = [
+            threading.Thread(target=watch, args=(peak, done, partial(memory_of, process.pid))),
+            threading.Thread(target=watch, args=(disk, done, partial(size_of, out))),
+        ]
+        for watcher in watchers:
+            watcher.start()
         code = process.wait()
         done.set()
-        watcher.join()
+        for watcher in watchers:
+            watcher.join()
         assert code in {0, 3, 4}, f"{name} ended with {code}"
         found[f"{name}, seconds"] = time.perf_counter() - clock
         found[f"{name}, seconds of CPU"] = children_seconds() - used
-        found[f"{name}, peak GiB"] = peak[0]
+        found[f"{name}, peak GiB"] = peak[0] / 2**30
+        if name == "count":
+            found |= {f"count, seconds: {stage}": of for stage, of in stages_of(out, began).items()}
+            found["count, peak MB of disk"] = disk[0] / 1e6
     found["MB in out"] = size_of(out) / 1e6
     return found
+
+
+def stages_of(out: Path, began: float) -> dict[str, float]:
+    """Return how long the stages of a count took, by when their files were last written."""
+    counted = max(path.stat().st_mtime for path in (out / "counts").iterdir())
+    ends = {"shards": counted, "clusters, and deciding": (out / FILE).stat().st_mtime}
+    ends["pages"] = time.time()
+    return dict(zip(ends, np.diff([began, *ends.values()]).tolist(), strict=True))
 
 
 def children_seconds() -> float:
@@ -378,17 +396,21 @@ def children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def watch(pid: int, peak: list[float], done: threading.Event) -> None:
-    """Keep the largest memory of a process and all below it, in GiB."""
+def watch(most: list[float], done: threading.Event, measured: Callable[[], float]) -> None:
+    """Keep the largest number that is measured."""
     while not done.wait(0.2):
-        total = 0
-        try:
-            process = psutil.Process(pid)
-            for one in (process, *process.children(recursive=True)):
-                total += one.memory_info().rss
-        except psutil.Error:  # it ended just now
-            continue
-        peak[0] = max(peak[0], total / 2**30)
+        with suppress(psutil.Error, OSError):  # a process ended, or a file went, just now
+            most[0] = max(most[0], measured())
+
+
+def memory_of(pid: int) -> float:
+    """Return the bytes that a process and all below it hold."""
+    process = psutil.Process(pid)
+    found = 0.0
+    for one in (process, *process.children(recursive=True)):
+        with suppress(psutil.Error):
+            found += one.memory_info().rss
+    return found
 
 
 def farthest(numbers: dict[str, Numbers], exact: dict[str, Numbers]) -> float:
