@@ -23,7 +23,7 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
-from biasgate.tasks.evidence.counted import FILE, Shard, shown
+from biasgate.tasks.evidence.counted import FILE, Shard, key_of, shown
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 
@@ -140,13 +140,29 @@ class CountFile(FileSource):
             msg = f"`cluster` needs rows, since clusters of counts do not add up; got {counts[0]}."
             raise InputError(msg)
         of_rows = [shard for shard in shards if shard not in counts]
+        if not counts:
+            self._refuse_other_names({name_of(shard) for shard in shards})
         with ThreadPoolExecutor(_AT_ONCE) as pool:  # a store may take long to answer
             for _ in pool.map(self._require_columns, of_rows):
+                pass
+            for _ in pool.map(self._require_own, counts):
                 pass
 
     def _require_columns(self, shard: str) -> None:
         with here(shard, columns_alone=True) as path:
             reading.require_columns(path, self._columns(), self.separator)
+
+    def _require_own(self, shard: str) -> None:
+        """Refuse counts that another count file would have made: they are of other numbers."""
+        with here(shard) as path:
+            same = key_of(path) == self.key
+        if not same:
+            msg = (
+                f"counts must be what this count file makes of rows; those in {shown(shard)} were "
+                "made with another `name`, other columns, models, `bits`, or thresholds of labels "
+                "or identities. Name what they were made with, or count the rows again."
+            )
+            raise InputError(msg)
 
     @property
     def key(self) -> str:
@@ -192,16 +208,23 @@ class CountFile(FileSource):
         if expected is None:
             return
         known = {one.name: one.sha256 for one in shards}
+        self._refuse_other_names(set(known))
         for name, digest in sorted(expected.items()):
-            if name not in known:
-                msg = f"shard {shown(name)} of `manifest` must be counted; it is missing."
-                raise InputError(msg)
             if known[name] != digest:
                 msg = (
                     f"shard {shown(name)} must have the content that `manifest` names; it differs."
                 )
                 raise InputError(msg)
-        for name in sorted(set(known) - set(expected)):
+
+    def _refuse_other_names(self, known: set[str]) -> None:
+        """Refuse shards of other names than the manifest's."""
+        expected = self.expected()
+        if expected is None:
+            return
+        for name in sorted(set(expected) - known):
+            msg = f"shard {shown(name)} of `manifest` must be counted; it is missing."
+            raise InputError(msg)
+        for name in sorted(known - set(expected)):
             msg = f"shard {shown(name)} must be in `manifest`; it is not."
             raise InputError(msg)
 

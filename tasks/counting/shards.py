@@ -59,18 +59,25 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
 
     n_rows = n_rated = n_measured = 0
     for number, batch in enumerate(batches_of(settings.of_shard(path))):
-        rows, scores, rated = _measured(settings, batch)
-        n_rows, n_rated = n_rows + batch.num_rows, n_rated + rated
-        n_measured += rows.n
+        n_rows += batch.num_rows
         name = f"{digest} {number}"  # one for each batch, since no name adds up with itself
-        for role, of_role in scores.items():
-            add(counts, role, ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
-            if role != CANDIDATE:
-                both = scores[CANDIDATE], of_role
-                add(pairs, role, ScoreCounts.of_pairs(rows, *both, shard=name))
+        try:
+            rows, scores, rated = _measured(settings, batch)
+            for role, of_role in scores.items():
+                add(counts, role, ScoreCounts.of(rows, of_role, shard=name, bits=settings.bits))
+                if role != CANDIDATE:
+                    both = scores[CANDIDATE], of_role
+                    add(pairs, role, ScoreCounts.of_pairs(rows, *both, shard=name))
+        except ValueError as error:  # weights whose sum cannot be counted
+            msg = f"shard {path} cannot be counted (its rows before {n_rows:,}): {error}"
+            raise InputError(msg) from error
+        n_rated, n_measured = n_rated + rated, n_measured + rows.n
     n_counted = counts[CANDIDATE].n if counts else 0
     if not n_counted:
-        msg = f"shard {path} must have rows to measure; none of its {n_rows} rows is one."
+        msg = (
+            f"shard {path} must have rows to measure; none of its {n_rows} rows is one. Take it "
+            "out of `path`."
+        )
         raise InputError(msg)
     shard = Shard(
         name=path.name,

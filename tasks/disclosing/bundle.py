@@ -29,6 +29,7 @@ from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.untrusted import check, parse_json
+from biasgate.tasks.evidence.counted import FILE as COUNTS
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import RECORD
 from biasgate.tasks.records.record import Record
@@ -116,10 +117,7 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
         If there is no key, or a verdict does not hold: its documents are not those that it names
         and that were attested, or its rows give another one.
     """
-    key = PrivateKey.here()
-    if key is None:
-        msg = f"a bundle must be signed: set {PRIVATE_KEY}; `biasgate keys new` writes a key."
-        raise InputError(msg)
+    key = _key_for(results)
     contents: dict[str, bytes] = {}
     verdicts = []
     for one in results.each:
@@ -167,6 +165,19 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
         for name, held in contents.items():
             _add(archive, name, held)
     return manifest
+
+
+def _key_for(results: Results) -> PrivateKey:
+    """Return the key that signs; refuse what rests on counts, which is never signed."""
+    for one in results.each:
+        if (one.folder / COUNTS).exists():
+            msg = f"{one.folder} must have rows to be bundled; what rests on counts is not signed."
+            raise InputError(msg)
+    key = PrivateKey.here()
+    if key is None:
+        msg = f"a bundle must be signed: set {PRIVATE_KEY}; `biasgate keys new` writes a key."
+        raise InputError(msg)
+    return key
 
 
 def _refuse_unfounded(one: Published) -> None:

@@ -345,11 +345,18 @@ def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
     Raises
     ------
     InputError
-        If a file is missing or is none that biasgate writes.
+        If there are no counts. A file that is none of biasgate's is a finding.
     """
     if not (folder / COUNTS).exists():
         msg = f"{folder} must be a folder of `biasgate count`; it has no {COUNTS}."
         raise InputError(msg)
+    try:
+        return _verified_counts(folder, pins)
+    except InputError as error:
+        return [Finding("evidence", holds=False, sentence=str(error))]
+
+
+def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
     documents = Documents.of(folder, "counts", COUNTS)
     evidence = CountedEvidence(folder / COUNTS)
     name = documents.verdict.evaluation_set.name

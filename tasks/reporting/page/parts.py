@@ -12,6 +12,8 @@ from bias_metrics import MetricValue, SubgroupBias
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, THRESHOLDS
 from biasgate.tasks.common.language import by_locale
+from biasgate.tasks.evidence.counted import FILE as COUNTS
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import (
     RATE_OF_GAP,
@@ -205,7 +207,7 @@ def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
     yield "candidate (everything that decides its scores)", report.candidate.digest
     yield "policy", verdict.policy.digest
     yield "report.json", verdict.report_digest
-    yield "evidence.parquet", verdict.evidence_digest
+    yield EVIDENCE if verdict.counts is None else COUNTS, verdict.evidence_digest
     yield "code that decided", verdict.code.bias_metrics
 
 

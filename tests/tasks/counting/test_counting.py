@@ -38,6 +38,7 @@ from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
 from biasgate.tasks.records import Report
 from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.verifying.verdict import verify_counted
 
 
 def count(path):
@@ -293,6 +294,7 @@ def test_a_shard_that_the_manifest_lacks_or_has_besides_or_otherwise_is_named(ho
         (home / "sums.txt").write_text("".join(content))
         with pytest.raises(InputError, match=rule):
             judge(path)
+        assert (home / "out/counts").exists() == ("content" in rule)  # names are known before
     (home / "sums.txt").write_text("".join(lines))
     assert judge(path).outcome == "pass"
     (home / "sums.txt").write_text("nothing\n")
@@ -306,6 +308,35 @@ def test_counts_of_another_set_are_refused(home):
     first, second, _ = map(Path, settings.shards())
     with pytest.raises(InputError, match=r"of one set, .*'part-0.parquet' and of 'part-1.parquet'"):
         _ = counted_shard(settings, first) + counted_shard(other, second)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label_threshold": 0.4},
+        {"name": "other"},
+        {"candidate": {"name": "next", "score": "old", "threshold": 0.5}},
+        {"champion": None},
+        {"bits": 11},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_counts_that_the_count_file_would_not_make_are_refused_before_any_work(home, change):
+    count(write_shards(home))
+    with pytest.raises(InputError, match=r"counts must be what this count file makes of rows; .*0"):
+        read_count_file(write_file(home, path="out/counts/*.counts", **change))
+    (home / "out/counts/other.counts").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"other.counts must be counts of scores as biasgate writ"):
+        read_count_file(write_file(home, path="out/counts/*.counts"))
+
+
+def test_weights_whose_sum_cannot_be_counted_are_refused_by_their_shard(home):
+    path = write_shards(home, weight="times", weight_kind="frequency")
+    one = home / "shards/part-1.parquet"
+    for part in (home / "shards").iterdir():
+        pd.read_parquet(part).assign(times=1e15 if part == one else 1.0).to_parquet(part)
+    with pytest.raises(InputError, match=r"shard .*part-1.parquet cannot be counted .*at most"):
+        count(path)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -445,6 +476,16 @@ def test_other_files_of_counts_are_refused(home, change):
     data = counted_shard(settings, Path(settings.shards()[0])).to_bytes()
     with pytest.raises(InputError, match="file x must"):
         Counted.of_bytes(change(data), "file x")
+
+
+def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
+    judge(write_shards(home))
+    assert all(one.holds for one in verify_counted(Path("out")))
+    path = home / "out/evidence.counts"
+    path.write_bytes(path.read_bytes()[:-100])
+    [found] = verify_counted(Path("out"))
+    assert not found.holds
+    assert "evidence.counts must be counts of scores as biasgate writes them" in found.sentence
 
 
 def test_counts_of_a_shard_are_no_evidence(home):

@@ -377,7 +377,7 @@ def test_without_a_champion_the_page_says_so(tmp_path):
 def test_rows_with_weights_have_no_errors_at_thresholds(tmp_path):
     columns = rows(NAMES) | {"weight": np.linspace(0.5, 2, 900)}
     section = page_of(judge(tmp_path, columns)).one("section", id="thresholds")
-    assert "not counted for rows with sampling weights" in section.text
+    assert "where all rows are at hand and have no sampling weights" in section.text
     assert not list(section.find("table"))
 
 
