@@ -57,6 +57,7 @@ class ClusteredError:
     sizes: tuple[float, float]  # How many independent rows the two classes are worth
     across: float  # The AUC of pairs from different clusters
     fourths: float = 0.0  # The degrees of freedom by the fourth powers of the clusters' influences
+    effective: float = 0.0  # How many clusters of equal size those of that class are worth
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,8 @@ class Auc:
         if reason is None:
             z = quantile(confidence, clustered.freedom)
             own = clustered.across, clustered.std_error, *clustered.sizes
-            n, freedom = clustered.n_clusters, clustered.fourths
-            low, high = auc_interval(*own, z, freedom=freedom, n_clusters=n)
+            n, effective, freedom = clustered.n_clusters, clustered.effective, clustered.fourths
+            low, high = auc_interval(*own, z, freedom=freedom, n_clusters=n, effective=effective)
             low, high = min(low, self.value) - self.centre, max(high, self.value) - self.centre
         return replace(
             found,

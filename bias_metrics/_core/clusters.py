@@ -137,6 +137,7 @@ class ClusterSums:
             self.worth(auc.sizes, auc.std_error),
             self.across(auc.value),
             self.freedom_by_fourths,
+            self.effective,
         )
         return replace(auc, clustered=error)
 

@@ -12,8 +12,12 @@ is not enough:
   these. So we also take the union with Newcombe's interval for as many rows of the other class as
   the smaller one has: near an AUC of 1 it is close to that of a share of rows.
 
-If rows come in clusters, we take the union with Newcombe's, unless all three are many: errors,
-degrees of freedom, and clusters (`MANY_CLUSTERS`).
+If rows come in clusters, Newcombe's interval is that of as many independent rows as they are worth.
+Near an AUC of 1 it is up to 1.4 times as wide as the standard error says. Where that error can be
+trusted, since it has `STEADY` degrees of freedom, or since there are `SOME_CLUSTERS` clusters and
+these are alike in size, Newcombe's interval is shrunk or stretched to it. Where Newcombe's error
+is the larger one, it counts as `GUESSES` further degrees of freedom. Elsewhere we take the union of
+Newcombe's and the logit interval.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ from bias_metrics._core.ranks import inner
 
 FEW_ERRORS = 20
 FIRM, LOOSE = 40, 8
-MIN_CLUSTERS, MANY_CLUSTERS = 20, 500
+MIN_CLUSTERS, SOME_CLUSTERS = 20, 50
+STEADY, GUESSES = 30, 12
+ALIKE = 0.6  # of the clusters' number, how many of equal size they are worth
 FEW_MIXED = 10
 
 
@@ -93,50 +99,61 @@ def auc_interval(
     *,
     freedom: float | None = None,
     n_clusters: int | None = None,
+    effective: float = 0.0,
 ) -> tuple[float, float]:
     """Return the confidence interval of one AUC.
 
-    With clusters, the sizes are the independent rows that the rows are worth. `freedom`, of
-    `std_error`, is given if `z` is normal and does not allow for it; with clusters, if a union may
-    be left out. The interval has zero width only if every score is tied and both classes are large.
+    With clusters, the sizes are the independent rows that the rows are worth, and `effective` is
+    how many clusters of equal size they are. `freedom`, of `std_error`, is given if `z` is normal
+    and does not allow for it; with clusters, if `std_error` may be trusted. The interval has zero
+    width only if every score is tied and both classes are large.
 
     References
     ----------
     DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44. Newcombe (2006), Statistics in
     Medicine 25, method 5. The rules for few degrees of freedom are ours.
     """
+    sizes = (n_negative, n_positive)
+    usable = 0 < value < 1 and std_error > 0
+    if n_clusters is not None and freedom is not None and usable:
+        alike = n_clusters >= SOME_CLUSTERS and effective >= ALIKE * n_clusters
+        if alike or freedom >= STEADY:
+            stretched = _stretch(value, std_error, sizes, freedom)
+            return newcombe_interval(value, *sizes, z * stretched)
     low = high = value
     if 0 < value < 1:
         alone = freedom is not None and n_clusters is None
         reach = _stretched(z, max(freedom or 0.0, LOOSE)) if alone else z
         low, high = logit_interval(value, std_error, reach)
-    for sizes in _cautious_sizes(value, std_error, n_negative, n_positive, freedom, n_clusters):
-        wide_low, wide_high = newcombe_interval(value, *sizes, z)
+    unions = [sizes] if n_clusters is not None else _cautious_sizes(value, usable, sizes, freedom)
+    for of in unions:
+        wide_low, wide_high = newcombe_interval(value, *of, z)
         low, high = min(low, wide_low), max(high, wide_high)
     return low, high
 
 
 def _cautious_sizes(
     value: float,
-    std_error: float,
-    n_negative: float,
-    n_positive: float,
+    usable: bool,  # noqa: FBT001 - a standard error
+    sizes: tuple[float, float],
     freedom: float | None,
-    n_clusters: int | None,
 ) -> list[tuple[float, float]]:
-    """Return the class sizes for which Newcombe's interval must be within the AUC's."""
-    sizes = (n_negative, n_positive)
-    unusable = value in {0.0, 1.0} or std_error == 0
-    if n_clusters is not None:
-        many = n_clusters >= MANY_CLUSTERS and not few_errors(value, *sizes)
-        return [] if many and not unusable and (freedom or 0.0) >= FIRM else [sizes]
+    """Return the class sizes for which Newcombe's interval must be within that of single rows."""
     if not few_errors(value, *sizes):
-        return [sizes] if unusable else []
+        return [] if usable else [sizes]
     if freedom is None:
         return [sizes]
-    if unusable or freedom < LOOSE:
+    if not usable or freedom < LOOSE:
         return [sizes, (min(sizes), min(sizes))]
     return [sizes] if freedom < FIRM else []
+
+
+def _stretch(value: float, std_error: float, sizes: tuple[float, float], freedom: float) -> float:
+    """Return by how much Newcombe's interval is to be stretched."""
+    n_negative, n_positive = sizes
+    newcombes = value * (1 - value) * _spread(value, *sizes) / (n_negative * n_positive)
+    own = std_error**2 / newcombes
+    return math.sqrt(own + max(1 - own, 0.0) * GUESSES / (freedom + GUESSES))
 
 
 def _stretched(z: float, freedom: float) -> float:
@@ -165,16 +182,20 @@ def newcombe_interval(
 
 def _newcombe_low(value: float, n_negative: float, n_positive: float, z: float) -> float:
     share = z * z / (n_negative * n_positive)
-    n = (n_negative + n_positive) / 2 - 1
 
     def excess(auc: float) -> float:
         """Return the squared distance less that of `z` standard errors, both over 1 - `auc`."""
         below = value - auc
         of_room = 1.0 if value == 1 else below / (1 - auc)
-        spread = 1 + n * ((1 - auc) / (2 - auc) + auc / (1 + auc))
-        return below * of_room - share * auc * spread
+        return below * of_room - share * auc * _spread(auc, n_negative, n_positive)
 
     return 0.0 if value == 0 else _root(excess, 0.0, value)
+
+
+def _spread(auc: float, n_negative: float, n_positive: float) -> float:
+    """Return Hanley and McNeil's variance over what it would be if all pairs were independent."""
+    n = (n_negative + n_positive) / 2 - 1
+    return 1 + n * ((1 - auc) / (2 - auc) + auc / (1 + auc))
 
 
 def _root(function: Callable[[float], float], one_end: float, other_end: float) -> float:
