@@ -85,8 +85,8 @@ def describe(
         z = quantile(confidence, freedom)
         low, high = logit_interval(value.value, found.std_error, z)
     if reach is not None:
-        low = min(low, max(value.value - reach[0], 0.0))
-        high = max(high, min(value.value + reach[1], 1.0))
+        low = max(value.value - reach[0], 0.0)
+        high = min(value.value + reach[1], 1.0)
     return replace(found, low=low, high=high)
 
 
