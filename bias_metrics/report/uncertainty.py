@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.influence import Influence, Members, RankedRows
-from bias_metrics._core.intervals import logit_interval, quantile
+from bias_metrics._core.intervals import SOME_CLUSTERS, logit_interval, quantile
 from bias_metrics._core.ranks import squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
@@ -67,7 +67,7 @@ def describe(
     """Return an aggregate with its standard error and an interval on the logit scale.
 
     `influence` may be the reason why there is none; `reach` is how far the interval reaches down
-    and up at least.
+    and up, in many clusters exactly, else at least.
     """
     if value.value is None:
         return value
@@ -85,8 +85,9 @@ def describe(
         z = quantile(confidence, freedom)
         low, high = logit_interval(value.value, found.std_error, z)
     if reach is not None:
-        low = max(value.value - reach[0], 0.0)
-        high = min(value.value + reach[1], 1.0)
+        ends = max(value.value - reach[0], 0.0), min(value.value + reach[1], 1.0)
+        many = sums is not None and not sums.alone and sums.n_clusters >= SOME_CLUSTERS
+        low, high = ends if many else (min(low, ends[0]), max(high, ends[1]))
     return replace(found, low=low, high=high)
 
 
