@@ -360,20 +360,58 @@ def test_a_floor_just_below_200_positives_and_just_above_passes_alike():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "n_clusters", "freedom"),
-    [((40, 60), 1000, 900.0), ((400, 600), 499, 90.0), ((400, 600), 1000, 39.0)],
-    ids=["few errors", "few clusters", "few that decide"],
+    ("n_clusters", "effective", "freedom"),
+    [(49, 49.0, 29.0), (1000, 599.0, 29.0), (1000, 1000.0, None)],
+    ids=["few clusters", "unequal clusters", "unknown degrees of freedom"],
 )
-def test_clustered_rows_take_the_union_unless_there_are_many(sizes, n_clusters, freedom):
-    options = {"n_clusters": n_clusters, "freedom": freedom}
-    assert auc_interval(0.9, 0.001, *sizes, 1.96, **options) == newcombe_interval(0.9, *sizes, 1.96)
+def test_an_error_of_clusters_that_cannot_be_trusted_takes_the_union(
+    n_clusters, effective, freedom
+):
+    options = {"n_clusters": n_clusters, "effective": effective, "freedom": freedom}
+    newcombe = newcombe_interval(0.9, 40, 60, 1.96)
+    assert auc_interval(0.9, 0.001, 40, 60, 1.96, **options) == newcombe
+    assert auc_interval(0.9, 0.1, 40, 60, 1.96, **options) == logit_interval(0.9, 0.1, 1.96)
 
 
-def test_many_errors_in_many_clusters_are_left_to_their_standard_error():
-    many = auc_interval(0.9, 0.001, 400, 600, 1.96, n_clusters=500, freedom=40.0)
-    assert many == logit_interval(0.9, 0.001, 1.96)
+@pytest.mark.parametrize(
+    ("n_clusters", "effective", "freedom"),
+    [(50, 30.0, 8.0), (49, 5.0, 30.0)],
+    ids=["alike", "firm"],
+)
+@pytest.mark.parametrize("std_error", [0.01, 0.1])
+def test_an_error_of_clusters_that_can_be_trusted_moves_newcombes_ends(
+    n_clusters, effective, freedom, std_error
+):
+    options = {"n_clusters": n_clusters, "effective": effective, "freedom": freedom}
+
+    def newcombes_variance(auc):
+        spread = 1 + 49 * ((1 - auc) / (2 - auc) + auc / (1 + auc))
+        return auc * (1 - auc) * spread / (40 * 60)
+
+    own = std_error**2 / newcombes_variance(0.9)
+    assert (own < 1) == (std_error == 0.01)
+    pooled = own if own > 1 else (freedom * own + 12) / (freedom + 12)
+    for end in auc_interval(0.9, std_error, 40, 60, 1.96, **options):
+        distance = 1.96 * math.sqrt(pooled * newcombes_variance(end))
+        assert abs(end - 0.9) == pytest.approx(distance, abs=1e-9)
+
+
+def test_a_perfect_auc_of_many_clusters_has_newcombes_interval():
     perfect = auc_interval(1.0, 0.0, 400, 600, 1.96, n_clusters=1000, freedom=np.inf)
     assert perfect == newcombe_interval(1.0, 400, 600, 1.96)
+
+
+@pytest.mark.parametrize("n_clusters", [40, 60])
+def test_in_many_clusters_the_power_mean_of_one_identity_has_the_interval_of_its_auc(n_clusters):
+    y_true, y_score, masks = draw(n=3000)
+    codes = np.arange(3000) % n_clusters
+    report = evaluate_bias(y_true, y_score, {"gay": masks["gay"]}, clusters=codes)
+    cell, mean = report.subgroups["gay"].bnsp_auc, report.power_mean.bnsp_auc
+    logit = logit_interval(mean.value, mean.std_error, quantile(0.95, n_clusters - 1))
+    ends = (cell.low, cell.high)
+    if n_clusters < 50:
+        ends = min(logit[0], cell.low), max(logit[1], cell.high)
+    assert (mean.low, mean.high) == pytest.approx(ends, abs=1e-4)
 
 
 def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():
@@ -391,17 +429,13 @@ def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():
 
 def test_a_cell_that_rests_on_a_few_large_clusters_has_few_degrees_of_freedom():
     y_true, y_score, masks = draw(n=3000)
-    equal = np.arange(3000) % 60
-    unequal = np.where(np.arange(3000) % 2 == 0, np.arange(3000) // 2 % 2, equal)
-    for codes in (equal, unequal):
-        cell = evaluate_bias(y_true, y_score, masks, clusters=codes).subgroups["gay"].bnsp_auc
-        sizes = [
-            np.bincount(codes[rows]) for rows in (masks["gay"] & y_true, ~masks["gay"] & ~y_true)
-        ]
-        effective = min(n.sum() ** 2 / (n @ n) for n in sizes)
-        low, high = logit_interval(cell.value, cell.std_error, quantile(0.95, effective - 1))
-        assert cell.low <= low < high <= cell.high
-        assert cell.n_clusters == 60 if codes is equal else cell.n_clusters < 60
+    codes = np.where(np.arange(3000) % 2 == 0, np.arange(3000) // 2 % 2, np.arange(3000) % 60)
+    cell = evaluate_bias(y_true, y_score, masks, clusters=codes).subgroups["gay"].bnsp_auc
+    sizes = [np.bincount(codes[rows]) for rows in (masks["gay"] & y_true, ~masks["gay"] & ~y_true)]
+    effective = min(n.sum() ** 2 / (n @ n) for n in sizes)
+    low, high = logit_interval(cell.value, cell.std_error, quantile(0.95, effective - 1))
+    assert cell.low <= low < high <= cell.high
+    assert cell.n_clusters < 60
     assert effective < 10
 
 
