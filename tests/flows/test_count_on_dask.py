@@ -67,6 +67,7 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
         command += ["--output", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
         command += [*RUNNER, json.dumps({"address": address})]
         with (tmp_path / "command.log").open("wb") as log, Client(address) as client:
+            client.wait_for_workers(len(WORKERS), timeout=300)
             client.run(meter)
             running = subprocess.Popen(command, env=known, stdout=log, stderr=log)
             until(lambda: counts.is_dir() and any(counts.iterdir()))
