@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from bias_metrics.binned.archive import refuse_impossible
 
 from benchmarks._made_scores import MODELS, SHARES, made_scores
 from benchmarks._measurement import Measurement
 from bias_metrics import Drift, Rows, ScoreCounts, data_drift, metric_drift
+from bias_metrics.binned.bins import refuse_impossible
 
 NIGHTS, CHANGED, ROWS, SEED = 365, 200, 10_000_000, 20190513
 BITS, BATCH = 10, 500_000

@@ -225,7 +225,7 @@ def sample(line: Line, rng: np.random.Generator) -> Rows:
     candidate = base + own[0] + moved + situation.better * labels
     champion = base + own[1] + (0.0 if situation.to is None else moved)
     masks = PackedMasks.of(members.items(), n)
-    return Rows(labels, masks, clusters, None, {"candidate": candidate, "champion": champion})
+    return Rows(labels, masks, {"candidate": candidate, "champion": champion}, clusters)
 
 
 @cache

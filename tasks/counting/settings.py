@@ -79,9 +79,11 @@ class CountFile(FileSource):
     """A file that `sha256sum shards/*` wrote: a shard that is missing, is not in it or has other
     content is refused."""
     candidate: CountedModel
+    """The model that is judged; its scores are a column of the shards."""
     champion: CountedModel | None = None
+    """The model in use, that the candidate must not be worse than."""
     reference: CountedModel | None = None
-    """The models: scores are columns of the shards."""
+    """A further model, for rules with a `reference_margin`."""
     earlier: Location | None = None
     """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: what the candidate's
     numbers and the data changed by since then, beyond chance, is warned of. Their count files must
