@@ -23,7 +23,7 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
-from biasgate.tasks.evidence.counted import FILE, Shard, key_of, shown
+from biasgate.tasks.evidence.counted import FILE, Shard, read_counted, shown
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 
@@ -157,7 +157,7 @@ class CountFile(FileSource):
     def _require_own(self, shard: str) -> None:
         """Refuse counts that another count file would have made: they are of other numbers."""
         with here(shard) as path:
-            same = key_of(path) == self.key
+            same = read_counted(path).record.key == self.key
         if not same:
             msg = (
                 f"counts must be what this count file makes of rows; those in {shown(shard)} were "

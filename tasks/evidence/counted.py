@@ -229,19 +229,6 @@ def read_counted(path: Path) -> Counted:
     return Counted.of_bytes(read_bytes(path, what, MOST_BYTES), what)
 
 
-def key_of(path: Path) -> str:
-    """Return the digest of what decided the counts in a file, which are not read."""
-    what = f"file {path}"
-    try:
-        with zipfile.ZipFile(path) as archive:
-            known = {one.filename: one for one in archive.infolist()}
-            _require_size(known, what)
-            return check(parse_json(archive.read(known[_RECORD]), what), CountedRecord, what).key
-    except (zipfile.BadZipFile, zlib.error, KeyError, OSError, EOFError) as error:
-        msg = f"{what} must be counts of scores as biasgate writes them; {printable(str(error))}"
-        raise InputError(msg) from error
-
-
 def shown(name: str) -> str:
     """Return the name of a shard for a message."""
     return repr(printable(name))
