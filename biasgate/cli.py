@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate import (
-    clean_cli,
-    count_cli,
+    data_cli,
     disclosing_cli,
-    doctor_cli,
     keys_cli,
-    mitigation_cli,
     policy_cli,
     registry_cli,
-    shadow_cli,
     show_cli,
-    ui_cli,
+    store_cli,
 )
 from biasgate.options import (
     DEFAULT_STORE,
@@ -45,10 +41,11 @@ from biasgate.running import (
 )
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import word_of
-from biasgate.telling import CRASH, errors_told, say
+from biasgate.telling import CRASH, errors_told, say, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
+
 
 app = typer.Typer(
     name="biasgate",
@@ -58,17 +55,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.add_typer(count_cli.app)
 app.add_typer(show_cli.app)
 app.add_typer(disclosing_cli.app)
-app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
 app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)
 app.add_typer(registry_cli.app)
-app.add_typer(shadow_cli.app)
-app.add_typer(doctor_cli.app)
-app.add_typer(clean_cli.app)
-app.add_typer(mitigation_cli.app)
+app.add_typer(data_cli.app)
+app.add_typer(store_cli.app)
 
 OutcomeOf = Annotated[
     list[str] | None,
@@ -156,7 +149,7 @@ def schema(
     `# yaml-language-server: $schema=evaluation.schema.json`
     """
     with errors_told(verbose=False):
-        from biasgate.tasks.evaluation_schema import (  # noqa: PLC0415
+        from biasgate.tasks.evaluation_file import (  # noqa: PLC0415
             evaluation_schema,
             explained,
         )
@@ -270,6 +263,43 @@ def demo(
         if problem:
             print_error(f"the demo did not go as expected: {problem}")
             raise typer.Exit(CRASH)
+
+
+@app.command(rich_help_panel=EVALUATE, epilog=example("count chats.yaml --output counted"))
+def count(
+    config: Annotated[Path, typer.Argument(help="Count file (YAML).", metavar="CONFIG")],
+    output: Output,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
+    task_runner: TaskRunner = None,
+    task_runner_options: TaskRunnerOptions = None,
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Judge a candidate by counts of its scores: shard by shard, in the memory of one.
+
+    Scores are columns of the shards. What was counted is kept in OUTPUT/counts, and is not counted
+    again. Nothing is promoted.
+    """
+    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+        say(f"reading {config}")
+        with waiting("reading"):
+            from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+            from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
+
+            for what, folder in (("output", output), ("store", store)):
+                require_writable(folder.absolute(), what)
+            read_count_file(config)
+        run_tasks_by(task_runner, task_runner_options)
+        verdict = run_flow("count", str(config), str(output), store=store)
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+        from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
+        from biasgate.tasks.wording import word_of_verdict  # noqa: PLC0415
+
+        if as_json:
+            print_json(verdict)
+        else:
+            print_results(read_results(output))
+        raise typer.Exit(word_of_verdict(verdict).exit_code)
 
 
 def _conclude(

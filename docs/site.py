@@ -23,7 +23,7 @@ from typing import Any
 import bias_metrics
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_schema import evaluation_schema, keys_of, sections_of
+from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
 from biasgate.tasks.gating.policy import policy_schema
 from biasgate.tasks.scoring.asking.guard import guard_names, read_guard
 from biasgate.tasks.scoring.candidate import CandidateSettings

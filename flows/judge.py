@@ -6,7 +6,7 @@ from biasgate.flows.score import look_up_rivals, score_rivals
 from biasgate.flows.stages import stage
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.evidence.join import gather_evidence
-from biasgate.tasks.gating.deciding import decide_candidate
+from biasgate.tasks.gating.verdict import decide_candidate
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of

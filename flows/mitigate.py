@@ -1,4 +1,4 @@
-"""From a blocked candidate to one that passes: diagnose, try the methods, let the gate decide."""
+"""Diagnose training data, and mitigate bias: try every method, and let the gate decide."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from biasgate.flows.states import summary_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
-from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
+from biasgate.tasks.mitigating.diagnosis import TrainingDiagnosis, diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import MitigationReport, report_mitigation
 from biasgate.tasks.mitigating.proposing import (
     mitigation_of,
     propose_candidates,
+    trained_here,
     training_source,
 )
 from biasgate.tasks.mitigating.sets import check_sets, sets_of
@@ -104,3 +105,39 @@ def mitigate(
             state: Any = evaluate(written, output, store, withheld=withheld, return_state=True)
             summary = summary_of(state)
         return report_mitigation(chosen.name, proposals, frozen, verdict, summary, output)
+
+
+@flow(name="diagnose-data", flow_run_name="diagnose data of {config}", on_running=[own_run])
+def diagnose_data(
+    config: str, output: str, store: str, *, candidate: str | None = None
+) -> list[TrainingDiagnosis]:
+    """Say what a model could learn about identities from its training set.
+
+    - freeze the training set of each candidate that is trained here
+    - count and test each identity, over all lengths and in buckets of length
+    - write `diagnosis.json`, `diagnosis.csv` and `diagnosis.html`, and log them in MLflow
+
+    Parameters
+    ----------
+    output : str
+        Folder for the results; each training set has a folder in it.
+    store : str
+        Folder of frozen sets and, by default, the MLflow store.
+    candidate : str, optional
+        The candidate whose training set is diagnosed. Default: all that are trained here.
+
+    Returns
+    -------
+    list of TrainingDiagnosis
+        The content of each `diagnosis.json`.
+    """
+    with temporary_files(), steps_of(config, store):
+        check_places(output, store)
+        evaluation = read_evaluation_file(config)
+        workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation.mitigation)
+        sources = trained_here(evaluation.candidates, candidate)
+        frozen = [freeze_evaluation_set(source, workplace) for source in sources]
+        return [
+            diagnose_training_set(source, rows, mitigation, output, workplace, evaluation.name)
+            for source, rows in zip(sources, frozen, strict=True)
+        ]

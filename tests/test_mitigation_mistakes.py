@@ -5,7 +5,7 @@ import yaml
 from support.evaluations import frame, run
 from support.made import summary_of, verdict_of
 
-from biasgate import mitigation_cli
+from biasgate import data_cli
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.scoring.kinds import hugging_face
 
@@ -18,7 +18,7 @@ TRAINING = ROWS | {"name": "training", "path": "train.csv"}
 def begun(monkeypatch):
     """What was begun: commands of this test must refuse before Prefect starts."""
     started = []
-    monkeypatch.setattr(mitigation_cli, "run_flow", lambda name, *_, **__: started.append(name))
+    monkeypatch.setattr(data_cli, "run_flow", lambda name, *_, **__: started.append(name))
     return started
 
 

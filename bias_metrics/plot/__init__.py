@@ -5,16 +5,15 @@ file, and `pyplot` is not needed. Functions with `ax=` can draw on your own axes
 All pictures share one colour scale per metric, so that they can be compared.
 """
 
-from bias_metrics.plot._curves import (
+from bias_metrics.plot._report import comparison, heatmap, intervals, per_term_scatter
+from bias_metrics.plot._scores import (
+    distribution_panels,
     equality_curve,
     equality_curves,
     reliability,
     reliability_panels,
+    score_distributions,
 )
-from bias_metrics.plot._distributions import distribution_panels, score_distributions
-from bias_metrics.plot._forest import intervals
-from bias_metrics.plot._heatmaps import comparison, heatmap
-from bias_metrics.plot._terms import per_term_scatter
 
 __all__ = [
     "comparison",

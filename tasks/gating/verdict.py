@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 from bias_metrics import RuleResult
 from bias_metrics.gate import (
@@ -27,7 +28,8 @@ from bias_metrics.gate import (
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.files import json_digest, write_json
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.evidence.answers import Answers, AnyEvidence, Asked, answer
 from biasgate.tasks.evidence.counted import CountedEvidence
@@ -35,6 +37,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import over_slices
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import (
     Again,
     Code,
@@ -49,6 +52,10 @@ from biasgate.tasks.records import (
     Rival,
     Verdict,
 )
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import attest
 
 SCHEMA_VERSION = 1
 
@@ -237,3 +244,55 @@ def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | 
     at = report.thresholds
     own = at[GIVEN].threshold if GIVEN in at else None
     return {"candidate": own} | {role: one.threshold for role, one in rivals.items() if one}
+
+
+@task(name="decide", task_run_name="decide {measured.folder!m}")
+def decide_candidate(
+    measured: Measured,
+    evidence: EvidenceFile,
+    rivals: dict[str, CandidateSettings],
+    policy: Policy,
+    n_candidates: int,
+    context: Context,
+) -> Verdict:
+    """Judge the report, write verdict, policy and attestation, return the verdict.
+
+    The attestation is signed if this machine has a private key. Safe to retry.
+    """
+    verdict = build_verdict(
+        measured.report,
+        policy,
+        evidence,
+        {role: _compared(one) for role, one in rivals.items()},
+        n_candidates=n_candidates,
+        today=datetime.now(UTC).date(),
+        required=measured.source.required,
+        context=with_scores(context, measured),
+    )
+    of = f"{measured.candidate.name} on {measured.source.name}"
+    say(f"decided {of}: {verdict.outcome} by policy {policy.name}")
+    folder = Path(measured.folder)
+    write_json(folder / "policy.json", policy.model_dump(mode="json"))
+    write_json(folder / "verdict.json", verdict)
+    attest(verdict, folder, PrivateKey.here())
+    return verdict
+
+
+def _compared(rival: CandidateSettings) -> Compared:
+    """Return a rival's name, kind, model and own threshold."""
+    return Compared(
+        name=rival.name, kind=rival.kind, model=rival.uri or None, threshold=rival.threshold
+    )
+
+
+def with_scores(context: Context, measured: Measured) -> Context:
+    """Return the context, which says whether the policy was registered before the scores were made.
+
+    It is unknown for a file of scores, which was made elsewhere.
+    """
+    registered = context.registered_policy
+    if registered is None or measured.candidate.kind == "scores":
+        return context
+    made = ScoredSet.open(measured.scores).record.made
+    known = replace(registered, before_scores=registered.at <= made)
+    return replace(context, registered_policy=known)

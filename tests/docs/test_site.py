@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from biasgate.tasks.evaluation_schema import evaluation_schema, keys_of, sections_of
+from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
 from biasgate.tasks.gating.policy import policy_schema
 from biasgate.tasks.scoring.asking.guard import guard_names
 from biasgate.tasks.scoring.http.preset import preset_names

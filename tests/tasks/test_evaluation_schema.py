@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.evaluation_schema import CATALOGUES, evaluation_schema, explained, sections_of
+from biasgate.tasks.evaluation_file import CATALOGUES, evaluation_schema, explained, sections_of
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from bias_metrics import MetricValue, label_noise
 from bias_metrics.raters.expected import FINAL, OVERALL
 from biasgate.tasks.analysing.analyse import check_analyses
 from biasgate.tasks.analysing.catalogue import ANALYSES
-from biasgate.tasks.analysing.label_noise import sentences_of
+from biasgate.tasks.analysing.labels import sentences_of
 from biasgate.tasks.common.errors import InputError
 
 GROUPS = ("black", "female", "muslim")

@@ -1,21 +1,22 @@
-"""Equality curves: at every threshold, how much of an identity and of the rest is flagged."""
+"""Pictures of scores: their distributions, rates at each threshold, and calibration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from bias_metrics.plot._canvas import Result, axes_for, label, new_figure, plain
+from bias_metrics._core.checks import (
+    BoolArray,
+    FloatArray,
+)
+from bias_metrics._core.packed import Subgroups
+from bias_metrics.plot._canvas import Result, axes_for, label, matplotlib, new_figure, plain
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-from typing import TYPE_CHECKING, Any
+from bias_metrics.rows import Background, Rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,3 +211,151 @@ def _draw_bins(
 
 def _points(bins: list[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
     return [one["mean_score"] for one in bins], [one["share_positive"] for one in bins]
+
+
+_BINS = 40
+Panel = tuple[BoolArray, FloatArray, BoolArray]
+Counts = npt.NDArray[np.int64]
+
+
+def score_distributions(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    background: Background = "outside_subgroup",
+    title: str = "",
+) -> Figure:
+    """Draw each identity's scores by class over the background's, as in Borkan's Table 7.
+
+    Filled: rows that mention the identity; outlined: the background. Each histogram is a
+    density, so that small groups can be compared with large ones, on a square root scale,
+    because most comments lie at one end. A group without rows is grey and says so.
+
+    Parameters
+    ----------
+    y_true, y_score, subgroups, background
+        As in `evaluate_bias`.
+    title : str, default=""
+        Above the picture.
+
+    Returns
+    -------
+    matplotlib Figure
+        Three panels per row, with common axes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+    """
+    rows = Rows(y_true, subgroups, background=background)
+    labels, scores, excluded = rows.y_true, rows.scores("y_score", y_score), rows.excluded
+    others = None
+    if excluded is not None:
+        others = np.ones_like(labels)
+        others[excluded] = False
+    panels = {name: (labels, scores, mask) for name, mask in rows.subgroups.items()}
+    return distribution_panels(panels, title=title, background=others)
+
+
+def distribution_panels(
+    panels: Mapping[str, Panel], *, title: str = "", background: BoolArray | None = None
+) -> Figure:
+    """Draw `score_distributions` of groups that each have their own rows.
+
+    Parameters
+    ----------
+    panels : mapping of str to (bool array, float array, bool array), each of shape (n,)
+        By the group's name: `y_true`, `y_score` and `in_subgroup`.
+    title : str, default=""
+        Above the picture.
+    background : bool array of shape (n,), optional
+        The rows of every group's background; default all rows outside the group.
+
+    Returns
+    -------
+    matplotlib Figure
+        Three panels per row, with common axes.
+    """
+    columns = 3
+    rows = max(math.ceil(len(panels) / columns), 1)
+    figure = new_figure(11, 1.1 + 2.1 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    scores = [score for _, score, _ in panels.values() if score.size]
+    ends = [float(end) for score in scores for end in (score.min(), score.max())]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    if low == high:  # a model with a single score still has a picture
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, _BINS + 1)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    count = _Counter(edges, background)
+    for position, (name, (y_true, y_score, inside)) in enumerate(panels.items()):
+        axes = grid.flat[position]
+        _distribution(axes, count.of_panel(y_true, y_score, inside), edges)
+        axes.set_title(f"{label(name)} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
+        if position + columns >= len(panels):  # nothing below it
+            axes.tick_params(labelbottom=True)
+    shared = grid.flat[0]  # what is said of its axis holds for all panels
+    shared.set_yscale("function", functions=(np.sqrt, np.square))
+    shared.set_ylim(bottom=0)
+    # On the left, because the legend is on the same line.
+    figure.supxlabel("score (density on a square root scale)", fontsize=9, x=0.01, ha="left")
+    rectangle = matplotlib("patches").Rectangle
+    handles = [
+        rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
+        rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
+        rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, background"),
+    ]
+    figure.legend(handles=handles, loc="outside lower right", ncols=3, fontsize=8, frameon=False)
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left", parse_math=False)
+    return figure
+
+
+class _Counter:
+    """Counts of rows by class in each bin, for groups and their backgrounds.
+
+    Panels that share their rows, as those of one report do, have them counted once.
+    """
+
+    def __init__(self, edges: FloatArray, background: BoolArray | None) -> None:
+        self._edges, self._background = edges, background
+        self._rows: tuple[BoolArray, FloatArray] | None = None
+        self._counts: list[Counts] = []
+
+    def of_panel(
+        self, y_true: BoolArray, y_score: FloatArray, inside: BoolArray
+    ) -> list[tuple[Counts, Counts]]:
+        """Return the counts inside and in the background, of the negatives and the positives."""
+        if self._rows is None or self._rows[0] is not y_true or self._rows[1] is not y_score:
+            kept = slice(None) if self._background is None else self._background
+            self._rows = y_true, y_score
+            self._counts = self._count(y_true[kept], y_score[kept])
+        own = self._count(y_true[inside], y_score[inside])
+        if self._background is not None:
+            return list(zip(own, self._counts, strict=True))
+        return [(one, every - one) for one, every in zip(own, self._counts, strict=True)]
+
+    def _count(self, y_true: BoolArray, y_score: FloatArray) -> list[Counts]:
+        return [np.histogram(y_score[one], self._edges)[0] for one in (~y_true, y_true)]
+
+
+def _distribution(axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: FloatArray) -> None:
+    if not any(own.any() for own, _ in counts):
+        axes.set_facecolor(UNDEFINED)
+        axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)
+    for (own, background), colour in zip(counts, (BLUE, ORANGE), strict=True):
+        if own.any():
+            # A single shape: with one bar per bin, dozens of panels take seconds to draw.
+            axes.stairs(_density(own, edges), edges, fill=True, color=colour, alpha=0.5)
+        if background.any():
+            heights = _density(background, edges)
+            axes.hist(edges[:-1], bins=edges, weights=heights, color=colour, histtype="step")
+    axes.tick_params(labelsize=8)
+    axes.yaxis.set_visible(False)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+
+
+def _density(counts: Counts, edges: FloatArray) -> FloatArray:
+    return np.asarray(counts / (counts.sum() * np.diff(edges)))

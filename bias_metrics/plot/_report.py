@@ -1,0 +1,370 @@
+"""Pictures of a report or a comparison: intervals, heatmaps, and values by term."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
+from bias_metrics.plot._canvas import (
+    Result,
+    axes_for,
+    entitle,
+    label,
+    matplotlib,
+    new_figure,
+    plain,
+)
+from bias_metrics.plot._colours import BLUE, GREY, ORANGE, colour_of, scale_of
+from bias_metrics.plot._grids import bare_axes, fill_cell, label_grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def intervals(
+    report: Result,
+    metric: str,
+    *,
+    floor: float | None = None,
+    ceiling: float | None = None,
+    order: Sequence[str] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw one metric with its interval for each identity, the worst on top.
+
+    A blue dot: the whole interval keeps the limit. An orange diamond: the whole interval is beyond
+    it. A grey square: the limit is within the interval, or there is none. Identities without a
+    value come last and say so.
+
+    Parameters
+    ----------
+    report : BiasReport or mapping
+        From `evaluate_bias`, or its `to_dict()`.
+    metric : str
+        One of the five metrics.
+    floor : float, optional
+        For AUCs: a dashed line at the smallest acceptable value.
+    ceiling : float, optional
+        For AEGs: dashed lines at the largest acceptable distance from 0.
+    order : sequence of str, optional
+        The identities from top to bottom, so that several pictures have the same rows; default the
+        worst first.
+    title : str, default=""
+        Above the picture.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
+        From 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, or further if an AUC's interval
+        is longer.
+
+    Raises
+    ------
+    ValueError
+        If `metric` is not one of the five, or the limit is not for its kind.
+    """
+    if metric not in SUBGROUP_METRICS:
+        msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
+        raise ValueError(msg)
+    gap = METRICS[metric].is_gap
+    wrong = ("floor", floor) if gap else ("ceiling", ceiling)
+    if wrong[1] is not None:
+        msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."
+        raise ValueError(msg)
+    cells = {name: bias[metric] for name, bias in plain(report)["subgroups"].items()}
+    if order is None:
+        order = sorted(cells, key=lambda name: _goodness(cells[name]["value"], gap=gap))
+    axes = axes_for(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
+    for limit in (floor, ceiling, None if ceiling is None else -ceiling):
+        if limit is not None:
+            axes.axvline(limit, color="black", linestyle="--", linewidth=1)
+    if gap:
+        axes.axvline(0, color=GREY, linewidth=0.8)
+    for row, name in enumerate(order):
+        _line(axes, row, cells[name], "+.3f" if gap else ".3f", floor=floor, ceiling=ceiling)
+    found = [cell.get(key) for cell in cells.values() for key in ("value", "low")]
+    found.append(floor)
+    lowest = min([-0.5 if gap else 0.5, *(number for number in found if number is not None)])
+    axes.set_xlim(lowest - 0.01, 0.51 if gap else 1.005)
+    axes.set_ylim(max(len(order), 1) - 0.4, -0.6)
+    axes.set_yticks(np.arange(len(order)), list(map(label, order)), parse_math=False, fontsize=9)
+    axes.tick_params(axis="y", length=0)
+    bare_axes(axes, "x")
+    axes.set_xlabel(metric, fontsize=9)
+    entitle(axes, title, own=ax is None)
+    return axes.figure
+
+
+def _goodness(value: float | None, *, gap: bool) -> float:
+    if value is None:
+        return math.inf
+    return -abs(value) if gap else value
+
+
+def _line(
+    axes: Axes,
+    row: int,
+    cell: Mapping[str, Any],
+    form: str,
+    *,
+    floor: float | None,
+    ceiling: float | None,
+) -> None:
+    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
+    colour, marker, known = GREY, "s", False
+    if value is not None and low is not None and high is not None:
+        known = True
+        least, most = low, high
+        if ceiling is not None:  # the size must be at most so large
+            nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+            least, most = ceiling - max(abs(low), abs(high)), ceiling - nearest
+        limit = 0.0 if ceiling is not None else -math.inf if floor is None else floor
+        if least >= limit or most < limit:
+            colour, marker = (BLUE, "o") if least >= limit else (ORANGE, "D")
+    text = "no evidence"
+    if value is not None:
+        interval = f"[{low:{form}}, {high:{form}}]" if known else "no interval"
+        text = f"{value:{form}}  {interval}"
+        axes.plot(value, row, marker, color=colour, markersize=5)
+    if known:
+        axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
+    place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+    axes.text(1.02, row, text, color="black" if known else GREY, **place)
+
+
+def heatmap(
+    report: Result, *, title: str = "", intervals: bool = True, ax: Axes | None = None
+) -> Figure:
+    """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
+
+    AUCs run from 0.5 to 1 (white is good), AEGs from -1/2 to 1/2 (white is good, red: the
+    subgroup scores higher, blue: lower). Below each value is its interval. A cell without
+    evidence, or with too little for an interval, is grey and says so.
+
+    Parameters
+    ----------
+    report : BiasReport or mapping
+        From `evaluate_bias`, or its `to_dict()`.
+    title : str, default=""
+        Above the picture.
+    intervals : bool, default=True
+        False colours every value and shows no intervals, as for published tables, which have
+        none.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
+        One row per identity, one column per metric.
+    """
+    subgroups = plain(report)["subgroups"]
+    axes = axes_for(ax, 8.5, 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1))
+    for column, metric in enumerate(SUBGROUP_METRICS):
+        for row, cells in enumerate(subgroups.values()):
+            _cell(axes, column, row, metric, cells[metric], intervals=intervals)
+    labels = [
+        label(name) if cells["n"] is None else f"{label(name)}  (n={cells['n']:,})"
+        for name, cells in subgroups.items()
+    ]
+    label_grid(axes, labels)
+    entitle(axes, title, own=ax is None)
+    return axes.figure
+
+
+def comparison(
+    compared: Result, *, first: str = "first", second: str = "second", ax: Axes | None = None
+) -> Figure:
+    """Draw the difference of every metric by identity, the first model minus the second.
+
+    Each cell has the difference and its interval. A dot and bold type: the difference is
+    significant, its p-value adjusted by Holm for all cells. Grey: no interval. For AUCs purple
+    is good for the first model and orange bad; an AEG's difference has no good side, red only
+    says that the first model's is higher. Colours reach their full strength at 0.2.
+
+    Parameters
+    ----------
+    compared : BiasComparison or mapping
+        From `compare_bias`, or its `to_dict()`.
+    first, second : str
+        The models' names.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
+        One row per identity, one column per metric, two colour bars.
+    """
+    found = plain(compared)
+    subgroups, level = found["subgroups"], 1 - found["confidence"]
+    rows = max(len(subgroups), 1)
+    axes = axes_for(ax, 8.5, 2.6 + 0.44 * rows)
+    for row, cells in enumerate(subgroups.values()):
+        for column, metric in enumerate(SUBGROUP_METRICS):
+            _difference(axes, column, row, metric, cells[metric], level)
+    label_grid(axes, list(map(label, subgroups)))
+    title = f"{first} minus {second}"
+    note = f"● bold: shown at {found['confidence']:.0%} after Holm's adjustment"
+    if ax is None:
+        entitle(axes, title, own=True)
+    axes.set_title(
+        note if ax is None else f"{title}\n{note}", fontsize=8.5, color=GREY, parse_math=False
+    )
+    _colour_bars(axes, rows)
+    return axes.figure
+
+
+def _colour_bars(axes: Axes, rows: int) -> None:
+    bars = (
+        ("auc", "AUC difference\n(purple: the first is better)"),
+        (AEGS[0], "AEG difference\n(red: the first is higher)"),
+    )
+    for place, (metric, text) in zip((0.0, 0.55), bars, strict=True):
+        # In inches below the grid, however many rows it has.
+        inset = axes.inset_axes((place, -0.3 / (0.44 * rows), 0.45, 0.12 / (0.44 * rows)))
+        mappable = matplotlib("cm").ScalarMappable(*scale_of(metric, difference=True))
+        bar = axes.figure.colorbar(mappable, cax=inset, orientation="horizontal", extend="both")
+        bar.set_label(text, fontsize=8)
+        bar.ax.tick_params(labelsize=8)
+
+
+def _cell(
+    axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], *, intervals: bool
+) -> None:
+    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
+    gap = METRICS[metric].is_gap
+    if value is None:
+        fill_cell(axes, column, row, "no evidence")
+        return
+    digits = cell.get("digits", 3)
+    text = f"{value:+.{digits}f}" if gap else f"{value:.{digits}f}"
+    if intervals and (low is None or high is None):
+        fill_cell(axes, column, row, f"{value:.3f}\nno interval")
+        return
+    if intervals:
+        # Three decimals, like the value: a bound of .998 is not 1.
+        text += f"\n[{low:+.3f}, {high:+.3f}]" if gap else f"\n[{low:.3f}, {high:.3f}]"
+    fill_cell(axes, column, row, text, colour_of(metric, value))
+
+
+def _difference(
+    axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], level: float
+) -> None:
+    value, low, high, p_holm = (cell.get(key) for key in ("value", "low", "high", "p_holm"))
+    if value is None:
+        fill_cell(axes, column, row, "no evidence")
+        return
+    if low is None or high is None:
+        fill_cell(axes, column, row, f"{value:+.3f}\nno interval")
+        return
+    shown = p_holm is not None and p_holm <= level and not low <= 0 <= high
+    fill_cell(
+        axes,
+        column,
+        row,
+        f"{'● ' if shown else ''}{value:+.3f}\n[{low:+.3f}, {high:+.3f}]",
+        colour_of(metric, value, difference=True),
+        weight="bold" if shown else "normal",
+    )
+
+
+_CENTRED = {"ha": "center", "va": "center", "fontsize": 8}
+_MARKERS = ((ORANGE, "o"), (BLUE, "D"))
+
+
+def per_term_scatter(
+    results: Mapping[str, Sequence[Result]], *, metric: str, lowest: float = 0.0
+) -> Figure:
+    """Draw a metric by term for one or two models, as in Dixon et al., Figures 3 to 5.
+
+    A point is one trained model's value for one term, a line the value over all rows (the
+    mean over trained models). The closer the points are to their line, the smaller the equality
+    difference. Terms are ordered by the first model's mean, the highest first; a term without
+    any value is last and grey.
+
+    Parameters
+    ----------
+    results : mapping of str to sequence of EqualityDifference or mapping
+        By the model's name, one result of `fped`, `fned` or `pinned_auc_equality_difference`
+        per training, or its `to_dict()`.
+    metric : str
+        Label of the axis.
+    lowest : float, default=0.0
+        Where the axis starts, 0.5 for AUCs; lower if a value is.
+
+    Returns
+    -------
+    matplotlib Figure
+        A figure whose axis ends at 1.
+
+    Raises
+    ------
+    ValueError
+        If there are not one or two models.
+    """
+    if not 1 <= len(results) <= len(_MARKERS):
+        msg = f"`results` must have one or two entries; got {len(results)}."
+        raise ValueError(msg)
+    models = {name: [plain(run) for run in runs] for name, runs in results.items()}
+    terms = list(dict.fromkeys(t for runs in models.values() for r in runs for t in r["subgroups"]))
+    points = {
+        name: {
+            term: [found["value"] for run in runs if (found := run["subgroups"].get(term))]
+            for term in terms
+        }
+        for name, runs in models.items()
+    }
+    known = {
+        name: {term: [v for v in values if v is not None] for term, values in of_model.items()}
+        for name, of_model in points.items()
+    }
+    leading = next(iter(known.values()))
+    terms.sort(key=lambda term: -math.fsum(leading[term]) / max(len(leading[term]), 1))
+    terms.sort(key=lambda term: not any(of_model[term] for of_model in known.values()))
+    width = max(6.0, 1.6 + 0.19 * len(terms))
+    figure = new_figure(width, 4.8)
+    axes = figure.subplots()
+    handles = []
+    for (colour, marker), (name, of_model) in zip(_MARKERS, known.items(), strict=False):
+        shift = 0.0 if len(models) == 1 else -0.16 if marker == "o" else 0.16
+        pairs = [(at + shift, value) for at, term in enumerate(terms) for value in of_model[term]]
+        x, y = zip(*pairs, strict=True) if pairs else ((), ())
+        axes.scatter(x, y, color=colour, marker=marker, s=20, alpha=0.7, linewidths=0)
+        overall = [run["overall"]["value"] for run in models[name]]
+        overall = [value for value in overall if value is not None]
+        style = {"color": colour, "linestyle": "-" if marker == "o" else "--"}
+        if overall:
+            axes.axhline(math.fsum(overall) / len(overall), linewidth=1.2, **style)
+        handles.append(
+            matplotlib("lines").Line2D([], [], marker=marker, markersize=5, label=marker, **style)
+        )
+    legend = figure.legend(
+        handles=handles, loc="outside upper right", ncols=2, fontsize=9, frameon=False
+    )
+    for text, name in zip(legend.get_texts(), models, strict=True):
+        text.set(text=f"{label(name)} (line: all rows)", parse_math=False)
+    values = [
+        value for of_model in known.values() for found in of_model.values() for value in found
+    ]
+    start = min([lowest, *values])
+    axes.set_ylim(start - 0.02 * (1 - start), 1 + 0.02 * (1 - start))
+    axes.set_xlim(-0.7, max(len(terms), 1) - 0.3)
+    axes.set_xticks(
+        np.arange(len(terms)), list(map(label, terms)), rotation=90, parse_math=False, fontsize=8
+    )
+    for at, (term, tick) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
+        if not any(of_model[term] for of_model in known.values()):
+            tick.set_color(GREY)
+            axes.text(at, (1 + start) / 2, "no evidence", color=GREY, rotation=90, **_CENTRED)
+    bare_axes(axes, "both")
+    axes.set_ylabel(metric, fontsize=9, parse_math=False)
+    return figure

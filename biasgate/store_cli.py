@@ -1,0 +1,231 @@
+"""The commands that look after a store: `biasgate ui`, `doctor` and `clean`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.filesize import decimal
+
+from biasgate.options import DEFAULT_STORE, KEEP, READ, AsJson, Store, example
+from biasgate.printing import print_error, print_json
+from biasgate.tasks.common.console import console, shown
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.outcomes import WORDS
+from biasgate.telling import USAGE, errors_told, say, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from biasgate.tasks.doctor import Check
+    from biasgate.tasks.mlflow_server.runs import Gateway
+    from biasgate.tasks.upkeep import Plan, StoreItem
+
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=READ, epilog=example("ui"))
+def ui(
+    store: Store = DEFAULT_STORE,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
+) -> None:
+    """Start MLflow on the runs of the store, for this machine only; print links to its pages.
+
+    If MLFLOW_TRACKING_URI names a server, nothing is started: the links lead to its pages.
+    """
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+
+    with errors_told(verbose=False, places={"store": store}):
+        if not os.environ.get("MLFLOW_TRACKING_URI"):
+            require_store(store)
+        gateway = Gateway.of_store(store)
+        if gateway.uri.startswith("http"):
+            typer.echo("MLFLOW_TRACKING_URI is set: MLflow runs there. Runs of")
+            _print_links(gateway.uri.rstrip("/"), gateway)
+            return
+        if _is_used(port):
+            print_error(
+                f"port {port} of 127.0.0.1 must be free; a program uses it, perhaps MLflow on "
+                f"another store. Stop that, or choose a port: --port {_free_port()}"
+            )
+            raise typer.Exit(USAGE)
+        address = f"http://127.0.0.1:{port}"
+        typer.echo(f"MLflow starts on {address} in about 20 seconds (stop with Ctrl-C). Runs of")
+        _print_links(address, gateway)
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
+    if gateway.artifacts:
+        command += ["--default-artifact-root", gateway.artifacts]
+    # Its job runner would be eight more processes of 250 MB, for features that are not used here.
+    environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | os.environ
+    # The server replaces this process, so that stopping this one stops the server.
+    os.execve(sys.executable, command, environment)  # noqa: S606 - our own command
+
+
+def _print_links(address: str, gateway: Gateway) -> None:
+    """Print the pages of each experiment; an experiment without evaluations has only its runs."""
+    from biasgate.tasks.tracking import addresses, view  # noqa: PLC0415
+
+    for name, one in gateway.experiments().items():
+        if f"{view.TAG}{view.LATEST}" not in one.tags:
+            typer.echo(f"  {name}: {address}/{addresses.runs_page(one.experiment_id)}")
+            continue
+        pages = {
+            "candidates": addresses.view_page(one.experiment_id, view.LATEST),
+            "charts": addresses.view_page(one.experiment_id, view.LATEST, charts=True),
+            "all evaluations": addresses.view_page(one.experiment_id, view.ALL),
+            "models": addresses.models_page(one.experiment_id),
+        }
+        typer.echo(f"  {name}:")
+        for what, page in pages.items():
+            typer.echo(f"    {what:<16}{address}/{page}")
+
+
+def _is_used(port: int) -> bool:
+    """Whether a server on this machine already uses the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+WRONG = WORDS["fail"].exit_code
+_COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
+
+
+@app.command(rich_help_panel=KEEP, epilog=example("doctor toxicity.yaml"))
+def doctor(
+    config: Annotated[
+        Path | None, typer.Argument(help="Evaluation file to check, too.", metavar="CONFIG")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    read_only: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--read-only", help="Do not try in the registry whether an alias can be set."),
+    ] = False,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Look at versions, servers, GPU, disks, keys and data; say what to do.
+
+    Exit codes: 0 nothing is wrong (there may be warnings), 3 something is.
+    """
+    with errors_told(verbose=False, quiet=as_json):
+        with waiting("looking"):
+            from biasgate.tasks.doctor import examine  # noqa: PLC0415
+
+            found = list(examine(store, config, may_write=not read_only))
+        if as_json:
+            print_json(found)
+        else:
+            _print_checks(found)
+        if any(one.status == "wrong" for one in found):
+            raise typer.Exit(WRONG)
+
+
+def _print_checks(found: list[Check]) -> None:
+    out = console()
+    for one in found:
+        colour = _COLOURS[one.status]
+        out.print(
+            f"[{colour}]{one.status:<8}[/] {shown(one.what)}: {shown(one.found)}", soft_wrap=True
+        )
+        if one.do:
+            out.print(f"         [dim]{shown(one.do)}[/]", soft_wrap=True)
+    wrong = sum(one.status == "wrong" for one in found)
+    warned = sum(one.status == "warning" for one in found)
+    out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
+
+
+@app.command(rich_help_panel=KEEP, epilog=example("clean --keep 90d --keep 20GB"))
+def clean(
+    keep: Annotated[
+        list[str],
+        typer.Option(
+            "--keep",
+            help="What is kept: an age since the last use (30d, 8w), a size (20GB), or both.",
+        ),
+    ],
+    store: Store = DEFAULT_STORE,
+    nights: Annotated[
+        Path | None, typer.Option(help="The `--output` of `biasgate nightly`: old nights, too.")
+    ] = None,
+    yes: Annotated[  # noqa: FBT002
+        bool, typer.Option("--yes", help="Remove. Without it, only say what would be removed.")
+    ] = False,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Remove scores, sets, models, downloads and old nights that were not used lately.
+
+    What an entry of a ledger rests on is kept, and so are MLflow's runs.
+    """
+    with errors_told(verbose=False, quiet=as_json, places={"store": store}):
+        from biasgate.tasks.upkeep import Keep  # noqa: PLC0415
+
+        wanted = Keep.of(keep)
+        if nights is not None and not nights.is_dir():
+            msg = f"`--nights` must be a folder; {nights} is none."
+            raise InputError(msg)
+        say("reading the ledgers")
+        with waiting("reading the ledgers"):
+            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+            from biasgate.tasks.upkeep import Referenced, plan_cleaning, remove  # noqa: PLC0415
+
+            if not os.environ.get("MLFLOW_TRACKING_URI"):
+                require_store(store)
+            referenced = Referenced.here(Gateway.of_store(store))
+            plan = plan_cleaning(store.resolve(), wanted, referenced, nights)
+        removed = list(remove(plan.removed)) if yes else []
+        if as_json:
+            print_json(_plan_as_json(plan, removed, yes=yes))
+        else:
+            _print_plan(plan, removed, yes=yes)
+
+
+def _plan_as_json(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> dict[str, Any]:
+    def listed(items: Sequence[StoreItem]) -> list[dict[str, Any]]:
+        return [{"kind": one.kind, "path": str(one.path), "bytes": one.size} for one in items]
+
+    return {
+        "dry_run": not yes,
+        "to_remove": listed(plan.removed),
+        "removed": listed(removed),
+        "kept": listed(plan.kept),
+        "kept_for_a_ledger": listed(plan.referenced),
+    }
+
+
+def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
+    out = console()
+    for one in plan.removed:
+        word = "in use " if yes and one not in removed else "removed" if yes else "remove "
+        out.print(f"{word}  {_told([one])}  {shown(str(one.path))}", soft_wrap=True)
+    gone = removed if yes else plan.removed
+    out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} things, {_told(gone)}.")
+    out.print(
+        f"Kept {len(plan.kept)} things, {_told(plan.kept)}; and {len(plan.referenced)} that a "
+        f"ledger rests on, {_told(plan.referenced)}.",
+        soft_wrap=True,
+    )
+    if plan.removed and not yes:
+        out.print("Nothing was removed yet: run the same with --yes.")
+
+
+def _told(items: Sequence[StoreItem]) -> str:
+    return decimal(sum(one.size for one in items))
