@@ -22,7 +22,7 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
 from bias_metrics._core.differences import undefined_difference as without_uncertainty
 from bias_metrics._core.intervals import (
-    FIRM,
+    FEW_MIXED,
     few_clusters,
     independent_rows,
     quantile,
@@ -291,12 +291,12 @@ class ShareGap:
         return max(apart / error, 1.0) if error > 0 else math.inf if apart > 0 else 1.0
 
     def _is_firm(self, model: int) -> bool:
-        """Say whether so many clusters show how they move both shares that rows are no limit."""
-        if not self.numbers or self.numbers[model].freedom < FIRM:
+        """Say whether enough clusters show how they move both shares, so that rows are no limit."""
+        if not self.numbers or self.numbers[model].freedom < FEW_MIXED:
             return False
         if self._shared(model) > _MOST_GAIN:
             return False
-        return min(share.mixed[model] for share in (self.own, self.background)) >= FIRM
+        return min(share.mixed[model] for share in (self.own, self.background)) >= FEW_MIXED
 
     def _covariance(self, a: int, b: int) -> float:
         return self.own.covariance(a, b) + self.background.covariance(a, b)
