@@ -1,4 +1,4 @@
-"""Fifty nights in a row on the stack, with faults that are seen to happen."""
+"""Nights in a row on the stack, with faults that are seen to happen."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from benchmarks.campaigns.soak import FAULTS, VERDICTS, Soak
 
 pytestmark = pytest.mark.slow
 
-NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "50"))
+NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "20"))
 
 
 @pytest.fixture(scope="module")

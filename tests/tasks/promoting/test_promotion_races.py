@@ -24,12 +24,12 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.verify import verify
 
 FORK = multiprocessing.get_context("fork")
-ROUNDS = 100
-DECISIONS, WORKERS, GOOD = 50, 8, 5  # every fifth candidate is good enough
+ROUNDS = 30
+DECISIONS, WORKERS, GOOD = 25, 8, 5  # every fifth candidate is good enough
 pytestmark = pytest.mark.slow
 
 
-# ------------------------------------------------------------------ two promoters, 100 times
+# ------------------------------------------------------------------ two promoters, many times
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
     assert len(winners) == ROUNDS
 
 
-# ------------------------------------------------------------------ fifty decisions, PostgreSQL
+# ------------------------------------------------------------------ many decisions, PostgreSQL
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def decide_one(uri, store, folder, number):
     return number, version.version, verdict.outcome, decision
 
 
-def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp_path):
+def test_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp_path):
     store = tmp_path / "store"
     frozen_set(store)
     with ProcessPoolExecutor(WORKERS, mp_context=FORK) as workers:
