@@ -7,6 +7,8 @@ a score are counted beside.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,11 +23,17 @@ from biasgate.tasks.scoring.scored_set import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
+# Each takes some arrays over all rows: more at once than there are cores only need more memory.
+_AT_ONCE = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, MeasuredSubgroup]:
     """Measure several identities, one after the other."""
-    return {name: evidence.measurement.subgroup(name) for name in identities}
+    found = {}
+    for name in identities:
+        with _AT_ONCE:
+            found[name] = evidence.measurement.subgroup(name)
+    return found
 
 
 def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:

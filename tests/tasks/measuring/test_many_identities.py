@@ -1,6 +1,9 @@
 """Many identities: a bounded number of tasks, and pictures and cards that show the worst."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +15,9 @@ from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.console import console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
+from biasgate.tasks.measuring import identities
 from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
-from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
+from biasgate.tasks.measuring.identities import MAX_TASKS, measure_some, share_out_identities
 from biasgate.tasks.records import MeasuredNumbers
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
@@ -155,3 +159,25 @@ def test_chance_is_drawn_less_often_only_where_many_identities_are_large(many, m
     assert _affordable(many) == LEAST_PERMUTATIONS
     monkeypatch.setattr("biasgate.tasks.measuring.diagnosis._FEW", MANY)
     assert _affordable(many) == N_PERMUTATIONS
+
+
+def test_no_more_identities_are_measured_at_once_than_there_are_cores(monkeypatch):
+    monkeypatch.setattr(identities, "_AT_ONCE", threading.BoundedSemaphore(2))
+    now, most = [], []
+    third = threading.Event()
+
+    def subgroup(name):
+        now.append(name)
+        most.append(len(now))
+        if len(now) > 2:
+            third.set()
+        third.wait(0.05)  # time for a third to come, if it could
+        now.remove(name)
+        return name
+
+    evidence = SimpleNamespace(measurement=SimpleNamespace(subgroup=subgroup))
+    names = [[str(one)] for one in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        measured = list(pool.map(lambda part: measure_some(evidence, part), names))
+    assert [list(part) for part in measured] == names
+    assert max(most) <= 2
