@@ -28,7 +28,7 @@ from biasgate.tasks.scoring.kinds.transformer_inference import (
     TEXTS_AHEAD,
     Classifier,
 )
-from biasgate.tasks.scoring.kinds.transformer_packing import Packing, sent
+from biasgate.tasks.scoring.kinds.transformer_tokens import Packing, sent
 
 ROWS, ROUNDS, SHARD = 200, 7, 10_000
 PADDED_TO = (8, 4, 2, 1)

@@ -8,12 +8,13 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.ranks import SortedClasses, SortedScores
 from bias_metrics._core.values import MetricValue, Named
 from bias_metrics.binned.counts import ScoreCounts
-from bias_metrics.borkan.aggregates import final_score, power_mean
-from bias_metrics.borkan.aucs import (
+from bias_metrics.borkan import (
     bnsp_auc,
     bpsn_auc,
+    final_score,
     negative_aeg,
     positive_aeg,
+    power_mean,
     roc_auc,
     subgroup_auc,
 )

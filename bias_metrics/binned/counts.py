@@ -32,9 +32,19 @@ from bias_metrics.binned.rates import (
     rate_gaps_of,
     threshold_report_of,
 )
-from bias_metrics.binned.reliability import Reliability, calibration_gaps_of, reliability_of
-from bias_metrics.binned.report import Bracket, Cell, Counts, Key, brackets_of, cells_of, report_of
-from bias_metrics.borkan.aggregates import check_power
+from bias_metrics.binned.report import (
+    Bracket,
+    Cell,
+    Counts,
+    Key,
+    Reliability,
+    brackets_of,
+    calibration_gaps_of,
+    cells_of,
+    reliability_of,
+    report_of,
+)
+from bias_metrics.borkan import check_power
 from bias_metrics.calibration.numbers import N_BINS
 from bias_metrics.metrics import CLASSES, Class
 from bias_metrics.report.report import BiasComparison, BiasReport

@@ -2,9 +2,8 @@
 
 from bias_metrics.mitigation.imbalance import Imbalance, label_imbalance, rows_to_balance
 from bias_metrics.mitigation.pool import balance_with_pool
-from bias_metrics.mitigation.rate_changes import ALL, RATES, rate_changes
 from bias_metrics.mitigation.relabelling import relabel_to_prior
-from bias_metrics.mitigation.thresholds import even_threshold
+from bias_metrics.mitigation.thresholds import ALL, RATES, even_threshold, rate_changes
 from bias_metrics.mitigation.weights import balancing_weights
 
 __all__ = [

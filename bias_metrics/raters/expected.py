@@ -16,7 +16,7 @@ from bias_metrics._core.clusters import ClusterSums, Codes
 from bias_metrics._core.intervals import effective_number
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue
-from bias_metrics.borkan.aggregates import final_score, power_mean_of
+from bias_metrics.borkan import final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS, Class
 from bias_metrics.report.clustered import Moves
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias

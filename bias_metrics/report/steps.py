@@ -34,7 +34,7 @@ from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics.borkan.aggregates import check_power, final_score, power_mean_of
+from bias_metrics.borkan import check_power, final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.rows import BACKGROUNDS, Background, Rows

@@ -17,7 +17,7 @@ KINDS = Catalogue(
     own={
         "intersections": f"{_HERE}.intersections:IntersectionsAnalysis",
         "slices": f"{_HERE}.slices:SlicesAnalysis",
-        "topic": f"{_HERE}.topic:TopicAnalysis",
+        "topic": f"{_HERE}.slices:TopicAnalysis",
         "label_sensitivity": f"{_HERE}.labels:LabelSensitivityAnalysis",
         "label_noise": f"{_HERE}.labels:LabelNoiseAnalysis",
         "threshold_advice": f"{_HERE}.thresholds:ThresholdAdviceAnalysis",

@@ -33,12 +33,12 @@ from biasgate.tasks.data.identity_names import check_identity_names, named_by_th
 from biasgate.tasks.data.mapped_columns import (
     LabelRule,
     LabelValues,
+    NameMatcher,
     to_label_of_votes,
     to_labels,
     to_raters,
     to_weights,
 )
-from biasgate.tasks.data.named_identities import NameMatcher
 from biasgate.tasks.data.plain_columns import plain_column, refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher

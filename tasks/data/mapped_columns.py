@@ -1,18 +1,25 @@
-"""The label of a row, from one column or from several."""
+"""What mapped columns mean: the label of a row, and identities by name."""
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from bias_metrics.parts import MAX_WEIGHT
+from biasgate.tasks.common.arrow_arrays import as_numpy
+from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.reading import Chunk, refuse_values, to_numbers
+from biasgate.tasks.data.chunks import Chunk
+from biasgate.tasks.data.plain_columns import is_text, plain_column
+from biasgate.tasks.data.reading import refuse_values, to_numbers
 
 LabelRule = Literal["highest", "raters"]
 LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)]]
@@ -141,3 +148,176 @@ def _whole(chunk: Chunk, column: str, ids: pa.Array, least: float, rule: str) ->
     fits = pc.and_(fits, pc.equal(known, pc.floor(known)))
     refuse_values(chunk, column, pc.invert(fits), rule, ids, numbers)
     return numbers
+
+
+_SEPARATORS = (",", ";", "|")
+# Only a column of few short names may be quoted in an error: another may hold comments.
+_MOST_NAMES, _LONGEST_NAME, _MOST_WORDS = 20, 30, 3
+
+
+class NameMatcher:
+    """Finds the names of identities in a column of names.
+
+    Case, and spaces around a name, do not matter. A row without a value was not rated. A row
+    with an empty list, or with other names only, mentions none of these identities.
+
+    Parameters
+    ----------
+    column : str
+        Holds a name or a list of names; in a text, `['muslim', 'gay']` is a list too.
+    names : mapping of str to sequence of str
+        The names of each identity.
+    separator : str, optional
+        What separates several names in a text.
+    """
+
+    def __init__(
+        self, column: str, names: Mapping[str, Sequence[str]], separator: str | None = None
+    ) -> None:
+        self._column, self._separator = column, separator
+        self._names = {identity: list(words) for identity, words in names.items()}
+        self._owners: dict[str, list[int]] = {}
+        for position, words in enumerate(names.values()):
+            for word in words:
+                self._owners.setdefault(_folded(word), []).append(position)
+        self._unmatched = set(self._owners)
+        self._others: set[str] = set()
+        self._where = ""
+
+    def mentions(self, chunk: Chunk, ids: pa.Array) -> dict[str, pa.Array]:
+        """Return 1 or 0 by identity: whether each row names it; null where a row has no value.
+
+        Raises
+        ------
+        InputError
+            If the column does not hold names or lists of names, or a text looks like several
+            names and there is no separator.
+        """
+        self._where = place(file=chunk.path, column=self._column)
+        array = chunk.table.column(self._column).combine_chunks()
+        if _is_list(array.type):
+            rated = as_numpy(array.is_valid())
+            parents, named = self._of_lists(array)
+        else:
+            texts = plain_column(chunk, self._column)
+            texts = texts if is_text(texts.type) else self._of_codes(texts)
+            blank = pc.equal(pc.utf8_trim_whitespace(texts), "")
+            rated = ~as_numpy(pc.fill_null(blank, fill_value=True))
+            parents, named = np.arange(len(texts)), self._of_texts(chunk, texts, ids)
+        found = np.zeros((len(rated), len(self._names)), dtype=np.bool_)
+        np.logical_or.at(found, parents, named)
+        return {
+            identity: pa.array(found[:, at].astype(np.float64), mask=~rated)
+            for at, identity in enumerate(self._names)
+        }
+
+    def unmatched(self) -> dict[str, JsonValue]:
+        """Return the names that no row so far has, by identity."""
+        lacking: dict[str, JsonValue] = {
+            identity: [word for word in words if _folded(word) in self._unmatched]
+            for identity, words in self._names.items()
+        }
+        return {identity: words for identity, words in lacking.items() if words}
+
+    def refuse_if_none_was_found(self) -> None:
+        """Refuse a column that has none of the names: it is another column, or they differ."""
+        if len(self._unmatched) < len(self._owners):
+            return
+        likely = all(
+            len(other) <= _LONGEST_NAME and len(other.split()) <= _MOST_WORDS
+            for other in self._others
+        )
+        shown = ", ".join(map(repr, sorted(self._others)))
+        got = f"it has {shown}" if shown and likely and len(self._others) <= _MOST_NAMES else ""
+        msg = (
+            f"a row must have one of the names in `names`; none has {self._where}."
+            f"{f' Instead {got}.' if got else ' Check `names_in` and `names`.'}"
+        )
+        raise InputError(msg)
+
+    def _of_lists(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return the row of each name in a column of lists, and whether it names each identity."""
+        parents, values = pc.list_parent_indices(array), pc.list_flatten(array)
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
+            values = values.cast(pa.string())
+        if not is_text(values.type):
+            self._refuse_type("lists of other values than names")
+        known = values.is_valid()
+        encoded = values.filter(known).dictionary_encode()
+        flags = self._flags([[value] for value in encoded.dictionary.to_pylist()])
+        return as_numpy(parents.filter(known)), flags[as_numpy(encoded.indices)]
+
+    def _of_texts(self, chunk: Chunk, texts: pa.Array, ids: pa.Array) -> np.ndarray:
+        """Return which identities each text names."""
+        encoded = pc.fill_null(texts, "").dictionary_encode()
+        cells = encoded.dictionary.to_pylist()
+        codes = as_numpy(encoded.indices)
+        if self._separator is None:
+            joined = [self._separator_of(cell) for cell in cells]
+            if found := next(filter(None, joined), None):
+                several = np.array([one is not None for one in joined])
+                hint = (
+                    f' Set `names_separator: "{found}"`; if it is one name, set a separator that '
+                    "no name has."
+                )
+                rule = (
+                    "a cell must hold one name, unless `names_separator` says what separates them"
+                )
+                refuse_values(chunk, self._column, pa.array(several[codes]), rule, ids, hint=hint)
+        flags = self._flags([_listed(cell, self._separator) for cell in cells])
+        return np.asarray(flags[codes])
+
+    def _separator_of(self, cell: str) -> str | None:
+        """Return what separates the names in a text that is no known name itself, if anything."""
+        if cell.lstrip().startswith("[") or _folded(cell) in self._owners:
+            return None
+        for mark in _SEPARATORS:
+            if mark in cell and any(_folded(part) in self._owners for part in cell.split(mark)):
+                return mark
+        return None
+
+    def _flags(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
+        flags = np.zeros((len(cells), len(self._names)), dtype=np.bool_)
+        for at, cell in enumerate(cells):
+            for name in map(_folded, cell):
+                if name in self._owners:
+                    flags[at, self._owners[name]] = True
+                    self._unmatched.discard(name)
+                elif name and len(self._others) <= _MOST_NAMES:
+                    self._others.add(name)
+        return flags
+
+    def _of_codes(self, values: pa.Array) -> pa.Array:
+        if not (pa.types.is_integer(values.type) or pa.types.is_null(values.type)):
+            self._refuse_type(str(values.type))
+        return values.cast(pa.string())
+
+    def _refuse_type(self, got: str) -> None:
+        msg = (
+            f"identities must be names or lists of names in the column `names_in`; got {got} "
+            f"{self._where}. Columns of 0 and 1 belong in `identities`."
+        )
+        raise InputError(msg)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _listed(cell: str, separator: str | None) -> list[str]:
+    """Return the names in a text: a list as Python and JSON write it, or separated names."""
+    if cell.strip().startswith("["):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            found = ast.literal_eval(cell.strip())
+            return [str(one) for one in found if one is not None]
+        cell = cell.strip().strip("[]").replace("'", "").replace('"', "")
+        separator = separator or ","
+    return [cell] if separator is None else cell.split(separator)
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.casefold().split())

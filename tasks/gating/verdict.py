@@ -37,7 +37,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import over_slices
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
     Again,
     Code,

@@ -10,21 +10,40 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bias_metrics import BiasReport
 from bias_metrics.report import MeasuredSubgroup, Options
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.powered import measure_powered
-from biasgate.tasks.records import Missing
+from biasgate.tasks.records import Missing, Report
 from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
 # Each takes some arrays over all rows: more at once than there are cores only need more memory.
 _AT_ONCE = threading.BoundedSemaphore(os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The result of measuring one candidate on one set, for the steps that judge it."""
+
+    source: SourceSettings
+    """The set, as in the evaluation file."""
+    candidate: CandidateSettings
+    """The candidate, pinned to its version."""
+    rows: str
+    scores: str
+    """Folders of the frozen rows and the scores."""
+    folder: str
+    """Folder for the results, with the evidence."""
+    report: Report
+    """As in `report.json`."""
 
 
 def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, MeasuredSubgroup]:

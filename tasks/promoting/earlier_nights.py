@@ -25,7 +25,7 @@ from biasgate.tasks.evidence.nights import (
 )
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import Rivals

@@ -23,7 +23,7 @@ from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Move, Spending, Spent
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
 from biasgate.tasks.ledger.sound import remember, require_sound
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.promoting.champion import entered, take_turn
 from biasgate.tasks.promoting.rivals import Rivals
 from biasgate.tasks.records import AlphaShare, Context

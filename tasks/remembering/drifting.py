@@ -20,7 +20,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import CLUSTER
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import places, write_evidence
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records.trend import Drifted, Night, Remembered
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace

@@ -14,7 +14,7 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided, LoggedVerdict, Report, metric_cells
 from biasgate.tasks.records.trend import Cause, Changed, Digests, Drifted, Night, Remembered, Trend

@@ -15,7 +15,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, without_html
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
     EvaluationSetRecord,
     ModelRecord,

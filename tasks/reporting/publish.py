@@ -15,7 +15,7 @@ from biasgate.tasks.common.files import require_writable, sizes_of, whole_folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.ci import write_junit

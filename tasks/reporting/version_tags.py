@@ -7,7 +7,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.reporting.model_card import FILE as MODEL_CARD

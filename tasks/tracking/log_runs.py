@@ -19,7 +19,7 @@ from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.evaluation_file import Evaluation
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.logged_models import Judged
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, source_tags
 from biasgate.tasks.records import (

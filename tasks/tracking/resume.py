@@ -18,7 +18,7 @@ from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
 from biasgate.tasks.promoting.decisions import tell
 from biasgate.tasks.promoting.succession import judged_versions, succession_of

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from biasgate.flows import judge
+from biasgate.flows import evaluate
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
@@ -255,7 +255,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
 ):
     del promoted
     world.gateway.set_alias("toxicity", "champion", "2")
-    real, calls = judge.promote_best, []
+    real, calls = evaluate.promote_best, []
 
     def promote_late(candidates, verdicts, *options):
         calls.append(verdicts[0][0].champion.model)
@@ -263,7 +263,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
             reset("toxicity", "1", "meanwhile", world.gateway)
         return real(candidates, verdicts, *options)
 
-    monkeypatch.setattr(judge, "promote_best", promote_late)
+    monkeypatch.setattr(evaluate, "promote_best", promote_late)
     late = challenger | {"name": "late", "regularization": 0.25}
     found = world.evaluate("late", candidates=[late])
     assert calls == ["models:/toxicity/2", "models:/toxicity/1"]

@@ -34,7 +34,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.remembering.reading import read_trend
 from biasgate.tasks.reporting.candidates import in_reader_s

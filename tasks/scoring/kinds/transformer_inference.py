@@ -24,7 +24,7 @@ try:
     import transformers
     from safetensors import SafetensorError
 
-    from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
+    from biasgate.tasks.scoring.kinds.transformer_tokens import packing_for, sent
 except ImportError as error:
     raise InputError(NEEDS_TORCH) from error
 

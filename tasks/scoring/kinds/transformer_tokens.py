@@ -1,7 +1,13 @@
-"""Texts as arrays of token ids, and batches of them; every step is one call for many texts."""
+"""Texts as token ids, in batches, through encoders of BERT's family without waste; needs torch.
+
+Their classifiers read the first token of a text alone. So the last layer computes only that
+token, after its attention. On a GPU, the texts of a batch stand one after another in a single row,
+and each attends to itself alone: there is no padding.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,6 +16,10 @@ from itertools import chain
 from typing import Any, Self
 
 import numpy as np
+import torch
+import transformers
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from biasgate.tasks.common.files import json_digest
 
@@ -113,3 +123,117 @@ def _flat(lists: Iterable[Iterable[int]] | None, n_tokens: int) -> np.ndarray:
     if lists is None:
         return np.zeros(n_tokens, np.int64)
     return np.fromiter(chain.from_iterable(lists), np.int64, n_tokens)
+
+
+_FAMILY = (
+    transformers.BertModel,
+    transformers.CamembertModel,
+    transformers.ElectraModel,
+    transformers.RobertaModel,
+    transformers.XLMRobertaModel,
+)
+_NAME = "biasgate_packed"
+# Packed rows have a multiple of this many tokens: kernels are chosen for each shape.
+_STEP = 1024
+
+
+class Packing:
+    """Changes an encoder so that it wastes nothing.
+
+    `model`: a sequence classifier of BERT's family.
+
+    `packs`: whether batches are packed; else they are padded.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._starts: Any = None
+        embeddings = model.base_model.embeddings.position_embeddings
+        # RoBERTa and its kin count positions from behind that of padding.
+        self._first = 0 if embeddings.padding_idx is None else embeddings.padding_idx + 1
+        self._device = model.device
+        self.packs = _works(model)
+        if self.packs:
+            transformers.AttentionInterface.register(_NAME, _attention)
+            AttentionMaskInterface.register(_NAME, sdpa_mask)
+            model.set_attn_implementation(_NAME)
+        model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(
+            self._first_tokens
+        )
+
+    def packed(self, batch: Tokens) -> dict[str, torch.Tensor | int]:
+        """Return what the model reads of a batch in one row."""
+        lengths = batch.lengths
+        ends = np.cumsum(lengths)
+        filled = np.zeros(-(-ends[-1] // _STEP) * _STEP - ends[-1], dtype=np.int64)
+        places = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths) + self._first
+        values = batch.values | {"position_ids": places}
+        starts = np.concatenate([[0], ends])
+        *rows, self._starts = sent(
+            [*(np.concatenate([value, filled]) for value in values.values()), starts], self._device
+        )
+        given = {name: row[None] for name, row in zip(values, rows, strict=True)}
+        self._starts = self._starts.int()
+        return given | {"cu_seq_lens_q": self._starts, "max_length_q": int(lengths.max())}
+
+    def _first_tokens(self, _: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.packs:
+            return tuple(one[0].index_select(0, self._starts[:-1])[:, None] for one in given)
+        return tuple(one[:, :1] for one in given)
+
+
+def packing_for(model: Any) -> Packing | None:
+    """Return the packing of a model; None if it is not of BERT's family."""
+    known = type(model.base_model) in _FAMILY and not model.config.is_decoder
+    return Packing(model) if known else None
+
+
+def sent(arrays: list[np.ndarray], device: Any) -> list[Any]:
+    """Return arrays of int64 on a device; a GPU gets them in one copy, while it computes."""
+    joined = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
+    if device.type == "cuda":
+        joined = joined.pin_memory().to(device, non_blocking=True)
+    parts = joined.split([array.size for array in arrays])
+    return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+
+def _attention(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
+    """Compute attention for transformers; if packed, of each text to itself."""
+    starts = options.get("cu_seq_lens_q")
+    if starts is None:
+        return sdpa_attention_forward(module, query, key, value, mask, **options)
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    longest, scale = options["max_length_q"], options["scaling"]
+    return attend(query, key, value, starts, longest, scale), None
+
+
+def attend(query: Any, key: Any, value: Any, starts: Any, longest: int, scale: float) -> Any:
+    """Compute attention among the tokens of each text, all of shape (1, tokens, heads, size).
+
+    This is the kernel with which torch computes jagged tensors; unlike the public
+    `varlen_attn`, it has single precision, and is as fast.
+    """
+    found, *_ = torch.ops.aten._efficient_attention_forward(  # noqa: SLF001
+        query, key, value, None, starts, starts, longest, longest, 0.0, 0, scale=scale
+    )
+    return found
+
+
+def _works(model: Any) -> bool:
+    """Whether this torch and GPU have the kernel, with the arguments and results known here."""
+    if model.device.type != "cuda":
+        return False
+    n_heads, n_tokens = model.config.num_attention_heads, 5
+    shape = (3, 1, n_tokens, n_heads, model.config.hidden_size // n_heads)
+    values = torch.linspace(-9, 9, math.prod(shape), device=model.device).sin()
+    query, key, value = values.to(model.dtype).view(shape)
+    starts = torch.tensor([0, 2, n_tokens], dtype=torch.int32, device=model.device)
+    try:
+        found = attend(query, key, value, starts, 3, 0.5)
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    for start, end in ((0, 2), (2, n_tokens)):
+        alone = (one[:, start:end].transpose(1, 2) for one in (query, key, value))
+        expected = torch.nn.functional.scaled_dot_product_attention(*alone, scale=0.5)
+        if not torch.allclose(found[:, start:end].transpose(1, 2), expected, atol=0.05):
+            return False
+    return True

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bias_metrics.mitigation.rate_changes import ALL, rate_changes
+from bias_metrics.mitigation.thresholds import ALL, rate_changes
 
 # Four harmless rows, of which two were flagged and one is; two toxic ones, one newly missed.
 LABELS = [0, 0, 0, 0, 1, 1]

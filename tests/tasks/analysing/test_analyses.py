@@ -21,7 +21,7 @@ from bias_metrics.metrics import AUCS
 from bias_metrics.report import bonferroni_level, within_strata
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.analysing import intersections as intersecting
-from biasgate.tasks.analysing import topic
+from biasgate.tasks.analysing import slices
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
@@ -305,11 +305,11 @@ def test_a_change_within_topics_that_intervals_show_is_not_said_to_be_chance():
         for name, own in within.items()
     }
     everyone = dict.fromkeys(within, dict.fromkeys(AUCS, every))
-    assert topic._sentence("cluster", cells, everyone) == (
+    assert slices._sentence("cluster", cells, everyone) == (
         "Among comments of the same cluster bpsn_auc of black changes most: it is "
         "0.700 [0.680, 0.720], and 0.800 [0.780, 0.820] among all."
     )
-    told = topic._sentence("cluster", {"gay": cells["gay"]}, everyone)
+    told = slices._sentence("cluster", {"gay": cells["gay"]}, everyone)
     assert told.endswith("among all. That may be chance: these intervals overlap.")
 
 

@@ -78,7 +78,7 @@ def test_without_the_kernel_batches_are_padded(folder, texts, exact, monkeypatch
     def missing(*_):
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_packing.attend", missing)
+    monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_tokens.attend", missing)
     classifier = inference.Classifier(folder, "tiny")
     assert not classifier._packs
     np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=1e-4)

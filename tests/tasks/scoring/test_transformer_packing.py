@@ -10,7 +10,7 @@ from support.comments import ODD  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
-from biasgate.tasks.scoring.kinds import transformer_packing as packing  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds import transformer_tokens as packing  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.scored import calling  # noqa: E402 - after the skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
