@@ -161,10 +161,13 @@ class Held:
 
     @property
     def holds(self) -> bool:
-        """Whether both shares are as they should be, allowing for two Monte Carlo errors."""
-        return self.covered >= LEAST - 2 * _error(LEAST, self.n) and self.passed <= (
-            ALPHA + 2 * _error(ALPHA, self.n)
-        )
+        """Whether both shares are as they should be."""
+        return self.within(LEAST, ALPHA)
+
+    def within(self, least: float, most: float) -> bool:
+        """Say whether both shares are within limits, allowing for two Monte Carlo errors."""
+        covered = self.covered >= least - 2 * _error(least, self.n)
+        return covered and self.passed <= most + 2 * _error(most, self.n)
 
 
 def hold(case: PoweredCase) -> dict[str, Held]:
