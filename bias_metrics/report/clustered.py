@@ -28,7 +28,7 @@ class _Moved:
     def add(self, each: Floats, std_error: float | None, reach: float) -> None:
         """Add a cell."""
         if std_error:
-            self.each = self.each + reach / std_error * each
+            self.each += reach / std_error * each
         else:
             self.alone += reach**2
 

@@ -9,8 +9,10 @@ which rows count by each choice, and which of them are toxic.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +105,7 @@ class EvidenceFile:
         with _READING:
             for name in vars(self).keys() - {"path", "otherwise"}:
                 del self.__dict__[name]
+        give_back_memory()
 
     @property
     def folder(self) -> Path:
@@ -460,6 +463,13 @@ class EvidenceFile:
             msg = f"a rule's `slice` must be one of the set's; got {slice_!r} (known: {known})."
             raise InputError(msg)
         return np.asarray(slices[slice_], dtype=np.bool_)
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the system; else PyArrow and the C library keep most of it."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError, TypeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def evidence_at(path: Path) -> EvidenceFile:

@@ -47,6 +47,7 @@ from biasgate.tasks.evidence.file import (
     SCORE,
     EvidenceFile,
     EvidenceRecord,
+    give_back_memory,
 )
 from biasgate.tasks.evidence.powered import read_matched
 from biasgate.tasks.evidence.rows import CANDIDATE, LABELLED
@@ -265,4 +266,6 @@ def gather_evidence(
     if written.path.exists() and written.record.scores == digests:
         return written
     rows = EvaluationSet.load(Path(set_folder))
-    return write_evidence(rows, scored, of_rivals, source, written.path)
+    evidence = write_evidence(rows, scored, of_rivals, source, written.path)
+    give_back_memory()  # that of scoring, too
+    return evidence

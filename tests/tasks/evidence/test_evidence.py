@@ -1,7 +1,10 @@
 """The file that a verdict is based on, written from a frozen set and its scores."""
 
+import platform
+
 import numpy as np
 import pandas as pd
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +12,7 @@ import pytest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence import bounds
-from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile, give_back_memory
 from biasgate.tasks.evidence.join import gather_evidence, write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -168,3 +171,16 @@ def test_clusters_of_texts_and_of_numbers_are_read_as_they_were_written(tmp_path
     for cluster in (["b", "a", "b"], [3, 1, 3]):
         pq.write_table(pa.table({"label": [0.0, 1.0, 0.0], "cluster": cluster}), tmp_path / FILE)
         assert EvidenceFile(tmp_path / FILE).column("cluster").tolist() == cluster
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries keep no such lists")
+def test_memory_that_was_freed_below_what_is_held_is_given_back():
+    def resident():
+        return psutil.Process().memory_info().rss
+
+    blocks = [bytearray(10_000) for _ in range(10_000)]
+    held, at_most = blocks.pop(), resident()
+    blocks.clear()
+    give_back_memory()
+    assert resident() < at_most - 80_000_000
+    assert held
