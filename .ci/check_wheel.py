@@ -103,7 +103,7 @@ def app(programs: Path, folder: Path) -> None:
 
 def civil_comments(programs: Path, folder: Path) -> None:
     """Evaluate Civil Comments in Kaggle's single file, to a champion that can be verified."""
-    names = "from biasgate.tasks.data.civil_comments_release import IDENTITIES; print(*IDENTITIES)"
+    names = "from biasgate.tasks.data.civil_comments import IDENTITIES; print(*IDENTITIES)"
     identities = run(folder, programs / "python", "-c", names).split()
     with (folder / "all_data.csv").open("w", newline="", encoding="utf-8") as stream:
         rows = csv.writer(stream)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 
 MODELS = {"candidate": "new", "champion": "old"}
 """The column of each model's scores."""

@@ -19,7 +19,7 @@ from benchmarks._made_scores import MODELS
 from benchmarks._measurement import Measurement
 from benchmarks.counted_rows import SEED, SHARD, alone, by_command, write
 from bias_metrics import BiasComparison, compare_bias
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.evidence.counted import FILE, CountedEvidence
 
 MOST_EXACT = 2_000_000

@@ -47,7 +47,7 @@ from benchmarks._measurement import Measurement
 from bias_metrics import BiasComparison, BiasReport, ScoreCounts, compare_bias, evaluate_bias
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import counted_shard
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.evidence.counted import FILE, Counted
 
 ROWS, SHARD, SEED = 10_000_000, 1_000_000, 20190513

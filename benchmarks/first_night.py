@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks._measurement import Measurement
 from benchmarks.official_release import run_command, write_config, write_release
 from benchmarks.rehearsal import MODEL, ROWS, add_noise, scores_of, stages_of
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 
 # Prefect's keys of the tasks. One that is in none of these still has a line of its own.
 SUMS = {

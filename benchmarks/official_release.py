@@ -26,7 +26,7 @@ import pyarrow.csv
 import yaml
 
 from benchmarks._measurement import Measurement
-from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 
 ROWS, TRAINED_ON, ROWS_A_STEP = 1_800_000, 20_000, 100_000
 SUBTYPES = ["severe_toxicity", "obscene", "identity_attack", "insult", "threat"]

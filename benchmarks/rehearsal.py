@@ -35,7 +35,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks._measurement import Measurement
 from benchmarks.official_release import GIB, Ran, run_command, size_of, write_config, write_release
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.scoring.training import TRAINING_KEY
 
 ROWS, NIGHTS, MODEL = 1_800_000, int(os.environ.get("REHEARSAL_NIGHTS", "30")), "rehearsed"

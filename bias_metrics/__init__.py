@@ -30,7 +30,6 @@ from bias_metrics.diagnosis.patterns import Diagnoses, Diagnosis
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate
 from bias_metrics.gate.verdict import RuleResult, Verdict
-from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
 from bias_metrics.groups.counterfactual import (
     CounterfactualGap,
     CounterfactualGaps,
@@ -46,7 +45,14 @@ from bias_metrics.groups.counts import (
     ToxicityByLength,
     ToxicRows,
 )
-from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics.groups.dataset import (
+    Agreement,
+    LabelAgreement,
+    identity_counts,
+    label_agreement,
+    term_frequencies,
+    toxicity_by_length,
+)
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model

@@ -95,21 +95,26 @@ def equality_curves(
 def _draw(axes: Axes, name: str, result: Result) -> None:
     curve = plain(result)
     gap = curve["gap"]["value"]
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
-    axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
-    axes.tick_params(labelsize=8)
-    heading = f"{label(name)}\n" + ("" if gap is None else f"AEG {gap:+.3f}")
-    axes.set_title(heading, fontsize=9, parse_math=False)
+    _draw_square(axes, name, "" if gap is None else f"AEG {gap:+.3f}", is_empty=gap is None)
     if gap is None:
-        axes.set_facecolor(UNDEFINED)
-        axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
         return
     x, y = np.array(curve["background_rate"]), np.array(curve["subgroup_rate"])
     axes.plot(x, y, color="black", linewidth=1.2)
     for colour, side in ((ORANGE, y >= x), (BLUE, y <= x)):
         axes.fill_between(x, x, y, where=side, interpolate=True, color=colour, alpha=0.4, lw=0)
+
+
+def _draw_square(axes: Axes, name: str, heading: str, *, is_empty: bool) -> None:
+    """Draw what squares of two shares have in common: the diagonal, ticks and the heading."""
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
+    axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
+    axes.tick_params(labelsize=8)
+    axes.set_title(f"{label(name)}\n{heading}", fontsize=9, parse_math=False)
+    if is_empty:
+        axes.set_facecolor(UNDEFINED)
+        axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
 
 
 # ---- Reliability: the share of positives among rows of similar scores, by identity
@@ -189,17 +194,10 @@ def reliability_panels(
 def _draw_bins(
     axes: Axes, name: str, found: Mapping[str, Any], behind: Mapping[str, Any] | None
 ) -> None:
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
-    axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
-    axes.tick_params(labelsize=8)
     error, bins = found["calibration_error"]["value"], found["reliability"]
-    heading = f"{label(name)}\n" + ("" if error is None else f"calibration error {error:.3f}")
-    axes.set_title(heading, fontsize=9, parse_math=False)
+    heading = "" if error is None else f"calibration error {error:.3f}"
+    _draw_square(axes, name, heading, is_empty=not bins)
     if not bins:
-        axes.set_facecolor(UNDEFINED)
-        axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
         return
     if behind is not None:
         axes.plot(*_points(behind["reliability"]), color=GREY, linewidth=1.0)

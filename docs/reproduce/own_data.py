@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from bias_metrics import equality_curve
 from bias_metrics.plot import distribution_panels, equality_curves
-from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 
 OURS = "own data (toxic-bert on Civil Comments)"
 

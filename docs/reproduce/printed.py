@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bias_metrics.gate.rules import SUBGROUP_METRICS
 from bias_metrics.plot._colours import GREY, Colour, colour_of
-from bias_metrics.plot._grids import fill_cell, label_grid
+from bias_metrics.plot._report import fill_cell, label_grid
 
 
 def published_report(

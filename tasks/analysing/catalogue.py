@@ -23,7 +23,7 @@ KINDS = Catalogue(
         "threshold_advice": f"{_HERE}.thresholds:ThresholdAdviceAnalysis",
         "threshold_transfer": f"{_HERE}.thresholds:ThresholdTransferAnalysis",
         "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
-        "agreement": f"{_HERE}.agreement:AgreementAnalysis",
+        "agreement": f"{_HERE}.labels:AgreementAnalysis",
     },
 )
 

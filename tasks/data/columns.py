@@ -19,6 +19,7 @@ from biasgate.tasks.data.evaluation_set import (
 )
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.mapped_columns import MOST_RATERS
+from biasgate.tasks.data.plain_columns import is_text
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
 _OPTIONAL = {
@@ -81,7 +82,7 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
 
 def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
     wanted, values = _type(column, of), chunk[column]
-    fits = _is_text(values.type) == _is_text(wanted)
+    fits = is_text(values.type) == is_text(wanted)
     try:
         values = values.cast(wanted) if fits else values
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -105,10 +106,6 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
             msg = f"{of} must yield {column!r} {rule}; got {values[at]} {where}."
             raise InputError(msg)
     return values
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _type(column: str, of: str) -> pa.DataType:

@@ -18,9 +18,8 @@ from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided, LoggedVerdict, Report, metric_cells
 from biasgate.tasks.records.trend import Cause, Changed, Digests, Drifted, Night, Remembered, Trend
-from biasgate.tasks.remembering.drifting import Compared, find_drift
 from biasgate.tasks.remembering.memory import Memory
-from biasgate.tasks.remembering.moved import moved
+from biasgate.tasks.remembering.moved import Compared, find_drift, moved
 from biasgate.tasks.remembering.reading import FILE
 from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.store import Workplace

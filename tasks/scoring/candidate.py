@@ -25,6 +25,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Model
 from biasgate.tasks.scoring.scored_set import ROWS_A_SHARD
 from biasgate.tasks.scoring.scorer import Scorer
+from biasgate.tasks.scoring.training_rows import refuse_training_rows
 from biasgate.tasks.signing.model_signature import read_model_key
 from biasgate.tasks.store import Workplace
 
@@ -194,6 +195,12 @@ class CandidateSettings(Settings):
         if WEIGHT not in training_set.columns:
             return None
         return np.asarray(training_set.column(WEIGHT).to_numpy())
+
+    def refuse_unfit(self, evaluation_set: EvaluationSet, folder: Path) -> None:
+        """Refuse a set without text, and rows that the model in a folder was trained on."""
+        self.require_text(evaluation_set)
+        if not self.allow_training_rows:
+            refuse_training_rows(folder, evaluation_set, self.name, self.uri)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Refuse a set without text; for kinds that read text."""

@@ -72,7 +72,7 @@ class Manifest:
         before = {file.path: file.sha256 for file in self.files}
         now = {file.path: file.sha256 for file in found.files}
         return [
-            f"{shown(path)}: {_difference(before.get(path), now.get(path))}"
+            f"{shown(path)}: {difference(before.get(path), now.get(path))}"
             for path in sorted(before.keys() | now.keys(), key=_parts)
             if before.get(path) != now.get(path)
         ]
@@ -186,7 +186,8 @@ def _unreadable(path: Path, error: OSError) -> ManifestError:
     return ManifestError(f"{shown(str(path))} must be readable; got: {error.strerror}.")
 
 
-def _difference(before: str | None, now: str | None) -> str:
+def difference(before: str | None, now: str | None) -> str:
+    """Say how a file differs, by its digests; None where there is none."""
     if before is None:
         return "added"
     return "missing" if now is None else "changed"

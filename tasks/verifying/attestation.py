@@ -21,7 +21,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.manifest import Manifest
+from biasgate.tasks.signing.manifest import Manifest, difference
 from biasgate.tasks.signing.statement import (
     FILE,
     Annotations,
@@ -240,16 +240,10 @@ def _same_files(
         return Finding("model", holds=False, sentence=f"{text} But {error}")
     found = {file.path: file.sha256 for file in manifest.files}
     differ = sorted(
-        f"{path}: {_difference(before.get(path), found.get(path))}"
+        f"{path}: {difference(before.get(path), found.get(path))}"
         for before in judged
         for path in before.keys() | found.keys()
         if before.get(path) != found.get(path)
     )
     told = f" Different: {', '.join(dict.fromkeys(differ))[:500]}." if differ else ""
     return Finding("model", holds=not differ, sentence=text + told)
-
-
-def _difference(before: str | None, now: str | None) -> str:
-    if before is None:
-        return "added"
-    return "missing" if now is None else "changed"

@@ -23,7 +23,7 @@ from bias_metrics import (
     worst_group_accuracy,
 )
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 
 MODELS = ("Rock:TOXICITY", "RockV6_2:TOXICITY")
 

@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure
 
-from bias_metrics.plot._grids import label_grid
+from bias_metrics.plot._report import label_grid
 
 
 def test_columns_are_the_five_metrics_or_those_that_are_named():

@@ -15,7 +15,7 @@ from support.scorers import listening, serving
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import csv
 import tarfile
 import zipfile
 
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 
 SUBTYPES = ["severe_toxicity", "obscene", "identity_attack", "insult", "threat"]
 AFTER = ["created_date", "publication_id", "parent_id", "article_id", "rating", "funny", "wow"]

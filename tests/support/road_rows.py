@@ -12,7 +12,7 @@ from support import civil_comments
 from support.scorers import HOSTILE
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.data.hashed_parts import uniform_hash
 

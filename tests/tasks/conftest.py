@@ -10,7 +10,7 @@ from support import civil_comments
 from support.civil_comments import SUBTYPES
 
 from biasgate.tasks.data import download
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 
 
 class FileServer(ThreadingHTTPServer):

@@ -20,10 +20,9 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.asking.guard import OF_JUDGES, Asking, Guard, Option
 from biasgate.tasks.scoring.asking.templates import fill, placeholders
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
-from biasgate.tasks.scoring.http.answers import Reader
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
 from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
-from biasgate.tasks.scoring.http.preset import Preset, Protocol, read_preset
+from biasgate.tasks.scoring.http.preset import Preset, Protocol, Reader, read_preset
 from biasgate.tasks.scoring.kinds.http_requests import (
     Refused,
     Request,

@@ -27,7 +27,6 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.kinds.safe_models import SkopsModel, UnsafeModelError, skops_model
 from biasgate.tasks.scoring.scorer import Scorer, open_version
-from biasgate.tasks.scoring.training_rows import refuse_training_rows
 from biasgate.tasks.store import Workplace
 
 _NOT_BOUND = "The code that the model runs may read more than the model's files."
@@ -88,10 +87,7 @@ class RegisteredScorer(Scorer):
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
-        self._settings.require_text(evaluation_set)
-        if not self._settings.allow_training_rows:
-            name, model = self._settings.name, self._settings.model
-            refuse_training_rows(self._folder, evaluation_set, name, model)
+        self._settings.refuse_unfit(evaluation_set, self._folder)
 
     def try_out(self) -> None:
         """Load the model."""

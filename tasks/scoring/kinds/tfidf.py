@@ -23,7 +23,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.safe_models import skops_model
 from biasgate.tasks.scoring.scorer import Scorer, open_version
-from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+from biasgate.tasks.scoring.training_rows import write_training_rows
 from biasgate.tasks.store import Workplace
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates do not need it
@@ -156,10 +156,7 @@ class TfidfScorer(Scorer):
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
-        self._settings.require_text(evaluation_set)
-        if not self._settings.allow_training_rows:
-            name, model = self._settings.name, self._settings.model
-            refuse_training_rows(self._folder, evaluation_set, name, model)
+        self._settings.refuse_unfit(evaluation_set, self._folder)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""

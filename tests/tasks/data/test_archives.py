@@ -8,7 +8,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import unpacked
-from biasgate.tasks.data.civil_comments_release import archived_files, extract_file
+from biasgate.tasks.data.civil_comments import archived_files, extract_file
 
 NAME = "rows.csv"
 BOMB = b"0" * 3_000_000

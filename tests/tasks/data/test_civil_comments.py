@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
 

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.civil_comments_release import KNOWN_ARCHIVES, OFFICIAL_URL
+from biasgate.tasks.data.civil_comments import KNOWN_ARCHIVES, OFFICIAL_URL
 from biasgate.tasks.data.freezing import SOURCES, freeze
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data.civil_comments import IDENTITIES
 
 ROWS, ROWS_A_STEP, LIMIT_GIB = 1_800_000, 100_000, 4
 SUBTYPES = ["severe_toxicity", "obscene", "identity_attack", "insult", "threat"]

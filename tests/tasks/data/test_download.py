@@ -9,7 +9,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import download as downloads
-from biasgate.tasks.data.civil_comments_release import archived_files, extract_file
+from biasgate.tasks.data.civil_comments import archived_files, extract_file
 from biasgate.tasks.data.download import TRIES, download, shown
 
 CONTENT = os.urandom(200_000)

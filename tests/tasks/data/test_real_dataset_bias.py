@@ -23,7 +23,7 @@ from bias_metrics import (
     toxicity_by_length,
     worst_subgroup,
 )
-from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 from biasgate.tasks.data.terms import TermMatcher
 
 TERMS = ("gay", "homosexual", "black", "white", "muslim", "jewish", "daughter", "news")

@@ -12,7 +12,7 @@ import yaml
 from support.evaluations import run
 from support.filed import FILING, judge_rows
 
-from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 
 metrics = pytest.importorskip("sklearn.metrics")
 

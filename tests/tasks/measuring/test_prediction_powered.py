@@ -7,7 +7,7 @@ from support.judging import policy_of
 
 from bias_metrics import Rows, compare_prediction_powered, prediction_powered_bias
 from bias_metrics.gate.targets import targets_of
-from biasgate.tasks.analysing.agreement import AgreementAnalysis
+from biasgate.tasks.analysing.labels import AgreementAnalysis
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED
 from biasgate.tasks.data.freezing import SOURCES, freeze

@@ -21,7 +21,7 @@ from bias_metrics import (
     threshold_table,
     worst_group_accuracy,
 )
-from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
+from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 
 
 @pytest.fixture(scope="module")
