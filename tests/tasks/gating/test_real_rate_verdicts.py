@@ -11,10 +11,10 @@ from statistics import NormalDist
 import pandas as pd
 import pyarrow as pa
 import pytest
-from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
 from support.judging import evidence_of, given, report_of
 
 from bias_metrics import equal_error_range, evaluate_bias
+from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 
