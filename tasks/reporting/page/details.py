@@ -137,7 +137,7 @@ def bins_of(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]
 
 def _counts(bins: npt.NDArray[np.intp], rows: Bools, weights: Floats | None) -> list[float]:
     counts = np.bincount(bins[rows], None if weights is None else weights[rows], _BINS)
-    return counts.tolist() if weights is None else _rounded(counts)
+    return [*counts.tolist()] if weights is None else _rounded(counts)
 
 
 def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:

@@ -106,7 +106,7 @@ class Tokenizer:
             if self._typed:
                 lists["token_type_ids"] = [one.type_ids for one in found]
         lengths = np.fromiter(map(len, lists["input_ids"]), np.int64, len(wanted))
-        values = {name: _flat(lists.get(name), lengths.sum()) for name in self._fillers}
+        values = {name: _flat(lists.get(name), int(lengths.sum())) for name in self._fillers}
         return Tokens(np.array(numbers), lengths, values)
 
     def padded(self, batch: Tokens, n_padded: int) -> dict[str, np.ndarray]:
