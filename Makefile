@@ -15,9 +15,10 @@ OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISAB
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
 # Workers fill the cores: with more than one thread each, numpy's algebra only waits for itself.
 PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
-# Tests wait for the processes they start, so that two cores have work for three.
-WORKERS := $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * 3 // 2))')
-FAST = $(PYTEST) -n $(WORKERS) --dist worksteal
+# Tests wait for the processes they start, so that two cores have work for three; evaluations for four.
+workers = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * $(1) // 2))')
+STEALING = $(PYTEST) --dist worksteal
+FAST = $(STEALING) -n $(call workers,3)
 # Files that need a server of Prefect or are marked, and folders of which a fixture does.
 EVALUATING := grep -rlE --include='*.py' 'mark.evaluates|prefect_server' tests/*/ tests/test_*.py | sed 's|/conftest.py$$||'
 LIBRARY := tests/bias_metrics tests/plot tests/tasks/gating
@@ -73,7 +74,7 @@ unit: $(READY)
 	$(FAST) -m "not slow and not evaluates" $(LIBRARY:%=--ignore=%)
 
 evaluations: $(READY)
-	$(FAST) -m "not slow and evaluates" $$($(EVALUATING))
+	$(STEALING) -n $(call workers,4) -m "not slow and evaluates" $$($(EVALUATING))
 
 # torch by pip, which knows where each machine keeps its build of it.
 test-all: lint
