@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from multiprocessing import forkserver
 
 import pytest
 from support.running_stack import running_stack
@@ -23,11 +24,14 @@ def soak():
         mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
         if subprocess.run(mount, check=False, capture_output=True).returncode:
             pytest.skip("only root can mount a disk")
+        # A server of forks that another campaign started has the environment of then.
+        forkserver._forkserver._stop()
         try:
             found = Soak(home, stack)
             soaking.run(found, NIGHTS)
             yield found
         finally:
+            forkserver._forkserver._stop()
             subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
