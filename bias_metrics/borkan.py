@@ -90,8 +90,7 @@ def of_a_subgroup(described: Callable[[], None]) -> SubgroupFunction:
     return measure
 
 
-# ---- One function per AUC of Borkan et al. (2019); the two gaps are in
-# `bias_metrics.borkan`.
+# ---- One function per AUC and Average Equality Gap of Borkan et al. (2019).
 #
 # D+ and D- are the positive and negative rows of the background (all rows outside the subgroup),
 # Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2. To measure
@@ -214,13 +213,6 @@ def bnsp_auc() -> None:
     >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
     0.0
     """
-
-
-# ---- The two Average Equality Gaps of Borkan et al. (2019): is one class of a subgroup shifted?
-#
-# D+ and D- are the positive and negative rows of the background (all rows outside the subgroup),
-# Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2. To measure
-# many subgroups use `evaluate_bias`, which sorts the scores once for all of them
 
 
 @of_a_subgroup

@@ -17,11 +17,12 @@ import numpy as np
 
 from bias_metrics._core.cells import unshrinking
 from bias_metrics._core.checks import FloatArray
-from bias_metrics._core.clusters import AddedClusters, Clustering, SamePairs
+from bias_metrics._core.clusters import AddedClusters, Clustering
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.influence import CLASSES as POSITIVE
 from bias_metrics._core.influence import rank_rows
 from bias_metrics._core.ranks import Floats, inner
+from bias_metrics._core.same_cluster import SamePairs
 from bias_metrics.binned.bins import bins_of
 from bias_metrics.binned.clustered_rates import RateTotals
 from bias_metrics.binned.report import Counts, Key, compared

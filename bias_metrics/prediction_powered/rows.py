@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray, check_mask
-from bias_metrics._core.clusters import Codes
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import inner
+from bias_metrics._core.same_cluster import Codes
 from bias_metrics.report.steps import Options
 from bias_metrics.rows import Rows
 

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import LEAST_EFFECTIVE, Auc, unshrunk
 from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.clusters import ClusterSums, Codes
+from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.intervals import effective_number
 from bias_metrics._core.ranks import Floats, inner
+from bias_metrics._core.same_cluster import Codes
 from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan import final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS, Class

@@ -31,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
-from bias_metrics._core.clusters import Codes
 from bias_metrics._core.ranks import Floats
+from bias_metrics._core.same_cluster import Codes
 from bias_metrics.raters.expected import SortedRows
 
 _BINS, _FARTHEST = 40, 7.0  # of the grid, and its last edges in log-odds

@@ -19,9 +19,9 @@ from bias_metrics._core.checks import (
     check_mask,
     check_subgroups,
 )
-from bias_metrics._core.clusters import Codes
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.same_cluster import Codes
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.evaluation import evaluate_bias

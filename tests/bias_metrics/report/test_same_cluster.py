@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from bias_metrics import evaluate_bias
-from bias_metrics._core.clusters import Clustering, SamePairs
+from bias_metrics._core.clusters import Clustering
 from bias_metrics._core.influence import rank_rows
+from bias_metrics._core.same_cluster import SamePairs
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
 
 N, N_CLUSTERS = 400, 30
