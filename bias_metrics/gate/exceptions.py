@@ -1,7 +1,7 @@
-"""What a pass does not say: checks that were skipped, judged in a category, or waived.
+"""What a pass does not say: checks that were skipped, estimated, judged in a category, or waived.
 
-A pass is proven for the identities of which every check passed on their own rows. The others are
-its exceptions, and whoever reads of a pass reads of these.
+A pass is proven for the identities of which every check passed on their own rows, and not all by
+an estimate alone. The others are its exceptions, and whoever reads of a pass reads of these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
 
 _CLASS = {"positive": "toxic", "negative": "non-toxic"}
-Why = Literal["category", "blind", "not_measured", "waived", "no_rival", "no_rule", "shown_worse"]
+Why = Literal[
+    "category", "blind", "not_measured", "waived", "no_rival", "no_rule", "estimate", "shown_worse"
+]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Extent:
     """For whom a pass is proven, and its exceptions."""
 
     groups: tuple[str, ...]
-    """The groups of which each check passed on their own rows."""
+    """The groups of which each check passed on their own rows, at least one by a bound."""
     of: int
     """How many groups there are."""
     exceptions: tuple[PassException, ...]
@@ -76,8 +78,9 @@ def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
 
 
 def _judged(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str]:
-    """Return the groups that a blocking check has passed for, on their own rows."""
+    """Return the groups that a blocking check has passed for by a bound, on their own rows."""
     passed = [result for result in results if result.outcome == "pass" and result.counts]
+    passed = [result for result in passed if result.mode != "estimate"]
     judged = {result.group for result in passed if result.scope == SUBGROUP}
     for result in passed:
         if result.scope == WORST:
@@ -121,6 +124,12 @@ def _of_all(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[Pa
             result.scope != SUBGROUP or result.group not in groups
         ):
             yield PassException(None, "waived", 1, _words(result, 1))
+    estimated = [one for one in results if one.mode == "estimate" and one.counts]
+    if estimated:
+        n = len(estimated)
+        checks = "1 check was" if n == 1 else f"{n:,} checks were"
+        text = f"{checks} decided by the estimate alone, however unsure it is (`mode: estimate`)."
+        yield PassException(None, "estimate", n, text)
     for kind in RIVALS:
         lacking = [one for one in results if one.outcome == "skipped" and one.kind == kind]
         lacking = [one for one in lacking if _why(one) is None]

@@ -50,6 +50,7 @@ TREATED_WORST = marked("Treated worst")
 _FAILED = marked("{n} failed ({names})")
 _UNSETTLED = marked("{n} not settled ({names})")
 _EXCEPTED = marked("{n} excepted ({names})")
+_ESTIMATED = marked("{n} by an estimate alone ({names})")
 _UNCHECKED = marked("{n} not checked alone ({names})")
 _WORSE = marked("{n} shown to be worse ({names})")
 # The same of an identity that a pass leaves out, by the reason.
@@ -195,8 +196,13 @@ def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str
     for entry in said.verdict.exceptions:
         why.setdefault(entry.group, _WHY.get(entry.why, _EXCEPTED))
     left = set(report.bias.subgroups).difference(said.verdict.holds_for.identities)
-    why |= {name: _UNCHECKED for name in report.bias.subgroups if name not in why}
-    for words in (_FAILED, _UNSETTLED, *_WHY.values(), _EXCEPTED, _UNCHECKED):
+    by_estimate = [check for check in said.verdict.results if check.mode == "estimate"]
+    estimated = {check.group for check in by_estimate}
+    if any(check.scope == "worst" for check in by_estimate):
+        estimated.update(report.bias.subgroups)
+    for name in report.bias.subgroups:
+        why.setdefault(name, _ESTIMATED if name in estimated else _UNCHECKED)
+    for words in (_FAILED, _UNSETTLED, *_WHY.values(), _EXCEPTED, _ESTIMATED, _UNCHECKED):
         names = tuple(str(name) for name in why if why[name] == words and name in left)
         if names:
             yield words, names

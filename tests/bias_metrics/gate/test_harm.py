@@ -158,6 +158,20 @@ def test_a_pass_of_every_identity_on_its_own_rows_has_no_exception():
     assert (found.groups, found.of, found.exceptions) == (GROUPS, 3, ())
 
 
+def test_an_estimate_that_passed_proves_nothing_and_is_an_exception():
+    guessed = replace(result("gay"), mode="estimate")
+    found = extent(guessed, result("hindu"), replace(result("hindu"), mode="estimate"))
+    assert found.groups == ("hindu",)
+    entry, without_rule = found.exceptions
+    assert (entry.group, entry.why, entry.n_checks) == (None, "estimate", 2)
+    assert entry.sentence == (
+        "2 checks were decided by the estimate alone, however unsure it is (`mode: estimate`)."
+    )
+    assert without_rule.why == "no_rule"
+    [alone, _] = extent(guessed).exceptions
+    assert alone.sentence.startswith("1 check was decided by the estimate alone")
+
+
 def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
     known = result("hindu", "skipped", **SMALL)
     less = replace(known, metric="bnsp_auc", not_excluded=0.06)
