@@ -14,6 +14,7 @@ from benchmarks.coverage import (
     cells,
     clustered,
     differences,
+    rare,
     rates,
     stratified,
     weighted,
@@ -62,6 +63,7 @@ SECTIONS = (
     Section("many", clustered.HEAD[:-1], clustered.MANY),
     Section("rates", rates.HEAD, rates.RATES),
     Section("shared", rates.HEAD, rates.SHARED),
+    Section("rare", rare.HEAD, rare.RARE),
     Section("calibrated", calibrated.HEAD, calibrated.CALIBRATED),
 )
 

@@ -30,6 +30,7 @@ TITLES = {
     "many": "one AUC in clusters",
     "rates": "gap of an error rate, in clusters",
     "shared": "the same, where subgroup and background are in the same clusters",
+    "rare": "one AUC where few threads or rows decide: all samples, and those without a warning",
     "calibrated": "gaps of calibration",
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import BiasReport
+from bias_metrics import BiasReport, DominantUnits
 from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import counted
 from biasgate.tasks.data.near_words import NearTerms
@@ -37,6 +37,7 @@ def cautions(
     missing: Missing | None = None,
     near_terms: Mapping[str, NearTerms] = {},
     in_no_slice: Mapping[str, int] = {},
+    dominant: Sequence[DominantUnits] = (),
 ) -> list[str]:
     """Return every warning of a report.
 
@@ -61,6 +62,7 @@ def cautions(
         warn_of_empty_identities(bias),
         warn_of_full_identities(bias),
         warn_of_weights(choices),
+        warn_of_dominant_units(dominant),
         tell_of_terms(bias, choices),
     ]
     return [one for one in found if one is not None]
@@ -210,6 +212,23 @@ def warn_of_weights(choices: Choices) -> str | None:
     return (
         "the rows have sampling weights: patterns of bias are not diagnosed, errors at thresholds "
         "are not counted, and the figure of scores counts each row once."
+    )
+
+
+def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
+    """Name the clusters and the rows of large weight that decide some numbers almost alone."""
+    kinds = {"negative": "harmless", "positive": "toxic"}
+    told = [
+        f"of the {kinds[one.label]} comments"
+        f"{'' if one.subgroup is None else f' about {one.subgroup}'} {one}"
+        for one in dominant
+    ]
+    if not told:
+        return None
+    more = f"; and {len(told) - _TOLD_NEAR:,} more" if len(told) > _TOLD_NEAR else ""
+    return (
+        "few comments decide some numbers almost alone, and their intervals may be too narrow, "
+        f"since others might have been drawn: {'; '.join(told[:_TOLD_NEAR])}{more}."
     )
 
 

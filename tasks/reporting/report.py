@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import BiasReport, MetricValue
+from bias_metrics import BiasReport, DominantUnits, MetricValue, dominant_units
 from bias_metrics.metrics import (
     EQUAL_ERRORS,
     GIVEN,
@@ -65,10 +65,12 @@ def build_report(
     explained: Explained,
     analysed: Sequence[tuple[str, AnalysisRecord]] = (),
     missing: Missing | None = None,
+    dominant: Sequence[DominantUnits] = (),
 ) -> Report:
     """Return the report of one candidate on one set.
 
-    `scores` says what affects its kept scores, `explained` what the numbers mean.
+    `scores` says what affects its kept scores, `explained` what the numbers mean, and `dominant`
+    which of its rows decide almost alone.
     """
     reported = ReportedChoices(
         **vars(choices),
@@ -99,7 +101,7 @@ def build_report(
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(bias, reported, candidate, unmatched, missing, near, in_no_slice),
+            *cautions(bias, reported, candidate, unmatched, missing, near, in_no_slice, dominant),
             *_cautions_of_raters(evaluation_set),
             *warn_of_threshold(explained.thresholds),
             *(warning for _, one in analysed for warning in one.warnings),
@@ -217,8 +219,12 @@ def write_report(
     scores = ScoredSet.open(scores_folder).record
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
-    agreement = agreement_of(evidence.rows())
+    rows = evidence.rows()
+    dominant = dominant_units(rows.of_people().checked(evidence.background))
+    report = build_report(
+        *(bias, frozen, choices, candidate, scores, explained, analysed, missing, dominant)
+    )
+    agreement = agreement_of(rows)
     if agreement is not None:
         report = replace(report, label_agreement=agreement.to_dict())
     write_json(evidence.folder / "report.json", report)

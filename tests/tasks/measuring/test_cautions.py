@@ -1,14 +1,17 @@
 """What a report warns about: reversed scores, rows left out, terms and identities without rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from support.partial import partial
 
-from bias_metrics import evaluate_bias
+from bias_metrics import DominantUnits, evaluate_bias
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.measuring.cautions import (
     cautions,
+    warn_of_dominant_units,
     warn_of_inversion,
     warn_of_other_fractions,
 )
@@ -41,6 +44,17 @@ def test_an_identity_of_every_row_is_named_as_the_cause():
     )
     assert "a column that holds only 1s?" in warning
     assert "columns that hold" in cautions(bias(GOOD, a=everyone, b=everyone), ALL, FILE, {})[0]
+
+
+def test_clusters_that_decide_alone_are_named_and_many_counted():
+    one = DominantUnits("gay", "positive", 12, 0.34)
+    assert warn_of_dominant_units([]) is None
+    told = warn_of_dominant_units([replace(one, subgroup=None), one])
+    assert told.endswith(
+        ": of the toxic comments one cluster has 34% (12 rows); of the toxic comments about gay "
+        "one cluster has 34% (12 rows)."
+    )
+    assert warn_of_dominant_units([one] * 8).endswith("; and 3 more.")
 
 
 def test_labels_that_are_no_fraction_of_their_raters_are_counted():

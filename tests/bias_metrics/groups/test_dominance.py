@@ -1,0 +1,91 @@
+"""Clusters and heavy rows that decide almost alone are found, and what is usual is not."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import Rows, dominant_units
+
+
+def rows_of(sizes, **more):
+    """Rows of one class in clusters of these sizes, all of them about `gay`."""
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    ones = np.ones(clusters.size)
+    return Rows(ones, {"gay": ones}, clusters=clusters, **more)
+
+
+def weighted(weights, labels=None, **more):
+    labels = np.ones(len(weights)) if labels is None else labels
+    return Rows(labels, {"gay": np.ones(len(weights))}, sample_weight=weights, **more)
+
+
+def said(rows):
+    return [(one.subgroup, one.label, str(one)) for one in dominant_units(rows)]
+
+
+@pytest.mark.parametrize(("largest", "n"), [(24, 0), (25, 2)])
+def test_a_cluster_with_a_fifth_of_a_class_dominates_it_and_the_subgroup(largest, n):
+    found = dominant_units(rows_of([largest] + [1] * 100))
+    assert [(one.n, one.share, one.weight) for one in found] == [(25, 0.2, None)] * n
+
+
+def test_a_cluster_dominates_by_the_weight_of_its_rows():
+    weights = np.where(np.arange(100) == 7, 33.0, 1.0)
+    rows = rows_of([1] * 100, sample_weight=weights)
+    expected = (
+        "one cluster has 25% (1 row)",
+        "1 row has a weight of 16.5 or more (25% of its weight)",
+    )
+    assert [told for _, _, told in said(rows)] == [*expected, *expected]
+
+
+def test_of_fewer_than_twenty_clusters_nothing_is_said():
+    assert said(rows_of([50] + [1] * 18)) == []
+    assert said(rows_of([50] + [1] * 19)) != []
+
+
+def test_few_heavy_rows_are_found_in_the_subgroup_alone_that_has_few():
+    weights = np.r_[np.full(20, 10.0), np.ones(200)]
+    gay = np.r_[np.ones(3), np.zeros(17), np.ones(50), np.zeros(150)]
+    rows = Rows(np.ones(220), {"gay": gay}, sample_weight=weights)
+    share = 30 / 80
+    told = f"3 rows have a weight of 5 or more ({share:.0%} of its weight)"
+    assert said(rows) == [("gay", "positive", told)]
+
+
+def test_a_class_without_any_of_the_heavy_rows_is_told():
+    weights = np.r_[np.full(50, 20.0), np.ones(100), np.ones(60)]
+    labels = np.r_[np.zeros(150), np.ones(60)]
+    told = "no row has a weight of 10 or more"
+    assert said(weighted(weights, labels)) == [(None, "positive", told), ("gay", "positive", told)]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.full(100, 7.0),
+        np.r_[np.full(10, 8.0), np.ones(100)],
+        np.r_[np.full(9, 4.0), np.full(100, 1.01)],
+        np.r_[np.full(1, 8.0), np.ones(200)],
+    ],
+    ids=["equal", "ten heavy rows", "not four times", "of no account"],
+)
+def test_usual_weights_are_not_told(weights):
+    assert said(weighted(weights)) == []
+
+
+def test_weights_that_only_the_label_decides_are_not_told():
+    labels = np.r_[np.zeros(100), np.ones(60)]
+    assert said(weighted(np.where(labels, 1.0, 20.0), labels)) == []
+
+
+def test_frequencies_are_rows_and_rows_of_weight_0_are_none():
+    assert said(weighted(np.r_[np.full(3, 20.0), np.ones(100)], weight_kind="frequency")) == []
+    weights = np.r_[np.full(100, 1.0), 0.0]
+    assert said(weighted(weights)) == []
+
+
+def test_without_rows_nothing_is_told():
+    assert said(Rows([], {"gay": []}, clusters=[])) == []
+    weights = np.r_[np.full(3, 20.0), np.ones(100)]
+    nobody = Rows(np.ones(103), {"gay": np.zeros(103)}, sample_weight=weights)
+    assert [subgroup for subgroup, _, _ in said(nobody)] == [None]
