@@ -32,8 +32,8 @@ FROM_AN_INDEX = re.compile(
     rf"|['\"]{OURS}\s*[=<>~!]=",  # a requirement with a version
 )
 SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".txt", ".sh", ".html", ".json", ""}
-NOT_OURS = {".git", ".venv", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "dist"}
-NOT_OURS |= {"__pycache__", "demo-output", "node_modules"}
+NOT_OURS = {".git", ".venv", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+NOT_OURS |= {"__pycache__", "build", "demo-output", "dist", "node_modules"}
 
 
 def written_files():
