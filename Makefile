@@ -85,7 +85,7 @@ test-all: lint
 
 # But what `wheel-roads` runs on the wheel.
 everything: $(READY)
-	$(FAST) --hypothesis-profile=thorough -m "not every_option"
+	$(STEALING) -n $(call workers,4) --hypothesis-profile=thorough -m "not every_option"
 
 lint: $(READY)
 	$(BIN)/ruff check .

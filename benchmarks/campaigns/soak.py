@@ -47,7 +47,7 @@ NAME, MODEL = "soak", "toxicity"
 VERDICTS = ("Passed", "Blocked", "Insufficient", "Error", "Reported")
 DAY_S = 86_400
 NIGHT_S = 900  # a night that takes longer hangs
-DATA_EVERY, VERSION_EVERY, CLEAN_EVERY = 3, 6, 5
+DATA_EVERY, VERSION_EVERY, CLEAN_EVERY = 3, 3, 2
 FAULTS = (
     "night killed",
     "MLflow restarted",
@@ -202,9 +202,9 @@ class Soak:
         return done.stdout
 
     def clean(self) -> None:
-        """Remove what is older than seven days."""
+        """Remove what is older than two days."""
         places = ["--store", str(self.store), "--nights", str(self.folder / "nights")]
-        self.command("clean", "--keep", "7d", *places, "--yes")
+        self.command("clean", "--keep", "2d", *places, "--yes")
 
 
 def plan(seed: int, n_nights: int) -> dict[int, str]:

@@ -14,9 +14,11 @@ def test_commands_killed_at_random_times_leave_nothing_after_the_next_run():
         "-m",
         "benchmarks.campaigns.random_kills",
         "--kills",
-        "3",
+        "2",
         "--in-a-row",
         "1",
+        "--commands",
+        "evaluate",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [one.split("|")[1:-1] for one in done.stdout.splitlines() if one.startswith("| `")]

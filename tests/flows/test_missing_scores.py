@@ -30,7 +30,7 @@ def start(tmp_path_factory, patch):
     rows.to_csv(folder / "rows.csv", index=False)
     scores = pd.read_csv(folder / "scores.csv")
     scores["partly"] = scores["prediction"].where(~rows["text"].str.startswith("REFUSE"))
-    scores.to_csv(folder / "scores.csv", index=False)
+    scores[["id", "partly"]].to_csv(folder / "partly.csv", index=False)
     for limit in ("0.5", "0.02"):
         (folder / f"limited{limit}.yaml").write_text(LIMITED.replace("LIMIT", limit))
     patch.chdir(folder)
@@ -153,7 +153,7 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     del prefect_server
     folder, _ = start(tmp_path_factory, monkeypatch)
     first = yaml.safe_load(FILE) | {"policy": "limited0.5.yaml"}
-    partly = {"score": "partly", "allow_missing": True}
+    partly = {"path": "partly.csv", "score": "partly", "allow_missing": True}
     first["candidates"][0] |= partly
     code, text = evaluated("first", first)
     assert code == 0, text

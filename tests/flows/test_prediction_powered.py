@@ -120,14 +120,14 @@ def test_the_report_has_the_numbers_of_labels_and_terms(home):
 
 
 def test_the_table_and_the_warnings_say_what_terms_add(home):
-    folder, done, rows = home
+    folder, _, rows = home
     table = pd.read_csv(folder / "first/rows/file/bias_metrics.csv")
     found = read(home, "first", "report.json")
     gains = [one["assisted"]["bpsn_auc"]["gain"] for one in found["bias"]["subgroups"].values()]
     assert table.bpsn_auc_gain.tolist() == pytest.approx(gains)
     text = f"human identity labels on {rows.labelled.sum():,} of 3,000 rows"
     assert any(text in one for one in found["warnings"])
-    assert text in done["first"][1]
+    assert text in run("show", folder / "first", "--all")[1]
     assert not any("measured on" in one for one in found["warnings"])
 
 
