@@ -53,7 +53,6 @@ from bias_metrics.groups.dataset import (
     term_frequencies,
     toxicity_by_length,
 )
-from bias_metrics.groups.dominance import DominantUnits, dominant_units
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
@@ -139,7 +138,6 @@ __all__ = [
     "Diagnoses",
     "Diagnosis",
     "Difference",
-    "DominantUnits",
     "Drift",
     "EqualErrorRate",
     "EqualityCurve",
@@ -212,7 +210,6 @@ __all__ = [
     "data_drift",
     "decision_indicators",
     "diagnose_bias",
-    "dominant_units",
     "equal_error_range",
     "equal_error_rate",
     "equality_curve",

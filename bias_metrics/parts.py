@@ -1,4 +1,4 @@
-"""Parts that programs build on: packed masks, ranked rows, tables, intervals, words for counts."""
+"""Parts that programs build on: packed masks, ranked rows, tables, intervals, dominant units."""
 
 from bias_metrics._core.checks import MAX_WEIGHT
 from bias_metrics._core.counted import counted
@@ -7,14 +7,17 @@ from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.tables import Table
+from bias_metrics.groups.dominance import DominantUnits, dominant_units
 
 __all__ = [
     "MAX_WEIGHT",
     "MIN_CLUSTERS",
+    "DominantUnits",
     "PackedMasks",
     "RankedRows",
     "Table",
     "counted",
+    "dominant_units",
     "rank_rows",
     "wilson_interval",
 ]

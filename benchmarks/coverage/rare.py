@@ -11,7 +11,8 @@ from statistics import NormalDist
 import numpy as np
 
 from benchmarks.coverage.held import Case, Sample, both
-from bias_metrics import Rows, dominant_units, evaluate_bias
+from bias_metrics import Rows, evaluate_bias
+from bias_metrics.parts import dominant_units
 
 FAILING, LOW, GOOD = 0.1, 0.3, 2.6  # Clusters in which positives score as low as this, not as high
 LIMIT = 1.3  # Scores below it are drawn more rarely, if rows have weights

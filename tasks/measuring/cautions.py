@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import BiasReport, DominantUnits
+from bias_metrics import BiasReport
 from bias_metrics.metrics import GIVEN
-from bias_metrics.parts import counted
+from bias_metrics.parts import DominantUnits, counted
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.records import AtThreshold, Choices, Missing, ReportedChoices, error_rates
 from biasgate.tasks.scoring.candidate import CandidateSettings

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import BiasReport, DominantUnits, MetricValue, dominant_units
+from bias_metrics import BiasReport, MetricValue
 from bias_metrics.metrics import (
     EQUAL_ERRORS,
     GIVEN,
@@ -19,6 +19,7 @@ from bias_metrics.metrics import (
     calibration_metrics,
     threshold_metrics,
 )
+from bias_metrics.parts import DominantUnits, dominant_units
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet

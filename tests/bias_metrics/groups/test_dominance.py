@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, dominant_units
+from bias_metrics import Rows
+from bias_metrics.parts import dominant_units
 
 
 def rows_of(sizes, **more):

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from support.partial import partial
 
-from bias_metrics import DominantUnits, evaluate_bias
+from bias_metrics import evaluate_bias
+from bias_metrics.parts import DominantUnits
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.measuring.cautions import (
     cautions,
