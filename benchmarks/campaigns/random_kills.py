@@ -54,6 +54,7 @@ COMMANDS = {
 NEW_STORE = ("evaluate", "nightly", "mitigate")
 """Those that begin without a store. The others begin with two versions, the second of them
 champion; `promote` after a rollback to the first."""
+_TRIES = 4
 PHRASES = {"source": "templates", "terms": ["gay", "muslim", "tall", "white"]}
 TRAINED = {
     "name": "trained",
@@ -260,7 +261,10 @@ def wrong_registry(store: Path) -> Iterator[str]:
 def campaign(
     folder: Path, n_kills: int, in_a_row: int, seed: int, commands: Sequence[str]
 ) -> Iterator[Series]:
-    """Yield series until there are enough kills, the commands in turn."""
+    """Yield series until there are enough kills, the commands in turn.
+
+    A command may end before it would be killed, and no more often than `_TRIES` times a kill.
+    """
     draws = random.Random(seed)  # noqa: S311 - not for secrets
     kinds = [(command, to) for command in commands for to in ("process", "group")]
     two_versions = folder / "two versions"
@@ -280,7 +284,7 @@ def campaign(
         sys.stderr.write(f"undisturbed {command}: {seconds:.1f} s, {ending}\n")
         undisturbed[command] = (seconds, ending)
     number = n_done = 0
-    while n_done < n_kills:
+    while n_done < n_kills and number < _TRIES * n_kills:
         command, to = kinds[number % len(kinds)]
         seconds, ending = undisturbed[command]
         place = folder / f"series {number}"
@@ -289,7 +293,7 @@ def campaign(
         found = run_series(place, command, to, delays, ending)
         yield found
         shutil.rmtree(place)
-        number, n_done = number + 1, n_done + max(found.n_killed, 1)
+        number, n_done = number + 1, n_done + found.n_killed
 
 
 def markdown(series: list[Series]) -> str:

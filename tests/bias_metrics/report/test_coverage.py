@@ -10,6 +10,7 @@ pytest.importorskip("sklearn")
 campaign = pytest.importorskip("benchmarks.coverage.campaign")
 cells = pytest.importorskip("benchmarks.coverage.cells")
 clustered = pytest.importorskip("benchmarks.coverage.clustered")
+rare = pytest.importorskip("benchmarks.coverage.rare")
 
 # Some cases miss a limit by three Monte Carlo errors by chance.
 ALLOWED = 4.0
@@ -32,7 +33,7 @@ def spread(section):
 CASES = [
     pytest.param(case, DRAWS.get(section.name, 100), id=f"{section.name}-{case}")
     for section in campaign.SECTIONS
-    if section.name not in {"power", "large"}
+    if section.name not in {"power", "large", "rare"}
     for case in spread(section)
 ]
 
@@ -44,6 +45,24 @@ def test_intervals_hold(case, draws):
     if faults:  # by chance, or because intervals are too short: more samples tell
         faults = _faults(case.hold(MORE * draws))
     assert faults == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    [rare.Rare(100, largest=0.33), rare.Rare(50, one_in=8), rare.Rare(50, one_in=20)],
+    ids=str,
+)
+def test_where_few_decide_nearly_every_sample_is_warned_of(case):
+    every, unwarned = case.hold(100).values()
+    assert every.missing == 0
+    assert unwarned.missing >= 0.9
+
+
+@pytest.mark.slow
+def test_where_threads_are_alike_no_sample_is_warned_of():
+    every, unwarned = rare.Rare(100).hold(50).values()
+    assert every == unwarned
 
 
 def _faults(found):
