@@ -98,6 +98,14 @@ def _steps_as_they_were():
     steps.setLevel(level)
 
 
+@pytest.fixture(autouse=True)
+def _no_server_of_a_command():
+    """A command that is run here would start a server, which all later tests would use."""
+    yield
+    if os.environ.get("PREFECT__SERVER_EPHEMERAL"):
+        pytest.fail("a test that runs such a command in this process needs `prefect_server`")
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """Folder of the real data that is not part of the repository."""

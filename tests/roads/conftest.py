@@ -56,18 +56,20 @@ def road_store(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def biasgate(road_store, prefect_server):
-    """Run the command in this process, on one store."""
+    """Run the command in this process, on one store, without a word of Prefect."""
     del prefect_server
-    for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
-        logging.getLogger(name).disabled = True
+    loggers = [
+        logging.getLogger(one) for one in ("prefect", "prefect.flow_runs", "prefect.task_runs")
+    ]
 
     def biasgate(*arguments):
         given = [*map(str, arguments), "--store", str(road_store)]
-        return CliRunner().invoke(app, given)
+        with pytest.MonkeyPatch.context() as patch:
+            for logger in loggers:
+                patch.setattr(logger, "disabled", True)
+            return CliRunner().invoke(app, given)
 
-    yield biasgate
-    for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
-        logging.getLogger(name).disabled = False
+    return biasgate
 
 
 @pytest.fixture(scope="session")

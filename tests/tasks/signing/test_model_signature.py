@@ -279,8 +279,9 @@ def test_a_candidate_without_files_cannot_be_signed(tmp_path, call):
 
 
 @pytest.fixture
-def signed_scores(tmp_path, monkeypatch):
+def signed_scores(tmp_path, monkeypatch, prefect_server):
     """An evaluation of scores that must be signed, and are."""
+    del prefect_server
     monkeypatch.chdir(write_inputs(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     sign(tmp_path / "scores.csv", new_key(tmp_path, "vendor"), tmp_path / "scores.sig")
