@@ -207,9 +207,9 @@ def test_a_version_whose_source_was_pointed_to_another_is_found(gateway, store):
     other = files(gateway, 3)
     with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
         database.execute(
-            "UPDATE model_versions SET source = ?1, storage_location = ?1 "
-            "WHERE version = 2 AND name = ?2",
-            (other.as_uri(), MODEL),
+            "UPDATE model_versions SET source = :source, storage_location = :source "
+            "WHERE version = 2 AND name = :name",
+            {"source": other.as_uri(), "name": MODEL},
         )
     for found in refusals(local(store), store):
         assert f"Different in {other.as_uri()}: weights: has 5 bytes; it had 6. Not read." in found
