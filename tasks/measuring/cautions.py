@@ -216,7 +216,7 @@ def warn_of_weights(choices: Choices) -> str | None:
 
 
 def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
-    """Name the clusters and the rows of large weight that decide some numbers almost alone."""
+    """Name the clusters and the rows of large weight that some numbers depend on much."""
     kinds = {"negative": "harmless", "positive": "toxic"}
     told = [
         f"of the {kinds[one.label]} comments"
@@ -227,8 +227,8 @@ def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
         return None
     more = f"; and {len(told) - _TOLD_NEAR:,} more" if len(told) > _TOLD_NEAR else ""
     return (
-        "few comments decide some numbers almost alone, and their intervals may be too narrow, "
-        f"since others might have been drawn: {'; '.join(told[:_TOLD_NEAR])}{more}."
+        "some numbers depend much on one cluster, or on few rows of large weight, so their "
+        f"intervals may be too narrow: {'; '.join(told[:_TOLD_NEAR])}{more}."
     )
 
 

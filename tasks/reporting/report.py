@@ -71,7 +71,7 @@ def build_report(
     """Return the report of one candidate on one set.
 
     `scores` says what affects its kept scores, `explained` what the numbers mean, and `dominant`
-    which of its rows decide almost alone.
+    which clusters and rows its numbers depend on much.
     """
     reported = ReportedChoices(
         **vars(choices),
