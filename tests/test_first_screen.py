@@ -18,9 +18,10 @@ from support.published import publish
 from typer.testing import CliRunner
 
 from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.parts import DominantUnits
 from biasgate import cli
 from biasgate.cli import app
-from biasgate.tasks.measuring.cautions import warn_of_rows_in_no_slice
+from biasgate.tasks.measuring.cautions import warn_of_dominant_units, warn_of_rows_in_no_slice
 from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -349,6 +350,7 @@ def test_comments_that_are_not_judged_are_told_below_the_outcome(tmp_path):
         "no slice has the 12 comments without `language` and the 1 comment without `surface`: no "
         "rule about these slices sees them."
     )
-    story = Story.of(replace(report, warnings=[warned]), verdict)
-    assert f"N{warned[1:]}" in CandidateStory.of(story).told
+    decisive = warn_of_dominant_units([DominantUnits("gay", "positive", 12, 0.34)])
+    story = Story.of(replace(report, warnings=[warned, decisive]), verdict)
+    assert f"N{warned[1:]} S{decisive[1:]}" in CandidateStory.of(story).told
     assert not any("no score" in text for text in CandidateStory.of(Story.of(report, verdict)).told)

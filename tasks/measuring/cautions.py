@@ -22,7 +22,8 @@ BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
 IN_NO_SLICE = "no slice has"
 AT_THRESHOLD = "at its threshold"
-"""Begins the warning of rows that no rule about slices sees."""
+DEPENDS_ON_FEW = "some numbers depend much on"
+"""Begin the warnings that are told beside the outcome, since they limit what it says."""
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
 _FEW_WRONG = 0.01
@@ -227,8 +228,8 @@ def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
         return None
     more = f"; and {len(told) - _TOLD_NEAR:,} more" if len(told) > _TOLD_NEAR else ""
     return (
-        "some numbers depend much on one cluster, or on few rows of large weight, so their "
-        f"intervals may be too narrow: {'; '.join(told[:_TOLD_NEAR])}{more}."
+        f"{DEPENDS_ON_FEW} one cluster, or on few rows of large weight, so their intervals may be "
+        f"too narrow: {'; '.join(told[:_TOLD_NEAR])}{more}."
     )
 
 

@@ -160,8 +160,10 @@ class CandidateStory:
             if label != DECISION
         ]
         excepted = self._excepted(_EXCEPTIONS)
-        left_out = [
-            self._of_set(as_written(one.left_out), one) for one in self.stories if one.left_out
+        reserved = [
+            self._of_set(as_written(one.reservations), one)
+            for one in self.stories
+            if one.reservations
         ]
         basis = [as_written(text) for story in self.stories for text in story.basis]
         counts = [
@@ -169,7 +171,7 @@ class CandidateStory:
             for one in self.stories
             if len(self.stories) == 1
         ]
-        lines = [self.headline, *labelled[:2], *excepted, *left_out, *basis, *labelled[2:]]
+        lines = [self.headline, *labelled[:2], *excepted, *reserved, *basis, *labelled[2:]]
         return [text for text in dict.fromkeys([*lines, self.sentence, *counts]) if text]
 
     @property

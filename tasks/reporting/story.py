@@ -20,7 +20,13 @@ from biasgate.tasks.common.language import (
     phrase,
     phrase_of,
 )
-from biasgate.tasks.measuring.cautions import AT_THRESHOLD, BY_CHANCE, IN_NO_SLICE, UPSIDE_DOWN
+from biasgate.tasks.measuring.cautions import (
+    AT_THRESHOLD,
+    BY_CHANCE,
+    DEPENDS_ON_FEW,
+    IN_NO_SLICE,
+    UPSIDE_DOWN,
+)
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     Differences,
@@ -97,8 +103,9 @@ class Story(VerdictStory):
 
     warnings: tuple[str, ...]
     """What to be careful about."""
-    left_out: str
-    """How many comments have no score, and for whom most often, or are in no slice; or empty."""
+    reservations: str
+    """What limits the outcome, or empty: comments that have no score (for whom most often) or are
+    in no slice, a threshold that flags none or all, few comments that decide numbers."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     focus: Focus | None
@@ -156,7 +163,9 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            left_out=" ".join([*missing, *_warned(report, IN_NO_SLICE, AT_THRESHOLD)]),
+            reservations=" ".join(
+                [*missing, *_warned(report, IN_NO_SLICE, AT_THRESHOLD, DEPENDS_ON_FEW)]
+            ),
             look_first=" ".join(no_use or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),

@@ -389,7 +389,7 @@ def test_a_threshold_beyond_all_probabilities_is_refused(home, role):
 def test_a_threshold_that_parts_no_comments_is_warned_of(home, threshold, flags):
     verdict = judge(write_shards(home, candidate=FILE["candidate"] | {"threshold": threshold}))
     report = Report.from_dict(json.loads(Path("out/report.json").read_text()))
-    told = Story.of(report, verdict, None).left_out  # below the outcome, wherever it is told
+    told = Story.of(report, verdict, None).reservations  # below the outcome, wherever it is told
     assert f"the model flags {flags}, so that gaps of error rates are 0" in told
 
 
