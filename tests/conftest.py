@@ -102,7 +102,8 @@ def _steps_as_they_were():
 def _no_server_of_a_command():
     """A command that is run here would start a server, which all later tests would use."""
     yield
-    if os.environ.get("PREFECT__SERVER_EPHEMERAL"):
+    if os.environ.pop("PREFECT__SERVER_EPHEMERAL", None):
+        os.environ.pop("PREFECT_API_URL", None)
         pytest.fail("a test that runs such a command in this process needs `prefect_server`")
 
 

@@ -341,10 +341,15 @@ def test_a_language_without_a_catalogue_is_wrong_input(output):
 def test_comments_that_are_not_judged_are_told_below_the_outcome(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     lacking = "40 of 100 comments have no score (refused 40). It is most often so for gay."
+    measured = "Measured on 900 of 1,000 rows: 10 % lack a value of some identity."
+    assert measured in CandidateStory.of(Story.of(report, verdict)).told
     story = Story.of(replace(report, missing=partial({"sentence": lacking})), verdict)
-    assert lacking in CandidateStory.of(story).told
+    assert f"{lacking} {measured}" in CandidateStory.of(story).told
     both = CandidateStory("one", story.word, "", (story, replace(story, evaluation_set="night")))
-    assert [text for text in both.told if lacking in text] == [f"s: {lacking}", f"night: {lacking}"]
+    assert [text for text in both.told if lacking in text] == [
+        f"s: {lacking} {measured}",
+        f"night: {lacking} {measured}",
+    ]
     warned = warn_of_rows_in_no_slice({"language": 12, "surface": 1})
     assert warned == (
         "no slice has the 12 comments without `language` and the 1 comment without `surface`: no "
@@ -352,5 +357,5 @@ def test_comments_that_are_not_judged_are_told_below_the_outcome(tmp_path):
     )
     decisive = warn_of_dominant_units([DominantUnits("gay", "positive", 12, 0.34)])
     story = Story.of(replace(report, warnings=[warned, decisive]), verdict)
-    assert f"N{warned[1:]} S{decisive[1:]}" in CandidateStory.of(story).told
+    assert f"{measured} N{warned[1:]} S{decisive[1:]}" in CandidateStory.of(story).told
     assert not any("no score" in text for text in CandidateStory.of(Story.of(report, verdict)).told)

@@ -161,8 +161,10 @@ CROSSING = [
     )
 ]
 NESTED = [
-    Clustered(200, auc, correlation, unequal, nested=True)
-    for unequal, correlation, auc in product((False, True), CORRELATIONS, (0.7, 0.9, 0.99))
+    Clustered(n, auc, correlation, unequal, nested=True)
+    for n, unequal, correlation, auc in product(
+        (200, 400), (False, True), CORRELATIONS, (0.7, 0.9, 0.99)
+    )
 ]
 FEW = [
     *(Clustered(200, 0.9, unequal=False, few=few) for few in (5, 10)),

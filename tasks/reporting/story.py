@@ -104,8 +104,8 @@ class Story(VerdictStory):
     warnings: tuple[str, ...]
     """What to be careful about."""
     reservations: str
-    """What limits the outcome, or empty: comments that have no score (for whom most often) or are
-    in no slice, a threshold that flags none or all, few comments that decide numbers."""
+    """What limits the outcome, or empty: comments that have no score (for whom most often), are not
+    measured or in no slice, a threshold that flags none or all, few that decide numbers."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     focus: Focus | None
@@ -141,6 +141,8 @@ class Story(VerdictStory):
         worst = _worst_check(report, said.unmet)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE)
         missing = [] if report.missing is None else [report.missing.sentence]
+        if left_out := report.evaluation_set.choices.left_out:
+            missing.append(f"Measured on {left_out}.")
         analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
         bias = report.bias
         means = metric_cells(bias.power_mean)
