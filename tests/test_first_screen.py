@@ -261,6 +261,16 @@ def test_a_group_of_one_comment_is_not_the_worst():
     )
 
 
+def test_a_sum_that_is_undefined_is_told_with_its_reason(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    undefined = {
+        kind: replace(at, fped=replace(at.fped, value=None, reason="no rows of a class"))
+        for kind, at in report.thresholds.items()
+    }
+    told = " ".join(explained(replace(report, thresholds=undefined), Story.of(report, verdict)))
+    assert "FPED undefined (no rows of a class); FNED 0." in told
+
+
 def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
     cell = report.bias.subgroups["gay"].bpsn_auc

@@ -22,7 +22,7 @@ EVALUATIONS = Path(deployments_file).parent / "evaluations"
 
 
 @pytest.fixture(scope="module")
-def evaluate(real_data, tmp_path_factory, prefect_server):
+def evaluate(real_data, tmp_path_factory, prefect_server):  # noqa: ARG001 - for its effect
     """Run a shipped evaluation; return its exit code and the folder of its one candidate."""
 
     def run(name):

@@ -280,9 +280,10 @@ def read_policy(reference: str, folder: Path) -> Policy:
     path = shipped if shipped.exists() else folder / Path(reference).expanduser()
     if not path.exists():
         names = sorted(one.stem for one in SHIPPED.glob("*.yaml"))
+        beside = (Path(reference).with_name(one.name) for one in path.parent.glob("*.y*ml"))
         msg = (
             f"`policy` must be a file or one of {', '.join(names)}; got {reference} (looked at "
-            f"{path}).{did_you_mean(reference, names)}"
+            f"{path}).{did_you_mean(reference, [*names, *sorted(map(str, beside))])}"
         )
         raise InputError(msg)
     return read_settings(path, Policy)

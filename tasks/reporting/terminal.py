@@ -264,7 +264,7 @@ def explained(report: Report, story: Story) -> Iterator[str]:
 def _beside_chance(name: str, found: BesideChance) -> str:
     """Return a sum of absolute differences with its values by chance alone."""
     if found.value is None:
-        return f"{name} undefined"
+        return f"{name} undefined ({found.reason})"
     return (
         f"{name} {found.value:.3f} (by chance {found.mean.value:.3f}, "
         f"rarely above {found.quantiles['0.95'].value:.3f})"

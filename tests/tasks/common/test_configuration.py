@@ -146,6 +146,14 @@ def test_a_wrong_evaluation_is_refused_before_any_work(evaluation, changed, mess
         read_evaluation(evaluation(**changed))
 
 
+def test_a_misspelled_policy_file_is_told_with_the_file_beside_it(evaluation):
+    path = evaluation(more="policy: rules/polcy.yaml")
+    (path.parent / "rules").mkdir()
+    (path.parent / "rules" / "policy.yaml").write_text("rules: []")
+    with pytest.raises(InputError, match=r"Did you mean 'rules/policy\.yaml'\?"):
+        read_evaluation(path)
+
+
 def test_each_wrong_item_of_a_list_is_told_once(evaluation):
     path = evaluation(more="mitigation: {methods: [{kind: swap, copies: 0}, magic]}")
     with pytest.raises(InputError, match=r"has 2 wrong value\(s\)") as told:
