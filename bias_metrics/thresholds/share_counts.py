@@ -16,8 +16,8 @@ from bias_metrics._core.ranks import Floats, inner
 from bias_metrics.estimate import Number
 from bias_metrics.rows import Places
 
-Mix = tuple[int, ...]
-"""How often each model's events count: once, not at all, or the other way round."""
+Mix = tuple[tuple[int, int], ...]
+"""The models whose events count: each with 1, or with -1 if they count the other way round."""
 
 
 class Sums(NamedTuple):
@@ -54,9 +54,10 @@ class Sums(NamedTuple):
 
     def squares(self, mix: Mix, share: float) -> float:
         """Sum the squares of each cluster's mixed events, less the share of its rows."""
-        events = sum(sign**2 * each for sign, each in zip(mix, self.events, strict=True))
-        events += 2 * math.prod(mix) * self.both
-        together = sum(sign * each for sign, each in zip(mix, self.together, strict=True))
+        events = sum(sign**2 * self.events[model] for model, sign in mix)
+        if len(mix) == 2:
+            events += 2 * math.prod(sign for _, sign in mix) * self.both
+        together = sum(sign * self.together[model] for model, sign in mix)
         return max(events - 2 * share * together + share**2 * self.rows, 0.0)
 
 
@@ -185,13 +186,13 @@ class Counts:
 
     def share(self, mix: Mix) -> float:
         """Return the share of the rows with the mixed events."""
-        return sum(sign * each for sign, each in zip(mix, self.events, strict=True)) / self.n
+        return sum(sign * self.events[model] for model, sign in mix) / self.n
 
     def influence(self, mix: Mix) -> Floats:
         """Return how far each cluster that is near moves the share."""
         if mix not in self._moved:
             assert self.near is not None  # noqa: S101
-            events = [sign * each for sign, each in zip(mix, self.near.events, strict=True) if sign]
+            events = [sign * self.near.events[model] for model, sign in mix]
             known = sum(events[1:], events[0]) - self.share(mix) * self.near.rows
             self._moved[mix] = known / self.n
         return self._moved[mix]
@@ -273,7 +274,7 @@ class Counts:
 
 def alone(n_models: int) -> list[Mix]:
     """Return the mixes of each model's own events."""
-    return [tuple(int(one == model) for one in range(n_models)) for model in range(n_models)]
+    return [((model, 1),) for model in range(n_models)]
 
 
 def number_of(

@@ -140,18 +140,18 @@ class ShareGap:
         """
         if own.near is None or not own.n or not background.n:
             return cls(Share.of(own), Share.of(background), name)
-        counts = [own, background]
+        counts, n_models = [own, background], len(own.events)
 
         def number(mix: Mix) -> Number:
             rest = own.rest(mix) + background.rest(mix)
             if together is not None:
-                a, b = (np.array([-of.share(mix), *mix]) / of.n for of in counts)
+                signs = [dict(mix).get(model, 0) for model in range(n_models)]
+                a, b = (np.array([-of.share(mix), *signs]) / of.n for of in counts)
                 rest -= 2 * float(a @ together @ b)
             moved = own.influence(mix) - background.influence(mix)
             return number_of(own.share(mix) - background.share(mix), moved, rest, counts)
 
-        n_models = len(own.events)
-        apart = [(1, -1), (1, 1)] if n_models == 2 else []
+        apart: list[Mix] = [((0, 1), (1, -1)), ((0, 1), (1, 1))] if n_models == 2 else []
         return cls(
             Share.of(own),
             Share.of(background),
