@@ -22,7 +22,7 @@ BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
 IN_NO_SLICE = "no slice has"
 AT_THRESHOLD = "at its threshold"
-DEPENDS_ON_FEW = "some numbers depend much on"
+DEPENDS_ON_FEW = "some numbers depend heavily on"
 """Begin the warnings that are told beside the outcome, since they limit what it says."""
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4

@@ -26,11 +26,11 @@ def test_a_thread_with_half_of_an_identitys_comments_is_named(
     [warning] = [
         one
         for one in json.loads(Path("out/rows/file/report.json").read_text())["warnings"]
-        if one.startswith("some numbers depend much on")
+        if one.startswith("some numbers depend heavily on")
     ]
     for kind, label in (("harmless", 0), ("toxic", 1)):
         of_class = rows["thread"][about & (rows["label"] == label)] == "quarrel"
         told = f"one cluster has {of_class.mean():.0%} ({of_class.sum()} rows)"
         assert f"of the {kind} comments about gay {told}" in warning
     page = Path("out/report.html").read_text("utf-8")
-    assert "some numbers depend much on one cluster" in page
+    assert "some numbers depend heavily on one cluster" in page
