@@ -88,6 +88,16 @@ def test_no_name_turns_the_line_that_it_stands_in(draw):
 
 
 @every_picture
+def test_what_is_said_of_all_panels_lies_within_the_picture(draw, tmp_path):
+    figure = draw(["gay", "muslim"])
+    assert written(figure, tmp_path)
+    ends = [one.get_window_extent() for one in figure.texts]
+    assert all(
+        figure.bbox.padded(2).fully_contains(*corner) for one in ends for corner in one.corners()
+    )
+
+
+@every_picture
 @pytest.mark.slow
 def test_sixty_identities_are_all_drawn(draw, tmp_path):
     figure = draw(MANY)
