@@ -1,5 +1,7 @@
 """What changed between nights: the numbers, the alarm, and which rows are exchanged."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -235,6 +237,13 @@ def test_the_deals_have_the_spread_that_they_are_divided_by():
     deals = exchange.deals(np.random.default_rng(0))
     spread = np.std([next(deals) for _ in range(1500)], axis=0)
     assert spread == pytest.approx(1.0, abs=0.08)
+
+
+def test_the_spread_of_six_rows_is_that_of_all_their_deals():
+    nights = (Night.of(part(one, slice(3)), "night") for one in (FIRST, SECOND))
+    exchange = Exchange.of(Union.of(*nights), np.array([[0.3], [-1.2], [0.4], [2.0], [-0.7], [0]]))
+    deals = [roles @ exchange.influence for roles in map(np.array, permutations(exchange.role))]
+    assert exchange.std_error == pytest.approx(np.std(deals, axis=0))
 
 
 def test_a_p_value_counts_the_deals_that_differ_as_much_anywhere():
