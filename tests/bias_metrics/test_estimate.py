@@ -60,6 +60,18 @@ def test_the_error_by_cluster_of_a_mean_is_that_of_equal_clusters_means():
     assert found.measured(0.95).row_std_error == pytest.approx(X.std(ddof=1) / np.sqrt(N))
 
 
+def test_the_rows_of_clusters_are_worth_fewer_by_the_design_effect():
+    values = X + np.repeat(OTHER[: N // 4], 4)
+    found = mean_of(values, clusters=np.arange(N) // 4)
+    effect = values.reshape(-1, 4).mean(axis=1).var(ddof=1) / (N / 4) / (values.var(ddof=1) / N)
+    assert 1.5 < effect < 3.5
+    [labels] = found.resting_on(0.02, 0.1, 0.1, mixed_clusters=10).positives
+    assert labels.n == pytest.approx(N / effect)
+    [labels] = found.resting_on(0.02, 0.1, 0.1, mixed_clusters=9).positives
+    assert labels.n == N / 4
+    assert not found.resting_on(0.5, 0.1, 0.1, mixed_clusters=10).positives
+
+
 def test_an_interval_stays_within_what_is_possible():
     found = mean_of(X, bounds=(X.mean() - 1e-3, X.mean() + 2e-3))
     assert found.interval(0.95) == pytest.approx(found.bounds)
