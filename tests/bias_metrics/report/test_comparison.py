@@ -53,6 +53,22 @@ def classes(metric, y_true, mask):
     }[metric]
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.4])  # the latter: few errors
+def test_models_in_the_other_order_differ_the_other_way(shift):
+    y_true, first, second, masks = draw(3, 300, ties=False)
+    scores = first + shift * y_true, second + shift * y_true
+    there, back = compare_bias(y_true, *scores, masks), compare_bias(y_true, *scores[::-1], masks)
+    pairs = [(there.final_score, back.final_score), (there.overall.auc, back.overall.auc)]
+    pairs += [
+        (getattr(there.power_mean, one), getattr(back.power_mean, one)) for one in METRICS[:3]
+    ]
+    for one, other in pairs:
+        assert one.low < one.high
+        assert [one.value, one.low, one.high] == pytest.approx(
+            [-other.value, -other.high, -other.low]
+        )
+
+
 def test_differences_are_those_of_the_two_reports():
     y_true, first, second, masks = draw()
     found = compare_bias(y_true, first, second, masks)

@@ -100,7 +100,8 @@ def test_a_policy_is_told_in_words():
     assert "mention of gay shifts the scores of harmless comments" in text
     assert "must be measured to be at most 0.2 in either direction. " in text
     assert "should (a warning only) be shown to be at least 0.9" in text
-    assert "Waived by Ada until 2027-01-01: missing evidence under bpsn_auc/each/short" in text
+    waived = "Waived by Ada until 2027-01-01: missing evidence under bpsn_auc/each/short for deaf"
+    assert f"{waived} (few)" in text
 
 
 @pytest.mark.parametrize(
