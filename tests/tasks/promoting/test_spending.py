@@ -280,6 +280,16 @@ def test_a_verdict_without_a_share_that_the_policy_asks_for_does_not_hold(gatewa
     assert wrong(gateway, store) == {"ledger"}
 
 
+def test_only_the_champion_itself_needs_no_share_of_its_own(gateway, store, tmp_path):
+    first = counted(gateway, store, tmp_path / "v1")
+    assert promote_one([first[1]], first[0], gateway).promoted
+    version, verdict, _ = judged_version(
+        gateway, store, tmp_path / "v2", policy=TEN, champion=first
+    )
+    assert promote_one([verdict], version, gateway).promoted
+    assert wrong(gateway, store) == {"ledger"}
+
+
 @pytest.mark.parametrize("change", [{"number": 2}, {"share": 0.5}])
 def test_a_verdict_with_another_share_than_the_ledger_counted_does_not_hold(
     gateway, store, tmp_path, monkeypatch, change
