@@ -34,8 +34,10 @@ ROOMS = {
     "bias_metrics": ["tests/bias_metrics", "tests/plot"],
     "tasks/gating": ["tests/tasks/gating", "tests/tasks/evidence"],
     "tasks/verifying": [
-        *("tests/tasks/verifying", "tests/tasks/promoting"),
-        *("tests/tasks/counting", "tests/tasks/disclosing"),
+        "tests/tasks/verifying",
+        "tests/tasks/promoting",
+        "tests/tasks/counting",
+        "tests/tasks/disclosing",
     ],
     "tasks/ledger": ["tests/tasks/ledger", "tests/tasks/promoting"],
     "tasks/promoting": ["tests/tasks/promoting", "tests/tasks/verifying"],

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 from support import made
 from support.evaluations import run
+from support.html_page import read_page
 from support.judged import summary_of
 from support.partial import partial
 from support.published import publish
@@ -21,10 +22,19 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
 from biasgate import cli
 from biasgate.cli import app
-from biasgate.tasks.measuring.cautions import warn_of_dominant_units, warn_of_rows_in_no_slice
+from biasgate.tasks.common.files import write_json
+from biasgate.tasks.measuring.cautions import (
+    warn_of_dominant_units,
+    warn_of_rows_in_no_slice,
+    warn_of_unmeasured_rows,
+)
 from biasgate.tasks.records import PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.ci import junit_xml
+from biasgate.tasks.reporting.model_card import About, model_card
+from biasgate.tasks.reporting.page.page import candidate_page
+from biasgate.tasks.reporting.page.writing import render
 from biasgate.tasks.reporting.results import Published, read_results
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
@@ -348,24 +358,38 @@ def test_a_language_without_a_catalogue_is_wrong_input(output):
     assert "`language` must be one of en, de, fr, es, ar; got 'it'." in result.stderr
 
 
-def test_comments_that_are_not_judged_are_told_below_the_outcome(tmp_path):
-    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
+    [(report, verdict, details)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    assert CandidateStory.of(Story.of(report, verdict)).reservations == ()
     lacking = "40 of 100 comments have no score (refused 40). It is most often so for gay."
-    measured = "Measured on 900 of 1,000 rows: 10 % lack a value of some identity."
-    assert measured in CandidateStory.of(Story.of(report, verdict)).told
-    story = Story.of(replace(report, missing=partial({"sentence": lacking})), verdict)
-    assert f"{lacking} {measured}" in CandidateStory.of(story).told
-    both = CandidateStory("one", story.word, "", (story, replace(story, evaluation_set="night")))
-    assert [text for text in both.told if lacking in text] == [
-        f"s: {lacking} {measured}",
-        f"night: {lacking} {measured}",
+    warned = [
+        warn_of_unmeasured_rows(report.evaluation_set.choices),
+        warn_of_rows_in_no_slice({"language": 12, "surface": 1}),
+        warn_of_dominant_units([DominantUnits("gay", "positive", 12, 0.34)]),
     ]
-    warned = warn_of_rows_in_no_slice({"language": 12, "surface": 1})
-    assert warned == (
+    assert warned[0].startswith("measured on 900 of 1,000 rows: 10 % lack a value")
+    assert warned[1] == (
         "no slice has the 12 comments without `language` and the 1 comment without `surface`: no "
         "rule about these slices sees them."
     )
-    decisive = warn_of_dominant_units([DominantUnits("gay", "positive", 12, 0.34)])
-    story = Story.of(replace(report, warnings=[warned, decisive]), verdict)
-    assert f"{measured} N{warned[1:]} S{decisive[1:]}" in CandidateStory.of(story).told
-    assert not any("no score" in text for text in CandidateStory.of(Story.of(report, verdict)).told)
+    limited = replace(report, missing=partial({"sentence": lacking}), warnings=warned)
+    story = Story.of(limited, verdict)
+    told = " ".join([lacking, *(text[0].upper() + text[1:] for text in warned)])
+    both = CandidateStory("one", story.word, "", (story, replace(story, evaluation_set="night")))
+    assert both.reservations == (f"s: {told}", f"night: {told}")
+    assert set(both.reservations) < set(both.told)
+
+    limited = replace(report, warnings=warned)
+    write_json(tmp_path / "s" / "one" / "report.json", limited)
+    results = read_results(tmp_path)
+    [line] = results.lines
+    [told] = line.reservations
+    assert told in line.told
+    page = read_page(render(candidate_page(limited, verdict, details)))
+    first_screen = page.one(id="verdict").text
+    assert "Measured on 900 of 1,000 rows" in first_screen
+    assert "Some numbers depend heavily on one cluster" in first_screen
+    assert told in junit_xml(results.summary, results.lines).decode()
+    outcome = model_card(limited, verdict, About()).partition("\n## ")[0]
+    assert "All checks passed" not in outcome
+    assert "- Measured on 900 of 1,000 rows" in outcome

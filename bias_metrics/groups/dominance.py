@@ -1,4 +1,4 @@
-"""Clusters, or rows of large weight, that decide the numbers of a subgroup almost alone.
+"""Clusters, or rows of large weight, that the numbers of a subgroup depend on heavily.
 
 An interval trusts that what was drawn shows how far the unseen may be. It cannot, if one cluster
 has much of a class, or if few drawn rows stand for much of it: had others been drawn, the number
@@ -26,7 +26,7 @@ CLASSES = ("negative", "positive")
 
 @dataclass(frozen=True)
 class DominantUnits:
-    """One cluster, or few rows, that decide the numbers of a class almost alone."""
+    """One cluster, or few rows, that the numbers of a class depend on heavily."""
 
     subgroup: str | None
     """None: of all rows."""
@@ -48,7 +48,7 @@ class DominantUnits:
 
 
 def dominant_units(rows: Rows) -> list[DominantUnits]:
-    """Return the clusters and rows that decide numbers almost alone, of all rows and by subgroup.
+    """Return the clusters and rows that numbers depend on heavily, of all rows and by subgroup.
 
     Parameters
     ----------

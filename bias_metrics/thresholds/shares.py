@@ -140,17 +140,20 @@ class ShareGap:
         """
         if own.near is None or not own.n or not background.n:
             return cls(Share.of(own), Share.of(background), name)
-        counts, n_models = [own, background], len(own.events)
+        counts = [own, background]
 
         def number(mix: Mix) -> Number:
             rest = own.rest(mix) + background.rest(mix)
             if together is not None:
-                signs = [dict(mix).get(model, 0) for model in range(n_models)]
+                signs = np.zeros(len(own.events))
+                for model, sign in mix:
+                    signs[model] = sign
                 a, b = (np.array([-of.share(mix), *signs]) / of.n for of in counts)
                 rest -= 2 * float(a @ together @ b)
             moved = own.influence(mix) - background.influence(mix)
             return number_of(own.share(mix) - background.share(mix), moved, rest, counts)
 
+        n_models = len(own.events)
         apart: list[Mix] = [((0, 1), (1, -1)), ((0, 1), (1, 1))] if n_models == 2 else []
         return cls(
             Share.of(own),

@@ -20,6 +20,7 @@ _TOLD = 20
 UPSIDE_DOWN = "the scores look upside down"
 BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
+NOT_ALL = "measured on"
 IN_NO_SLICE = "no slice has"
 AT_THRESHOLD = "at its threshold"
 DEPENDS_ON_FEW = "some numbers depend heavily on"
@@ -109,7 +110,7 @@ def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
     """Warn of rows that are left out."""
     if choices.left_out is None:
         return None
-    text = f"measured on {choices.left_out}."
+    text = f"{NOT_ALL} {choices.left_out}."
     if choices.n_rows_rated == choices.n_rows or choices.identity_rows == "all":
         return text
     return (
@@ -217,7 +218,7 @@ def warn_of_weights(choices: Choices) -> str | None:
 
 
 def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
-    """Name the clusters and the rows of large weight that some numbers depend on much."""
+    """Name the clusters and the rows of large weight that some numbers depend on heavily."""
     kinds = {"negative": "harmless", "positive": "toxic"}
     told = [
         f"of the {kinds[one.label]} comments"

@@ -123,6 +123,12 @@ class CandidateStory:
         """What a pass does not say: of the sets that decide, if there are any."""
         return tuple(self._excepted(MOST_EXCEPTIONS))
 
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        """What limits the outcome, by set."""
+        told = [(as_written(one.reservations), one) for one in self.stories if one.reservations]
+        return tuple(self._of_set(text, one) for text, one in told)
+
     def _excepted(self, most: int) -> list[str]:
         if self.word.status != "pass":
             return []
@@ -160,18 +166,13 @@ class CandidateStory:
             if label != DECISION
         ]
         excepted = self._excepted(_EXCEPTIONS)
-        reserved = [
-            self._of_set(as_written(one.reservations), one)
-            for one in self.stories
-            if one.reservations
-        ]
         basis = [as_written(text) for story in self.stories for text in story.basis]
         counts = [
             listed([one.counted, as_written(one.bounds)], ". ")
             for one in self.stories
             if len(self.stories) == 1
         ]
-        lines = [self.headline, *labelled[:2], *excepted, *reserved, *basis, *labelled[2:]]
+        lines = [self.headline, *labelled[:2], *excepted, *self.reservations, *basis, *labelled[2:]]
         return [text for text in dict.fromkeys([*lines, self.sentence, *counts]) if text]
 
     @property

@@ -71,7 +71,7 @@ def build_report(
     """Return the report of one candidate on one set.
 
     `scores` says what affects its kept scores, `explained` what the numbers mean, and `dominant`
-    which clusters and rows its numbers depend on much.
+    which clusters and rows its numbers depend on heavily.
     """
     reported = ReportedChoices(
         **vars(choices),

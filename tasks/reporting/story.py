@@ -25,6 +25,7 @@ from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
     DEPENDS_ON_FEW,
     IN_NO_SLICE,
+    NOT_ALL,
     UPSIDE_DOWN,
 )
 from biasgate.tasks.records import (
@@ -141,8 +142,6 @@ class Story(VerdictStory):
         worst = _worst_check(report, said.unmet)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE)
         missing = [] if report.missing is None else [report.missing.sentence]
-        if left_out := report.evaluation_set.choices.left_out:
-            missing.append(f"Measured on {left_out}.")
         analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
         bias = report.bias
         means = metric_cells(bias.power_mean)
@@ -166,7 +165,7 @@ class Story(VerdictStory):
             **vars(said),
             warnings=tuple(report.warnings),
             reservations=" ".join(
-                [*missing, *_warned(report, IN_NO_SLICE, AT_THRESHOLD, DEPENDS_ON_FEW)]
+                [*missing, *_warned(report, NOT_ALL, IN_NO_SLICE, AT_THRESHOLD, DEPENDS_ON_FEW)]
             ),
             look_first=" ".join(no_use or [report.look_first.sentence]),
             focus=_focus(report, worst),

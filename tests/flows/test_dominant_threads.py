@@ -34,3 +34,5 @@ def test_a_thread_with_half_of_an_identitys_comments_is_named(
         assert f"of the {kind} comments about gay {told}" in warning
     page = Path("out/report.html").read_text("utf-8")
     assert "some numbers depend heavily on one cluster" in page
+    for place in ("out/report.html", "out/junit.xml"):  # beside the outcome
+        assert "Some numbers depend heavily on one cluster" in Path(place).read_text("utf-8")
