@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -103,14 +104,24 @@ def load() -> Found:
         return {}
     stored = json.loads(RESULTS.read_text(encoding="utf-8"))
     return {
-        key: {name: Held(**one) for name, one in numbers.items()} for key, numbers in stored.items()
+        key: {
+            name: Held(**{k: math.nan if v is None else v for k, v in one.items()})
+            for name, one in numbers.items()
+        }
+        for key, numbers in stored.items()
     }
 
 
 def save(found: Found) -> None:
     """Keep the results."""
-    plain = {key: {name: asdict(one) for name, one in found[key].items()} for key in sorted(found)}
-    RESULTS.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    plain = {
+        key: {
+            name: {k: None if math.isnan(v) else v for k, v in asdict(one).items()}
+            for name, one in found[key].items()
+        }
+        for key in sorted(found)
+    }
+    RESULTS.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _key(case: Case, draws: int) -> str:
