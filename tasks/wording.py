@@ -82,24 +82,33 @@ def _share(holds_for: HoldsFor) -> float:
 def exceptions_in_words(
     verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS, *, name_sets: bool = False
 ) -> list[str]:
-    """Return for whom a pass of a candidate is proven, and what it does not say, line by line.
+    """Return for whom a pass of a candidate is proven, and what an outcome does not say, by line.
 
-    Nothing if it did not pass, or if nothing is to be said. Identities that are not measured for
-    one reason share a line. With several verdicts, or with `name_sets`, each line names the set.
-    After `most` lines a last one says how many more there are.
+    Only a pass has exceptions; any outcome may have reservations, which come last. Identities that
+    are not measured for one reason share a line. With several verdicts, or with `name_sets`, each
+    line names the set. After `most` exceptions a line says how many more there are.
     """
+    reserved = reservations_in_words(verdicts, name_sets=name_sets)
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
-        return []
-    lines = [
-        escaped(line)
-        for verdict in verdicts
-        for line in _exceptions(verdict, alone=len(verdicts) == 1 and not name_sets)
-    ]
+        return reserved
+    alone = len(verdicts) == 1 and not name_sets
+    lines = [escaped(line) for verdict in verdicts for line in _exceptions(verdict, alone=alone)]
     more = len(lines) - most
     if more <= 0:
-        return lines
+        return [*lines, *reserved]
     last = phrase_of(more, "And {n} more in verdict.json.", "And {n} more in verdict.json.")
-    return [*lines[:most], last]
+    return [*lines[:most], last, *reserved]
+
+
+def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
+    """Return what limits the outcomes, line by line; of several sets, after the name of each."""
+    alone = len(verdicts) == 1 and not name_sets
+    return [
+        escaped(text if alone else phrase("{label}: {text}", label=label, text=text))
+        for verdict in verdicts
+        for label in [verdict.evaluation_set.name]
+        for text in map(as_written, verdict.reservations)
+    ]
 
 
 # Keyed by two facts: there is only one set; the sentence begins with the name of an identity.

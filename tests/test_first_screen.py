@@ -22,16 +22,11 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
 from biasgate import cli
 from biasgate.cli import app
-from biasgate.tasks.common.files import write_json
-from biasgate.tasks.measuring.cautions import (
-    warn_of_dominant_units,
-    warn_of_rows_in_no_slice,
-    warn_of_unmeasured_rows,
-)
-from biasgate.tasks.records import PolicyRecord, Report
+from biasgate.tasks.measuring.cautions import reservations
+from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
-from biasgate.tasks.reporting.ci import junit_xml
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import render
@@ -39,7 +34,9 @@ from biasgate.tasks.reporting.results import Published, read_results
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.reporting.verdict_story import VerdictStory
+from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.tracking.log_runs import candidate_note
+from biasgate.tasks.tracking.worst_numbers import headline_tags
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
 ESTIMATED = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "mode": "estimate"},)
@@ -360,36 +357,42 @@ def test_a_language_without_a_catalogue_is_wrong_input(output):
 
 def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     [(report, verdict, details)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
-    assert CandidateStory.of(Story.of(report, verdict)).reservations == ()
+    choices = report.evaluation_set.choices
+    assert verdict.reservations == reservations(report, [])
     lacking = "40 of 100 comments have no score (refused 40). It is most often so for gay."
-    warned = [
-        warn_of_unmeasured_rows(report.evaluation_set.choices),
-        warn_of_rows_in_no_slice({"language": 12, "surface": 1}),
-        warn_of_dominant_units([DominantUnits("gay", "positive", 12, 0.34)]),
-    ]
-    assert warned[0].startswith("measured on 900 of 1,000 rows: 10 % lack a value")
-    assert warned[1] == (
-        "no slice has the 12 comments without `language` and the 1 comment without `surface`: no "
+    limited = replace(
+        report,
+        missing=partial({"sentence": lacking}),
+        evaluation_set=replace(
+            report.evaluation_set,
+            choices=replace(choices, in_no_slice={"language": 12, "surface": 1}),
+        ),
+    )
+    told = reservations(limited, [DominantUnits("gay", "positive", 12, 0.34)])
+    assert told[0] == lacking
+    assert told[1].startswith("Measured on 900 of 1,000 rows: 10 % lack a value")
+    assert told[2] == (
+        "No slice has the 12 comments without `language` and the 1 comment without `surface`: no "
         "rule about these slices sees them."
     )
-    limited = replace(report, missing=partial({"sentence": lacking}), warnings=warned)
-    story = Story.of(limited, verdict)
-    told = " ".join([lacking, *(text[0].upper() + text[1:] for text in warned)])
-    both = CandidateStory("one", story.word, "", (story, replace(story, evaluation_set="night")))
-    assert both.reservations == (f"s: {told}", f"night: {told}")
-    assert set(both.reservations) < set(both.told)
+    verdict = replace(verdict, reservations=told)
+    for outcome in ("pass", "fail"):
+        story = Story.of(report, replace(verdict, outcome=outcome))
+        other = replace(verdict.evaluation_set, name="night")
+        night = replace(story, verdict=replace(story.verdict, evaluation_set=other))
+        both = CandidateStory("one", story.word, "", (story, night))
+        of_sets = [f"{name}: {text}" for name in ("s", "night") for text in told]
+        assert list(both.exceptions)[-len(of_sets) :] == of_sets
+        assert set(told) <= set(CandidateStory.of(story).told)
 
-    limited = replace(report, warnings=warned)
-    write_json(tmp_path / "s" / "one" / "report.json", limited)
-    results = read_results(tmp_path)
-    [line] = results.lines
-    [told] = line.reservations
-    assert told in line.told
-    page = read_page(render(candidate_page(limited, verdict, details)))
-    first_screen = page.one(id="verdict").text
-    assert "Measured on 900 of 1,000 rows" in first_screen
-    assert "Some numbers depend heavily on one cluster" in first_screen
-    assert told in junit_xml(results.summary, results.lines).decode()
-    outcome = model_card(limited, verdict, About()).partition("\n## ")[0]
-    assert "All checks passed" not in outcome
-    assert "- Measured on 900 of 1,000 rows" in outcome
+    left = {"promoted": False, "champion_moved": False, "rule": None, "report_only": False}
+    decided = Judged("one", [verdict], None).named(Decision(outcome="pass", sentence="X.", **left))
+    page = read_page(render(candidate_page(report, verdict, details))).one(id="verdict").text
+    card = model_card(report, verdict, About()).partition("\n## ")[0]
+    assert "All checks passed" not in card
+    for text in told:
+        assert text in decided.exceptions
+        assert text in tags_of([LoggedVerdict.logged(verdict, "run")])["biasgate.s.exceptions"]
+        assert text in headline_tags(story, report)["biasgate.exceptions"]
+        assert text.partition("`")[0].strip() in page
+        assert f"- {text.partition('`')[0]}" in card

@@ -24,7 +24,6 @@ from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.measuring.cautions import warn_of_threshold
 from biasgate.tasks.measuring.diagnosis import undiagnosed
 from biasgate.tasks.records import (
     AtThreshold,
@@ -151,7 +150,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         ),
         candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
         bias=bias,
-        warnings=[*evidence.not_told, *warn_of_threshold(explained.thresholds)],
+        warnings=list(evidence.not_told),
     )
 
 

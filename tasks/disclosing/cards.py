@@ -199,8 +199,6 @@ def _benchmark(one: Published) -> Iterator[dict[str, str]]:
 def _bias(one: Published) -> Iterator[dict[str, str]]:
     yield _field("Verdict", f"{_outcome(one)}, on {one.verdict.decided_on}")
     yield from (_field("Exception", line) for line in exceptions_in_words([one.verdict]))
-    if one.story.reservations:
-        yield _field("Reservations", one.story.reservations)
     yield from (_field(check.word, check.sentence) for check in one.story.unmet)
     for group, cells in one.report.bias.subgroups.items():
         numbers = metric_cells(cells)

@@ -309,7 +309,7 @@ def _of_classifier(one: Classifier, filing: Filing) -> Iterator[str]:
     )
     for check in one.published.story.unmet:
         yield f"- {as_text(check.word)}: {as_text(check.sentence)}"
-    for line in filter(None, [*exceptions_in_words([verdict]), one.published.story.reservations]):
+    for line in exceptions_in_words([verdict]):
         yield f"- {as_text(line)}"
     told = overstatement(one)
     if told is not None:

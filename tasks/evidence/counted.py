@@ -242,6 +242,7 @@ class CountedEvidence:
     n_nights = 0
     is_complete = True
     is_sample = True
+    dominant = ()  # not told by counts
 
     @property
     def digest(self) -> str:

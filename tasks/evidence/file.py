@@ -32,7 +32,7 @@ from bias_metrics import (
 )
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
-from bias_metrics.parts import PackedMasks
+from bias_metrics.parts import DominantUnits, PackedMasks, dominant_units
 from bias_metrics.report import Measurement
 from bias_metrics.rows import Background, Strata
 from biasgate.tasks.common.arrow_arrays import as_numpy
@@ -308,6 +308,11 @@ class EvidenceFile:
     @cached_property
     def _measured(self) -> Rows:
         return self.rows().of_people()
+
+    @property
+    def dominant(self) -> list[DominantUnits]:
+        """The clusters and rows that numbers depend on heavily."""
+        return dominant_units(self.measured.checked(self.background))
 
     @property
     def measurement(self) -> Measurement:

@@ -17,6 +17,7 @@ from bias_metrics import (
     RateGapComparison,
     RateGaps,
     compare_prediction_powered,
+    night_clusters,
     prediction_powered_bias,
     with_night_variance,
 )
@@ -123,7 +124,9 @@ class Measuring:
         if self._by_night is not None:
             again = self._by_night.evidence(confidence, joined=joined, groups=groups, among=among)
             by_night = {name: getattr(again, name) for name in found}
-            found = with_night_variance(found, by_night, n_nights=self._n_nights)
+            found = with_night_variance(
+                found, by_night, n_nights=self._n_nights, confidence=confidence
+            )
         return Evidence(
             **found,
             background=_shared_background(self.rows, self.background),
@@ -133,11 +136,12 @@ class Measuring:
 
     @property
     def _by_night(self) -> Measuring | None:
-        """The same rows with each night as a cluster; None if they are not of several nights."""
+        """The same rows with nights as clusters; None if they are not of several nights."""
         nights = self.rows.nights
         if nights is None or not self.is_sample:
             return None
-        rows = replace(self.rows, clusters=nights, nights=None)
+        clusters = night_clusters(nights, self.rows.labels)
+        rows = replace(self.rows, clusters=clusters, nights=None)
         return replace(self, rows=rows, known=self.known.setdefault(BY_NIGHT, {}))
 
     @property
@@ -192,7 +196,9 @@ class Measuring:
         comparison = self.change(rival, asked)
         if self._by_night is not None:
             by_night = self._by_night.change(rival, asked)
-            comparison = with_night_variance(comparison, by_night, n_nights=self._n_nights)
+            comparison = with_night_variance(
+                comparison, by_night, n_nights=self._n_nights, confidence=level
+            )
         return Losses.of(comparison, looked_at, level)
 
     def change(self, rival: str, asked: _Asked) -> dict[str, Any]:

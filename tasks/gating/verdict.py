@@ -37,6 +37,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import over_slices
+from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
     Again,
@@ -160,6 +161,7 @@ def build_verdict(
             *unruled,
             *extent.exceptions,
         ],
+        reservations=reservations(report, evidence.dominant),
         bounds=bounds_looked_at(
             results, losses, 1 - policy.confidence, given, is_sample=evidence.is_sample
         ),

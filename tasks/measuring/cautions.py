@@ -1,4 +1,7 @@
-"""Warnings in reports: numbers that are correct, but may not be what was meant."""
+"""Warnings in reports: numbers that are correct, but may not be what was meant.
+
+Reservations are what limits an outcome: they are part of its verdict, and told wherever it is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from bias_metrics import BiasReport
 from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import DominantUnits, counted
 from biasgate.tasks.data.near_words import NearTerms
-from biasgate.tasks.records import AtThreshold, Choices, Missing, ReportedChoices, error_rates
+from biasgate.tasks.records import AtThreshold, Choices, Report, ReportedChoices, error_rates
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -20,15 +23,26 @@ _TOLD = 20
 UPSIDE_DOWN = "the scores look upside down"
 BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
-NOT_ALL = "measured on"
-IN_NO_SLICE = "no slice has"
-AT_THRESHOLD = "at its threshold"
-DEPENDS_ON_FEW = "some numbers depend heavily on"
-"""Begin the warnings that are told beside the outcome, since they limit what it says."""
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
 _FEW_WRONG = 0.01
 _MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was found; identities
+
+
+def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
+    """Return what limits the outcome on a set, in sentences.
+
+    Comments that have no score (for whom most often), are not measured or in no slice, a threshold
+    that flags none or all, few clusters or rows that decide numbers.
+    """
+    found = [
+        report.missing.sentence if report.missing is not None else None,
+        on_unmeasured_rows(report.evaluation_set.choices),
+        on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),
+        on_threshold(report.thresholds),
+        on_dominant_units(dominant),
+    ]
+    return [one for one in found if one is not None]
 
 
 def cautions(
@@ -36,35 +50,17 @@ def cautions(
     choices: ReportedChoices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
-    missing: Missing | None = None,
     near_terms: Mapping[str, NearTerms] = {},
-    in_no_slice: Mapping[str, int] = {},
-    dominant: Sequence[DominantUnits] = (),
 ) -> list[str]:
-    """Return every warning of a report.
-
-    Parameters
-    ----------
-    missing : mapping, optional
-        The comments without a score, if there are any.
-
-    Returns
-    -------
-    list of str
-        Sentences; empty if nothing looks wrong.
-    """
+    """Return every other warning of a report, in sentences; empty if nothing looks wrong."""
     found = [
         warn_of_inversion(bias, candidate),
-        missing.sentence if missing is not None else None,
-        warn_of_rows_in_no_slice(in_no_slice),
         warn_of_misjoin(bias),
-        warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_other_forms(near_terms),
         warn_of_empty_identities(bias),
         warn_of_full_identities(bias),
         warn_of_weights(choices),
-        warn_of_dominant_units(dominant),
         tell_of_terms(bias, choices),
     ]
     return [one for one in found if one is not None]
@@ -106,11 +102,11 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     )
 
 
-def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
-    """Warn of rows that are left out."""
+def on_unmeasured_rows(choices: ReportedChoices) -> str | None:
+    """Say which rows are left out."""
     if choices.left_out is None:
         return None
-    text = f"{NOT_ALL} {choices.left_out}."
+    text = f"Measured on {choices.left_out}."
     if choices.n_rows_rated == choices.n_rows or choices.identity_rows == "all":
         return text
     return (
@@ -119,12 +115,12 @@ def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
     )
 
 
-def warn_of_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:
-    """Warn of rows without a value in a column of slices, by column."""
+def on_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:
+    """Say how many rows are without a value in a column of slices, by column."""
     told = [f"{counted(n, 'comment')} without `{column}`" for column, n in n_rows.items()]
     if not told:
         return None
-    return f"{IN_NO_SLICE} the {' and the '.join(told)}: no rule about these slices sees them."
+    return f"No slice has the {' and the '.join(told)}: no rule about these slices sees them."
 
 
 def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:
@@ -217,7 +213,7 @@ def warn_of_weights(choices: Choices) -> str | None:
     )
 
 
-def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
+def on_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
     """Name the clusters and the rows of large weight that some numbers depend on heavily."""
     kinds = {"negative": "harmless", "positive": "toxic"}
     told = [
@@ -229,22 +225,23 @@ def warn_of_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
         return None
     more = f"; and {len(told) - _TOLD_NEAR:,} more" if len(told) > _TOLD_NEAR else ""
     return (
-        f"{DEPENDS_ON_FEW} one cluster, or on few rows of large weight, so their intervals may be "
-        f"too narrow: {'; '.join(told[:_TOLD_NEAR])}{more}."
+        "Some numbers depend heavily on one cluster, or on few rows of large weight, so their "
+        f"intervals may be too narrow: {'; '.join(told[:_TOLD_NEAR])}{more}."
     )
 
 
-def warn_of_threshold(thresholds: Mapping[str, AtThreshold]) -> Iterator[str]:
-    """Warn if a candidate's own threshold flags no comment, or all: no gap can then be seen."""
+def on_threshold(thresholds: Mapping[str, AtThreshold]) -> str | None:
+    """Say if a candidate's own threshold flags no comment, or all: no gap can then be seen."""
     if (found := thresholds.get(GIVEN)) is None:
-        return
+        return None
     of_class = tuple(rate.value for rate in error_rates(found.overall).values())
-    if of_class in {(0, 1), (1, 0)}:
-        flagged = "no comment" if of_class == (0, 1) else "every comment"
-        yield (
-            f"{AT_THRESHOLD} {found.threshold:g} the model flags {flagged}, so that gaps of "
-            "error rates are 0 whatever it does. Is it the threshold at which it is used?"
-        )
+    if of_class not in {(0, 1), (1, 0)}:
+        return None
+    flagged = "no comment" if of_class == (0, 1) else "every comment"
+    return (
+        f"At its threshold {found.threshold:g} the model flags {flagged}, so that gaps of "
+        "error rates are 0 whatever it does. Is it the threshold at which it is used?"
+    )
 
 
 def tell_of_terms(report: BiasReport, choices: Choices) -> str | None:

@@ -20,7 +20,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
+from biasgate.tasks.wording import exceptions_in_words, reservations_in_words, word_of_verdict
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Judged:
 
     @property
     def exceptions(self) -> list[str]:
-        """What its pass does not say; empty if it did not pass."""
+        """What its pass does not say, and what limits its outcomes."""
         return exceptions_in_words(self.verdicts)
 
     def because(self, reason: str) -> str:
@@ -55,7 +55,7 @@ class Judged:
         if self.verdicts and not decision.report_only and decision.outcome == outcome:
             word = word_of_verdict(*self.verdicts).text
             return replace(told, word=word, exceptions=self.exceptions)
-        return told
+        return replace(told, exceptions=reservations_in_words(self.verdicts) or None)
 
     @cached_property
     def objectives(self) -> dict[str, Objective]:

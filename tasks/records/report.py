@@ -91,6 +91,8 @@ class ReportedChoices(Choices):
 
     split: str = field(metadata=_said("part of the comments"))
     source: dict[str, Any]
+    in_no_slice: dict[str, int] | None = None
+    """How many comments lack a value in a column of slices."""
 
     @property
     def left_out(self) -> str | None:

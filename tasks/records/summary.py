@@ -18,7 +18,7 @@ class Decision(Record):
 
     `rule` decided on a version that passed; `champion_moved` means that it was compared with a
     former champion, and must be judged again. `word` says the outcome with its identities, and
-    `exceptions` what a pass leaves open.
+    `exceptions` what a pass leaves open and what limits the outcome.
     """
 
     outcome: Outcome

@@ -160,7 +160,8 @@ class Again(Record):
 class Verdict(Record):
     """`verdict.json`: the outcome of a policy for one candidate on one set .
 
-    `holds_for` says for whom a pass is proven, `exceptions` what it does not say.
+    `holds_for` says for whom a pass is proven, `exceptions` what it does not say, and
+    `reservations` what limits any outcome.
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `nights` is there if the set pools nights,
@@ -182,6 +183,7 @@ class Verdict(Record):
     outcome: Outcome
     holds_for: HoldsFor
     exceptions: list[PassException]
+    reservations: list[str]
     bounds: Bounds
     results: list[RuleResult]
     objective: Objective

@@ -42,6 +42,7 @@ from biasgate.tasks.wording import (
     exceptions_in_words,
     first_names,
     in_words,
+    reservations_in_words,
     word_of_verdict,
 )
 
@@ -120,19 +121,19 @@ class CandidateStory:
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """What a pass does not say: of the sets that decide, if there are any."""
+        """What a pass does not say: of the sets that decide, if there are any; reservations."""
         return tuple(self._excepted(MOST_EXCEPTIONS))
 
     @property
-    def reservations(self) -> tuple[str, ...]:
-        """What limits the outcome, by set."""
-        told = [(as_written(one.reservations), one) for one in self.stories if one.reservations]
-        return tuple(self._of_set(text, one) for text, one in told)
+    def reservations(self) -> list[str]:
+        """Those of them that limit any outcome."""
+        verdicts = [story.verdict for story in self.stories]
+        return reservations_in_words(verdicts)
 
     def _excepted(self, most: int) -> list[str]:
-        if self.word.status != "pass":
-            return []
         every = [story.verdict for story in self.stories]
+        if self.word.status != "pass":
+            return self.reservations
         decisive = [one for one in every if one.evaluation_set.required] or every
         return exceptions_in_words(decisive, most, name_sets=len(every) > 1)
 
@@ -172,7 +173,7 @@ class CandidateStory:
             for one in self.stories
             if len(self.stories) == 1
         ]
-        lines = [self.headline, *labelled[:2], *excepted, *self.reservations, *basis, *labelled[2:]]
+        lines = [self.headline, *labelled[:2], *excepted, *basis, *labelled[2:]]
         return [text for text in dict.fromkeys([*lines, self.sentence, *counts]) if text]
 
     @property

@@ -12,7 +12,7 @@ or a second column there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree as ET
@@ -23,7 +23,6 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import Summary, Verdict
-from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown
 from biasgate.tasks.reporting.results import Results
 from biasgate.tasks.reporting.story import Story
@@ -36,12 +35,8 @@ _NOT_COUNTED = "its outcome does not count"
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
-def junit_xml(summary: Summary, lines: Sequence[CandidateStory] = ()) -> bytes:
-    """Return one suite for each verdict, with a case for each check, and one of the decisions.
-
-    `lines` say what limits the decisions.
-    """
-    reserved = {line.name: line.reservations for line in lines}
+def junit_xml(summary: Summary) -> bytes:
+    """Return one suite for each verdict, with a case for each check, and one of the decisions."""
     root = ET.Element("testsuites", {"name": _text(summary.evaluation)})
     for verdict in summary.verdicts:
         name = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
@@ -55,9 +50,7 @@ def junit_xml(summary: Summary, lines: Sequence[CandidateStory] = ()) -> bytes:
             _add_case(suite, name, " ".join(words), result.outcome, check.sentence, excuse)
     suite = ET.SubElement(root, "testsuite", {"name": "decisions"})
     for decision in summary.decisions:
-        text = " ".join(
-            [decision.sentence, *(decision.exceptions or ()), *reserved.get(decision.candidate, ())]
-        )
+        text = " ".join([decision.sentence, *(decision.exceptions or ())])
         excuse = "" if decision.candidate in summary.outcome_of else _NOT_COUNTED
         _add_case(suite, "decisions", decision.candidate, decision.outcome, text, excuse)
     for suite in root:
@@ -67,10 +60,10 @@ def junit_xml(summary: Summary, lines: Sequence[CandidateStory] = ()) -> bytes:
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def write_junit(path: Path, summary: Summary, lines: Sequence[CandidateStory] = ()) -> None:
+def write_junit(path: Path, summary: Summary) -> None:
     """Write a summary as JUnit XML, atomically."""
     with whole_file(path) as temporary:
-        temporary.write_bytes(junit_xml(summary, lines))
+        temporary.write_bytes(junit_xml(summary))
 
 
 def _excuse(verdict: Verdict, summary: Summary) -> str:

@@ -116,10 +116,9 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     yield ""
     unmet = [_item(f"{check.word}: {check.sentence}") for check in story.unmet]
     exceptions = exceptions_in_words([verdict], _LINES)
-    reserved = [story.reservations] if story.reservations else []
     yield from _shortened(unmet)
-    yield from map(_item, [*exceptions, *reserved])
-    if not unmet and not exceptions and not reserved:
+    yield from map(_item, exceptions)
+    if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
     yield as_text(story.bounds)

@@ -20,7 +20,7 @@ from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.ci import write_junit
 from biasgate.tasks.reporting.report import write_submission
-from biasgate.tasks.reporting.results import REPORT, SUMMARY, results_of
+from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
@@ -163,8 +163,7 @@ def summarise_evaluation(
     )
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
-    lines = results_of(summary, Path(output)).lines
-    write_junit(Path(output) / "junit.xml", summary, lines)
+    write_junit(Path(output) / "junit.xml", summary)
     return summary
 
 

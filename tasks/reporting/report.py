@@ -19,7 +19,6 @@ from bias_metrics.metrics import (
     calibration_metrics,
     threshold_metrics,
 )
-from bias_metrics.parts import DominantUnits, dominant_units
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
@@ -29,7 +28,6 @@ from biasgate.tasks.evidence.powered import agreement_of
 from biasgate.tasks.measuring.cautions import (
     cautions,
     warn_of_other_fractions,
-    warn_of_threshold,
 )
 from biasgate.tasks.records import (
     AnalysisRecord,
@@ -66,21 +64,19 @@ def build_report(
     explained: Explained,
     analysed: Sequence[tuple[str, AnalysisRecord]] = (),
     missing: Missing | None = None,
-    dominant: Sequence[DominantUnits] = (),
 ) -> Report:
     """Return the report of one candidate on one set.
 
-    `scores` says what affects its kept scores, `explained` what the numbers mean, and `dominant`
-    which clusters and rows its numbers depend on heavily.
+    `scores` says what affects its kept scores, and `explained` what the numbers mean.
     """
     reported = ReportedChoices(
         **vars(choices),
         split=evaluation_set.record["split"],
         source=evaluation_set.record["source"],
+        in_no_slice=evaluation_set.record.get("in_no_slice"),
     )
-    unmatched, near, in_no_slice = (
-        evaluation_set.record.get(name, {})
-        for name in ("unmatched_terms", "near_terms", "in_no_slice")
+    unmatched, near = (
+        evaluation_set.record.get(name, {}) for name in ("unmatched_terms", "near_terms")
     )
     near = {name: NearTerms(**words) for name, words in near.items()}
     judged = ModelRecord(
@@ -102,9 +98,8 @@ def build_report(
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(bias, reported, candidate, unmatched, missing, near, in_no_slice, dominant),
+            *cautions(bias, reported, candidate, unmatched, near),
             *_cautions_of_raters(evaluation_set),
-            *warn_of_threshold(explained.thresholds),
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,
@@ -220,12 +215,8 @@ def write_report(
     scores = ScoredSet.open(scores_folder).record
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
-    rows = evidence.rows()
-    dominant = dominant_units(rows.of_people().checked(evidence.background))
-    report = build_report(
-        *(bias, frozen, choices, candidate, scores, explained, analysed, missing, dominant)
-    )
-    agreement = agreement_of(rows)
+    report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
+    agreement = agreement_of(evidence.rows())
     if agreement is not None:
         report = replace(report, label_agreement=agreement.to_dict())
     write_json(evidence.folder / "report.json", report)

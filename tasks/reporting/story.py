@@ -21,11 +21,7 @@ from biasgate.tasks.common.language import (
     phrase_of,
 )
 from biasgate.tasks.measuring.cautions import (
-    AT_THRESHOLD,
     BY_CHANCE,
-    DEPENDS_ON_FEW,
-    IN_NO_SLICE,
-    NOT_ALL,
     UPSIDE_DOWN,
 )
 from biasgate.tasks.records import (
@@ -104,9 +100,6 @@ class Story(VerdictStory):
 
     warnings: tuple[str, ...]
     """What to be careful about."""
-    reservations: str
-    """What limits the outcome, or empty: comments that have no score (for whom most often), are not
-    measured or in no slice, a threshold that flags none or all, few that decide numbers."""
     look_first: str
     """The identity to look at first; the cause where scores are upside down."""
     focus: Focus | None
@@ -141,7 +134,6 @@ class Story(VerdictStory):
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE)
-        missing = [] if report.missing is None else [report.missing.sentence]
         analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
         bias = report.bias
         means = metric_cells(bias.power_mean)
@@ -164,9 +156,6 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            reservations=" ".join(
-                [*missing, *_warned(report, NOT_ALL, IN_NO_SLICE, AT_THRESHOLD, DEPENDS_ON_FEW)]
-            ),
             look_first=" ".join(no_use or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),

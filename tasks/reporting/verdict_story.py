@@ -102,7 +102,7 @@ class VerdictStory:
     word: Word
     """The outcome; a pass says for how many it is proven, a block who is shown to be worse off."""
     exceptions: tuple[str, ...]
-    """What a pass does not say; each line is a sentence."""
+    """What a pass does not say, and what limits any outcome; each line is a sentence."""
     policy: str
     counted: str
     """How many checks there are, and what came of them."""

@@ -63,7 +63,7 @@ NOT_COMPARED = (
     "Not compared: intervals, sentences and warnings of its report, and pages, tables, cards, "
     "details.json and junit.xml."
 )
-_SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence")
+_SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence|reservations\.\d+")
 _MOST_REWORDED = 5
 _STOP = frozenset({"evidence", "attestation", "signature"})
 

@@ -17,6 +17,7 @@ NOTHING_SAID = {
     "results": [],
     "holds_for": {"identities": [], "of": 0},
     "exceptions": [],
+    "reservations": [],
     "bounds": {"sentence": "No bound was looked at."},
     "worsened": [],
 }

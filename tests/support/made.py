@@ -117,6 +117,7 @@ def verdict_of(*results, name="c", of_set="s", required=True, report_only=False,
         "outcome": "fail",
         "holds_for": HoldsFor(identities=[], of=0),
         "exceptions": [],
+        "reservations": [],
         "bounds": Bounds(
             separately=0, expected_wrong=0.0, jointly=0, sentence="No bound was looked at."
         ),

@@ -36,8 +36,6 @@ from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
 from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
-from biasgate.tasks.records import Report
-from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.verifying.verdict import verify_counted
 
 
@@ -388,8 +386,7 @@ def test_a_threshold_beyond_all_probabilities_is_refused(home, role):
 @pytest.mark.parametrize(("threshold", "flags"), [(0.999, "no comment"), (0, "every comment")])
 def test_a_threshold_that_parts_no_comments_is_warned_of(home, threshold, flags):
     verdict = judge(write_shards(home, candidate=FILE["candidate"] | {"threshold": threshold}))
-    report = Report.from_dict(json.loads(Path("out/report.json").read_text()))
-    told = Story.of(report, verdict, None).reservations  # below the outcome, wherever it is told
+    *_, told = verdict.reservations  # below the outcome, wherever it is told
     assert f"the model flags {flags}, so that gaps of error rates are 0" in told
 
 

@@ -1,14 +1,16 @@
 """The rows of several nights in one file of evidence, and the verdict on all of them."""
 
 import json
+import math
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import norm, t
 from support import judging
 from support.judging import CHAMPION, TODAY, evidence_of, policy_of, write_evidence
 
-from bias_metrics import always_valid_confidence, compare_bias, evaluate_bias
+from bias_metrics import always_valid_confidence, compare_bias, evaluate_bias, night_clusters
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights, new_because, pool
@@ -27,12 +29,12 @@ RIVALS = {"champion": CHAMPION}
 def columns_of(number, n=400):
     rng = np.random.default_rng(number)
     label, gay = rng.random(n) < 0.4, rng.random(n) < 0.3
-    common = 2 * label + rng.normal(0, 1, n)
+    common, shift = 2 * label + rng.normal(0, 1, n), 0.1 * (number % 3 - 1)
     return {
         "id": [f"{number}-{row}" for row in range(n)],
         "label": label,
         "identity/gay": gay,
-        "score/candidate": common + rng.normal(0, 0.2, n),
+        "score/candidate": common + rng.normal(0, 0.2, n) + shift * (gay & ~label),
         "score/champion": common + rng.normal(0, 0.2, n),
     }
 
@@ -78,7 +80,9 @@ def test_numbers_are_those_of_the_rows_of_all_nights_at_an_always_valid_confiden
     scores = rows["score/candidate"], rows["score/champion"]
     given = (rows["label"], *scores, {"gay": rows["identity/gay"]})
     expected = compare_bias(*given, confidence=level)
-    by_night = compare_bias(*given, confidence=level, clusters=np.repeat(np.arange(5), 400))
+    nights = night_clusters(np.repeat(np.arange(5), 400), rows["label"])
+    by_night = compare_bias(*given, confidence=level, clusters=nights)
+    few = t.ppf((1 + level) / 2, 4) / norm.ppf((1 + level) / 2)
     auc, bpsn = verdict.results
     factors = []
     for found, cell, of_nights in (
@@ -86,10 +90,11 @@ def test_numbers_are_those_of_the_rows_of_all_nights_at_an_always_valid_confiden
         (bpsn, expected.subgroups["gay"].bpsn_auc, by_night.subgroups["gay"].bpsn_auc),
         (verdict.objective, expected.final_score, by_night.final_score),
     ):
-        factors.append(max(of_nights.std_error / cell.std_error, 1.0))
+        excess = max((of_nights.std_error / cell.std_error) ** 2 - 1, 0.0)
+        factors.append(math.sqrt(1 + excess * few**2))
         for end in ("low", "high"):
             reach = factors[-1] * (getattr(cell, end) - cell.value)
-            assert getattr(found, end) == pytest.approx(cell.value + reach, abs=1e-12)
+            assert getattr(found, end) == pytest.approx(cell.value + reach, abs=1e-9)
     assert auc.value == pytest.approx(expected.overall.auc.first, abs=1e-12)
     assert auc.confidence == 0.95
     assert max(factors) > 1 == min(factors)

@@ -124,13 +124,14 @@ def test_a_pass_that_changes_is_an_exception_with_its_reason(again):
     [check] = [one for one in verdict.again.each[0].changed if one.metric == "bpsn_auc"]
     assert story.word.text == "Passed with exceptions"
     n = len(verdict.again.each[0].changed)
-    [told] = story.exceptions
+    [told, left_out] = story.exceptions
+    assert left_out.startswith("Measured on 2,420 of 3,000 rows")
     assert told == (
         f"Except: with label_threshold 0.4 the outcome would be fail; {n} of 2 checks "
         f"{'ends' if n == 1 else 'end'} otherwise: fail, {check.sentence}"
     )
     assert story.basis == ()
-    [named] = exceptions_in_words([verdict], name_sets=True)
+    [named, _] = exceptions_in_words([verdict], name_sets=True)
     assert str(named).startswith(
         "Except on rows, with label_threshold 0.4 the outcome would be fail; "
     )
@@ -140,7 +141,8 @@ def test_it_is_said_before_other_exceptions_that_a_long_list_leaves_out(again):
     excepted = [PassException(f"g{at}", "category", 1, f"g{at} is small.") for at in range(20)]
     told = exceptions_in_words([replace(again[2], exceptions=excepted)], 3)
     assert str(told[0]).startswith("Except: with label_threshold 0.4 the outcome would be fail; ")
-    assert str(told[-1]) == "And 18 more in verdict.json."
+    assert str(told[3]) == "And 18 more in verdict.json."
+    assert told[4:] == again[2].reservations
 
 
 def test_a_verdict_that_does_not_pass_says_what_would_change_it(judged):

@@ -12,7 +12,8 @@ from bias_metrics.parts import DominantUnits
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.measuring.cautions import (
     cautions,
-    warn_of_dominant_units,
+    on_dominant_units,
+    on_unmeasured_rows,
     warn_of_inversion,
     warn_of_other_fractions,
 )
@@ -49,13 +50,13 @@ def test_an_identity_of_every_row_is_named_as_the_cause():
 
 def test_clusters_that_decide_alone_are_named_and_many_counted():
     one = DominantUnits("gay", "positive", 12, 0.34)
-    assert warn_of_dominant_units([]) is None
-    told = warn_of_dominant_units([replace(one, subgroup=None), one])
+    assert on_dominant_units([]) is None
+    told = on_dominant_units([replace(one, subgroup=None), one])
     assert told.endswith(
         ": of the toxic comments one cluster has 34% (12 rows); of the toxic comments about gay "
         "one cluster has 34% (12 rows)."
     )
-    assert warn_of_dominant_units([one] * 8).endswith("; and 3 more.")
+    assert on_dominant_units([one] * 8).endswith("; and 3 more.")
 
 
 def test_labels_that_are_no_fraction_of_their_raters_are_counted():
@@ -146,17 +147,17 @@ def chosen(measured, source="table", **options):
 def test_rows_that_are_not_measured_are_counted(measured, source, said):
     choices = chosen(measured, source)
     assert choices.left_out.startswith(said)
-    [warning] = cautions(bias(GOOD), choices, FILE, {})
-    assert warning.startswith(f"measured on {said}")
-    assert "`identity_rows: all`" in warning
+    told = on_unmeasured_rows(choices)
+    assert told.startswith(f"Measured on {said}")
+    assert "`identity_rows: all`" in told
 
 
 def test_rows_without_weight_are_not_called_unrated():
     choices = chosen(1_500_000, n_rows_rated=1_804_874, weights="probability")
     assert choices.left_out == "1,500,000 of 1,804,874 rows: 17 % have weight 0"
     assert chosen(1_804_874, weights="probability").left_out is None
-    told = cautions(bias(GOOD), choices, FILE, {})[0]
-    assert told == "measured on 1,500,000 of 1,804,874 rows: 17 % have weight 0."
+    told = on_unmeasured_rows(choices)
+    assert told == "Measured on 1,500,000 of 1,804,874 rows: 17 % have weight 0."
 
 
 def test_identities_without_rows_and_terms_without_a_match_are_named():

@@ -322,6 +322,22 @@ def test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them(
     )
 
 
+def test_a_reservation_is_recomputed_whichever_code_a_verdict_names():
+    again = verdict_of(result(), reservations=["Measured on 9 of 10 rows."])
+    other = replace(again, code=replace(again.code, version="0.0.1"))
+    for forged in (again, other):
+        [same, *_] = same_again(replace(forged, reservations=[]), again, "comments")
+        assert not same.holds
+        assert same.sentence.endswith("Different: reservations.")
+    reworded = replace(other, reservations=["Measured on 10 of 10 rows."])
+    code = list(same_again(reworded, again, "comments"))[-1]
+    assert code.sentence.endswith(
+        "as this code has them: reservations.0: Measured on 9 of 10 rows."
+    )
+    for one in same_again(replace(again, reservations=reworded.reservations), again, "comments"):
+        assert not one.holds
+
+
 def test_of_many_reworded_sentences_five_are_told_and_the_others_counted():
     again = verdict_of(*(result() for _ in range(7)))
     other = replace(again, code=replace(again.code, version="0.0.1"))
