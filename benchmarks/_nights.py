@@ -87,15 +87,13 @@ SITUATIONS = (
     Situation("nights of unequal sizes", unequal=True),
     Situation("rows in threads", clustered=True),
     Situation("scores shift by .3 from night to night", shift=0.3),
+    Situation("scores shift by .3, nights of 3,000 rows", shift=0.3, n_rows=3000),
     Situation("two toxic comments of the group a night", "bnsp_auc", group=0.05, toxic=0.13),
     Situation("a group that grows from 1 % to half", group=0.01, grows=True),
     Situation(
         "two toxic comments a night, AUC .995", "bnsp_auc", group=0.05, toxic=0.13, auc=0.995
     ),
 )
-
-# Here bounds err more often than they say: a pass needs more nights than five to be trusted.
-BEYOND = (Situation("scores shift by .3, nights of 3,000 rows", shift=0.3, n_rows=3000),)
 
 
 def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]:
@@ -291,7 +289,7 @@ def main() -> None:
             found = nights_to_pass(planned, 5000, given.draws, roll_up=not given.alone)
             print(f"planned {planned}: median {median(found)}, {Counter(found)}", flush=True)
         return
-    for situation in (*SITUATIONS, *BEYOND):
+    for situation in SITUATIONS:
         if given.words not in situation.name:
             continue
         for planned in given.planned if given.valid else (None, *given.planned):

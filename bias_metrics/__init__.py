@@ -88,6 +88,7 @@ from bias_metrics.rows import Rows
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.sequential.pooled_nights import (
     always_valid_confidence,
+    night_clusters,
     pool_nights,
     with_night_variance,
 )
@@ -228,6 +229,7 @@ __all__ = [
     "metric_drift",
     "missing_scores",
     "negative_aeg",
+    "night_clusters",
     "paired_gaps",
     "permuted_reference",
     "pinned_auc",

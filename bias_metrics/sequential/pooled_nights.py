@@ -20,9 +20,9 @@ Newcombe's interval, or no interval at all.
 Nights are a source of variance, too: the rows of one night may all be off in the same direction. An
 interval from pooled rows takes them as independent. Where a model's scores shift from night to
 night, or what people write does, numbers vary more than that. So each number has a second standard
-error, from how far whole nights move it. If that is the larger one, the interval becomes as much
-wider. A few nights say next to nothing about how nights differ: before the fifth there is no
-interval.
+error, from how far whole nights move it. If that is the larger one, the interval becomes wider.
+What a few nights show is itself uncertain: the part of the variance that they alone show has
+Student's quantile, for the nights less one. Before the fifth night there is no interval.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.intervals import check_confidence, quantile
 from bias_metrics.metrics import AUCS
 
 _NORMAL = NormalDist()
@@ -239,7 +239,7 @@ def _refuse_repeated(ids: npt.NDArray[Any], sizes: Sequence[int]) -> None:
         raise ValueError(msg)
 
 
-LEAST_NIGHTS = 5
+LEAST_NIGHTS, MANY_NIGHTS = 5, 20
 _TOO_FEW = f"how much nights differ is not known before night {LEAST_NIGHTS}"
 _SHARES = frozenset({*AUCS, "auc", "final_score"})
 _P_VALUES = ("p_value", "p_holm", "p_bh")
@@ -247,7 +247,46 @@ _ENDS = ("low", "high", "size_low", "size_high")
 Cell = Mapping[str, Any]
 
 
-def with_night_variance(found: Cell, by_night: Cell, *, n_nights: int) -> dict[str, Any]:
+def night_clusters(
+    nights: npt.NDArray[np.integer[Any]], labels: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Return the clusters by which numbers are measured for `with_night_variance`.
+
+    Parameters
+    ----------
+    nights : integer array of shape (n,)
+        The night of each row.
+    labels : bool array of shape (n,)
+        True where the row is toxic.
+
+    Returns
+    -------
+    int array of shape (n,)
+        The nights; before the twentieth, the toxic rows of a night are a cluster of their own.
+
+    Notes
+    -----
+    A shift of all scores of a night moves its toxic rows up and its harmless rows down, so that an
+    AUC stays nearly the same: in it the two moves cancel, but for what the square of the shift
+    does. Few nights do not tell how large that is. As clusters of their own the two moves do not
+    cancel.
+
+    References
+    ----------
+    Obuchowski (1997), Biometrics 53 (AUCs of clustered rows, by class and together).
+
+    Examples
+    --------
+    >>> night_clusters(np.array([1, 1, 2]), np.array([False, True, True]))
+    array([2, 3, 5])
+    """
+    found = nights.astype(np.int64)
+    return found if np.unique(found).size >= MANY_NIGHTS else 2 * found + labels
+
+
+def with_night_variance(
+    found: Cell, by_night: Cell, *, n_nights: int, confidence: float
+) -> dict[str, Any]:
     """Return numbers of pooled rows with intervals that allow for nights.
 
     Parameters
@@ -255,10 +294,12 @@ def with_night_variance(found: Cell, by_night: Cell, *, n_nights: int) -> dict[s
     found : mapping
         What `to_dict()` of a report or a comparison gives, of the rows of all nights.
     by_night : mapping
-        The same of the same rows with the night of each row as its cluster. Its standard errors
-        count; that it has no intervals for few clusters does not matter.
+        The same of the same rows in the clusters of `night_clusters`. Its standard errors count;
+        that it has no intervals for few clusters does not matter.
     n_nights : int
         How many nights there are, at least 1.
+    confidence : float
+        Of the intervals in `found`.
 
     Returns
     -------
@@ -269,30 +310,35 @@ def with_night_variance(found: Cell, by_night: Cell, *, n_nights: int) -> dict[s
     Raises
     ------
     ValueError
-        If `n_nights` is less than 1.
+        If `n_nights` is less than 1, or the confidence is not between 0 and 1.
 
     Notes
     -----
-    It allows for shifts that are random and independent from night to night, not for a trend. The
-    quantile stays that of the interval, not Student's for the nights less one, so that equal nights
-    cost little. So while nights are few, and differ much more than their rows, bounds err more
-    often than they say.
+    It allows for shifts that are random and independent from night to night, not for a trend. Let
+    r be the standard error of the nights over that of the rows, z the normal quantile and t
+    Student's for the nights less one. If r is above 1, the interval reaches
+    sqrt(1 + (r**2 - 1) (t / z)**2) times as far: what the rows explain keeps the quantile of many
+    rows, and what only nights show has that of few nights. So equal nights cost little, and where
+    nights are all that differs, the interval is Student's.
 
     References
     ----------
-    Bell and McCaffrey (2002), Survey Methodology 28 (few clusters).
+    Bell and McCaffrey (2002), Survey Methodology 28 (few clusters). Graybill and Wang (1980),
+    Journal of the American Statistical Association 75 (bounds of sums of variances).
 
     Examples
     --------
     >>> cell = {"value": 0.9, "std_error": 0.01, "low": 0.88, "high": 0.92}
     >>> nights = {"auc": {"value": 0.9, "std_error": 0.02}}
-    >>> wider = with_night_variance({"auc": cell}, nights, n_nights=10)["auc"]
+    >>> wider = with_night_variance({"auc": cell}, nights, n_nights=10, confidence=0.95)["auc"]
     >>> round(wider["low"], 3), round(wider["high"], 3)
-    (0.86, 0.94)
+    (0.855, 0.945)
     """
     if n_nights < 1:
         msg = f"`n_nights` must be at least 1; got {n_nights}."
         raise ValueError(msg)
+    of_rows = quantile(confidence)
+    few = quantile(confidence, n_nights - 1) / of_rows if n_nights > 1 else math.inf
 
     def change(name: str, cell: Cell, of_nights: Cell) -> dict[str, Any]:
         error, larger = cell["std_error"], of_nights.get("std_error")
@@ -302,7 +348,8 @@ def with_night_variance(found: Cell, by_night: Cell, *, n_nights: int) -> dict[s
             return _without_interval(cell)
         if larger is None or larger <= error:
             return dict(cell)
-        return _stretched(name, cell, larger / error) | {"std_error": larger}
+        factor = math.sqrt(1 + ((larger / error) ** 2 - 1) * few**2)
+        return _stretched(name, cell, factor) | {"std_error": larger}
 
     return _changed(found, by_night, change)
 

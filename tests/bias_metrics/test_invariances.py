@@ -133,8 +133,8 @@ RATED = {"label_noise"}
 WITH_TERMS = {"compare_prediction_powered", "prediction_powered_bias"}
 # Rows and confidences of many nights have theirs in sequential/.
 OF_NIGHTS = {
-    *("always_valid_confidence", "lord_share", "pool_nights", "selection_flattery"),
-    *("spending_share", "with_night_variance"),
+    *("always_valid_confidence", "lord_share", "night_clusters", "pool_nights"),
+    *("selection_flattery", "spending_share", "with_night_variance"),
 }
 # What changed between nights has its own in drift/.
 DRIFT = {"data_drift", "metric_drift"}
