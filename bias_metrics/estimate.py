@@ -107,7 +107,7 @@ class Change:
     apart: Apart | None
     """None if one is undefined."""
 
-    def at(self, confidence: float, *, is_gap: bool = False) -> Difference:
+    def at(self, confidence: float, *, is_gap: bool) -> Difference:
         """Return the first minus the second, with an interval."""
         a, b = self.first.at(confidence), self.second.at(confidence)
         if self.apart is None or a.std_error is None or b.std_error is None:

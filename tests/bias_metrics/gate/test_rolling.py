@@ -65,6 +65,12 @@ def test_a_small_group_is_judged_in_its_category_and_both_are_named():
     assert not {"judged_in", "instead_of"} & set(found["muslim"].to_dict())
 
 
+def test_a_value_that_no_set_could_show_is_not_named():
+    found = Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
+    told = by_group(judged(found, replace(FLOOR, floor=0.25)))["hindu"].sentence
+    assert "(95 % bound), and no value would be seen in 80 of 100 such sets." in told
+
+
 def test_without_categories_a_small_group_is_insufficient():
     found = Evidence(report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
     key = evidence_needed([FLOOR])[0]

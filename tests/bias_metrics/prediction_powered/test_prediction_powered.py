@@ -342,8 +342,8 @@ def test_an_estimate_outside_its_range_is_not_shown():
     assert found == (ordinary, tuple((one.ordinary, one.sums) for one in both), outside)
 
 
-@pytest.mark.parametrize("worth", [2.0, 2.5, 3.0])
-def test_a_difference_of_two_or_three_labelled_rows_has_one_degree_of_freedom(worth):
+@pytest.mark.parametrize(("worth", "freedom"), [(2.0, 1), (2.5, 1), (3.0, 1), (4.0, 2)])
+def test_a_difference_of_few_labelled_rows_has_two_degrees_less_but_one(worth, freedom):
     rows = Home()
     checked = PoweredRows.of(rows.rows(), rows.matched, rows.labelled)
     both = tuple(
@@ -352,7 +352,11 @@ def test_a_difference_of_two_or_three_labelled_rows_has_one_degree_of_freedom(wo
     )
     found, *_ = estimate_difference("bnsp_auc", both, Difference(0.5, 0.5, 0.0), 0.95)
     t = abs(found.value) / found.std_error
-    assert found.p_value == pytest.approx(1 - 2 / np.pi * np.arctan(t))  # Cauchy's distribution
+    inside = {
+        1: 2 / np.pi * np.arctan(t),
+        2: t / np.hypot(t, np.sqrt(2)),
+    }  # Student's, in closed form
+    assert found.p_value == pytest.approx(1 - inside[freedom])
 
 
 def test_a_difference_that_terms_make_less_precise_is_left_alone():
