@@ -102,6 +102,7 @@ def test_the_same_rows_differ_in_nothing():
     assert drift.n_shared == N
     assert {(one.change, one.low, one.high) for one in drift.changes} == {(0.0, 0.0, 0.0)}
     assert {one.p_value for one in drift.changes} == {1.0}
+    assert drift.n_deals == 0  # nothing is left to chance
 
 
 def test_shared_rows_make_the_interval_narrower():

@@ -233,11 +233,13 @@ def test_what_was_waived_is_an_exception_of_its_group_or_of_all():
     excuse = "Ada until 2026-12-31: few"
     own = result("gay", "insufficient", waived_by=excuse)
     whole = result(None, "insufficient", waived_by=excuse, metric="auc")
-    found = extent(own, whole, result("hindu"), result("muslim"))
+    worst = result("hindu", "fail", waived_by=excuse, scope="worst")
+    found = extent(own, whole, worst, result("hindu"), result("muslim"))
     assert found.groups == ("hindu", "muslim")
     assert [(entry.group, entry.why, entry.sentence) for entry in found.exceptions] == [
         ("gay", "waived", f"gay: 1 check waived by {excuse}."),
         (None, "waived", f"overall auc: 1 check waived by {excuse}."),
+        (None, "waived", f"hindu: 1 check waived by {excuse}."),
     ]
 
 
