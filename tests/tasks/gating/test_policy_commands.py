@@ -156,6 +156,17 @@ def test_what_replaces_a_champion_is_told_in_words(options, words):
     assert words in "\n".join(explain_policy(policy(RULE, **options)))
 
 
+@pytest.mark.parametrize(
+    ("tolerance", "words"),
+    [
+        (0.01, "the reference by more than 0.01 (of the size of a gap: 0.02), in any metric."),
+        (0, "worse than with the champion or the reference, in any metric."),
+    ],
+)
+def test_what_harm_is_tolerated_is_told_in_words(tolerance, words):
+    assert words in "\n".join(explain_policy(policy(RULE, shown_harm={"tolerance": tolerance})))
+
+
 @pytest.mark.parametrize("key", ["promote", "objective"])
 def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_path, key):
     file = tmp_path / "own.yaml"
