@@ -107,6 +107,16 @@ def test_with_the_planned_number_of_comments_the_planned_share_passes(rules):
     assert 0.75 <= share <= 0.9
 
 
+def test_numbers_of_comments_vary_by_their_square_root():
+    """Nine in ten samples have the support: about 1.28 standard deviations more are expected."""
+    wide = policy_of(
+        {"metric": "subgroup_auc", "scope": "each", "margin": 0.4, "min_positives": 20}
+    )
+    comments = replace(known(), identities={"a": known().identities["a"]})
+    expected = GROUPS["a"][0] * plan_policy(wide, comments, power=0.9).comments
+    assert (expected - 20) / np.sqrt(expected) == pytest.approx(NORMAL.inv_cdf(0.9), abs=0.5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", [MARGINS, FLOORS], ids=["margins", "limits"])
 def test_with_the_comments_that_each_identity_needs_the_planned_share_passes(rules):
@@ -348,7 +358,7 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
     [
         ((), "give either the folder of an evaluation, or `--shares`"),
         (("nowhere",), "must be an evidence.parquet, or the folder of results"),
-        (("--shares", "nowhere.yaml"), "must be a file, or civil_comments"),
+        (("--shares", "nowhere.yaml"), "or civil_comments; nowhere.yaml does not exist"),
     ],
 )
 def test_a_plan_without_numbers_is_refused(arguments, message):
