@@ -1,5 +1,7 @@
 """Verdicts from evidence files that the library makes from a few hundred rows."""
 
+import hashlib
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +9,11 @@ import pyarrow as pa
 import pytest
 from support import judging
 from support.judging import CHAMPION, TODAY, evidence_of, policy_of
+from support.partial import partial
 
 from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import write_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import (
@@ -19,7 +23,12 @@ from biasgate.tasks.gating.policy_check import (
     refuse_unpowered,
 )
 from biasgate.tasks.gating.policy_explained import explain_policy
-from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.gating.verdict import build_verdict, decide_candidate
+from biasgate.tasks.measuring.identities import Measured
+from biasgate.tasks.records import Context, Verdict
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.statement import FILE as ATTESTATION
+from biasgate.tasks.signing.statement import read_statement
 
 
 @pytest.fixture
@@ -60,6 +69,29 @@ def judge(folder, columns, policy, *, report=None, rivals=None, n_candidates=1):
 
 FLOOR = {"metric": "bpsn_auc", "scope": "each", "floor": 0.5}
 MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not worse"}
+
+
+def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows, monkeypatch):
+    monkeypatch.setattr("biasgate.tasks.gating.verdict.say", lambda _: None)
+    source, candidate = (
+        partial({"name": name, "required": True, "kind": "scores"}) for name in ("s", "c")
+    )
+    measured = Measured(
+        source, candidate, rows="", scores="", folder=str(tmp_path), report=report_of(rows)
+    )
+    context = Context(required_sets=["s"], ledger=None, registered_policy=None)
+    policy, evidence = policy_of(FLOOR), evidence_of(tmp_path, rows)
+    write_json(tmp_path / "report.json", measured.report)
+    verdict = decide_candidate.fn(measured, evidence, {}, policy, 1, context)
+    files = {name: (tmp_path / name).read_bytes() for name in ("policy.json", "verdict.json")}
+    assert Verdict.from_dict(json.loads(files["verdict.json"])) == verdict
+    assert Policy.model_validate_json(files["policy.json"]).digest == policy.digest
+    envelope = Envelope.of_dict(json.loads((tmp_path / ATTESTATION).read_text()), ATTESTATION)
+    named = read_statement(envelope, ATTESTATION).predicate.configuration
+    digests = {one.name: one.digest["sha256"] for one in named}
+    assert {name: digests[name] for name in files} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in files.items()
+    }
 
 
 def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):

@@ -229,6 +229,12 @@ def test_an_unsigned_version_is_not_attested(tmp_path, monkeypatch):
         write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
 
 
+def test_a_model_that_the_registry_lacks_is_refused_with_those_it_has(made, tmp_path):
+    with pytest.raises(InputError, match=rf"'toxicty' must be in the registry.*known: {MODEL}"):
+        write_attestation("toxicty", None, tmp_path / "a.jsonl", local(made[0] / "store"))
+    assert not (tmp_path / "a.jsonl").exists()
+
+
 def test_the_commands_attest_and_verify(made, world):
     run, folder = CliRunner(), made[0]
     file = world / "again.intoto.jsonl"
