@@ -167,6 +167,12 @@ def test_what_harm_is_tolerated_is_told_in_words(tolerance, words):
     assert words in "\n".join(explain_policy(policy(RULE, shown_harm={"tolerance": tolerance})))
 
 
+def test_rules_are_told_with_their_numbers():
+    told = explain_policy(policy(RULE, {**RULE, "id": "another"}))
+    numbered = [line.partition(". ")[0] for line in told if line[:1].isdigit()]
+    assert numbered == ["1", "2"]
+
+
 @pytest.mark.parametrize("key", ["promote", "objective"])
 def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_path, key):
     file = tmp_path / "own.yaml"

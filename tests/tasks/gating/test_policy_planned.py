@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.gate_cells import TODAY
 from support.judging import policy_of
+from support.partial import partial
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
@@ -24,10 +25,12 @@ from bias_metrics.gate.planning import (
 )
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.metrics import AUCS
 from biasgate.cli import app
 from biasgate.tasks.gating.plan import Comments, Mentions, told
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_planned import (
+    _correlations,
     comments_of_evidence,
     comments_of_shares,
     plan_policy,
@@ -329,6 +332,16 @@ def results(tmp_path_factory):
     frozen_set(folder)
     judged_version(local(folder), folder, folder / "first")
     return folder / "first" / "judged"
+
+
+def test_how_closely_models_agree_follows_from_the_error_of_their_difference():
+    """Two errors of .1 with a correlation of .92: that of the difference is .04."""
+    cells, changes = (
+        {"a": {key: partial({"std_error": error}) for key in AUCS}} for error in (0.1, 0.04)
+    )
+    assert list(_correlations(cells, changes)) == pytest.approx([0.92] * len(AUCS))
+    exact = {"a": {key: partial({"std_error": None}) for key in AUCS}}
+    assert list(_correlations(cells, exact)) == list(_correlations(exact, changes)) == []
 
 
 def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(results):

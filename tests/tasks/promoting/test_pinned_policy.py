@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from support.partial import partial
 from support.promoted import MODEL, POLICY, judged_version, promote_one, rewrite, wrong
 from typer.testing import CliRunner
 
@@ -11,6 +12,7 @@ from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting.by_hand import history, promote_version
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
+from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 LENIENT = POLICY.model_copy(update={"name": "lenient", "rules": POLICY.rules[:1], "waivers": []})
@@ -61,6 +63,14 @@ def test_another_policy_is_refused_before_any_work(gateway):
         refuse_other_policy(MODEL, LENIENT, gateway)
     refuse_other_policy(MODEL, LENIENT.model_copy(update={"report_only": True}), gateway)
     refuse_other_policy(MODEL, POLICY, gateway)
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_evaluation_by_another_policy_is_refused_before_its_rivals_are_looked_up(gateway):
+    place = partial({"gateway": gateway})
+    with pytest.raises(InputError, match="`policy` must be the registered one"):
+        pin_rivals.fn(None, None, MODEL, LENIENT, [], place)
+    assert "champion" not in pin_rivals.fn(None, None, None, LENIENT, [], place)
 
 
 def test_a_policy_registered_while_candidates_are_judged_by_another_stops_the_promotion(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -227,6 +228,14 @@ def test_an_unsigned_version_is_not_attested(tmp_path, monkeypatch):
     judged_version(gateway, tmp_path / "store", tmp_path / "first", policy=POLICY)
     with pytest.raises(InputError, match="must be signed; it is not"):
         write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
+
+
+def test_an_attestation_that_its_run_lacks_is_named(made, tmp_path, monkeypatch):
+    gateway = local(made[0] / "store")
+    monkeypatch.setattr(type(gateway), "read_json", mock.Mock(side_effect=OSError("gone")))
+    with pytest.raises(InputError, match="on comments must be in its run; it cannot be read"):
+        write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
+    assert not (tmp_path / "a.jsonl").exists()
 
 
 def test_a_model_that_the_registry_lacks_is_refused_with_those_it_has(made, tmp_path):

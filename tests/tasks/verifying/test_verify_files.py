@@ -5,7 +5,7 @@ from support.partial import partial
 
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.signing.manifest import Manifest
-from biasgate.tasks.verifying.files import VersionFiles
+from biasgate.tasks.verifying.files import Finding, VersionFiles
 
 
 def holds(tmp_path, judged, now, *, content="id,score"):
@@ -31,3 +31,9 @@ def test_the_same_scores_under_another_name_are_the_judged_ones(tmp_path, name):
 )
 def test_a_name_by_which_the_scores_are_read_otherwise_is_found(tmp_path, name):
     assert not holds(tmp_path, "b.csv", name)
+
+
+def test_what_others_wrote_cannot_rewrite_the_line_of_a_finding():
+    found = Finding("tags", holds=True, sentence="all holds\x1b[2K\r\u202e")
+    assert found.sentence.isprintable()
+    assert found.sentence.startswith("all holds")
