@@ -485,6 +485,11 @@ def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     assert "evidence.counts must be counts of scores as biasgate writes them" in found.sentence
 
 
+def test_a_folder_without_counts_is_not_verified(tmp_path):
+    with pytest.raises(InputError, match="must be a folder of `biasgate count`; it has no"):
+        verify_counted(tmp_path)
+
+
 def test_counts_of_a_shard_are_no_evidence(home):
     settings, _ = read_count_file(write_shards(home))
     (home / "a").write_bytes(counted_shard(settings, Path(settings.shards()[0])).to_bytes())
