@@ -91,7 +91,7 @@ def test_without_a_number_the_difference_says_of_which_side():
 
 
 def test_two_models_with_the_same_scores_differ_by_nothing():
-    found = mean_of(X).beside(mean_of(X)).at(0.95)
+    found = mean_of(X).beside(mean_of(X)).at(0.95, is_gap=False)
     assert (found.value, found.low, found.high) == (0, 0, 0)
 
 
