@@ -383,6 +383,11 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
         both = CandidateStory("one", story.word, "", (story, night))
         of_sets = [f"{name}: {text}" for name in ("s", "night") for text in told]
         assert list(both.exceptions)[-len(of_sets) :] == of_sets
+        aside = replace(other, required=False)  # on a set that does not decide, too
+        night = replace(story, verdict=replace(story.verdict, evaluation_set=aside))
+        assert CandidateStory("one", story.word, "", (story, night)).exceptions == tuple(
+            one for one in both.exceptions if one in of_sets or "on night" not in one
+        )
         assert set(told) <= set(CandidateStory.of(story).told)
 
     left = {"promoted": False, "champion_moved": False, "rule": None, "report_only": False}

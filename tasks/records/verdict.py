@@ -158,7 +158,7 @@ class Again(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Record):
-    """`verdict.json`: the outcome of a policy for one candidate on one set .
+    """`verdict.json`: the outcome of a policy for one candidate on one set.
 
     `holds_for` says for whom a pass is proven, `exceptions` what it does not say, and
     `reservations` what limits any outcome.

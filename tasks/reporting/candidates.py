@@ -121,21 +121,20 @@ class CandidateStory:
 
     @property
     def exceptions(self) -> tuple[str, ...]:
-        """What a pass does not say: of the sets that decide, if there are any; reservations."""
+        """What a pass does not say, of the sets that decide, if any; then all reservations."""
         return tuple(self._excepted(MOST_EXCEPTIONS))
 
     @property
     def reservations(self) -> list[str]:
-        """Those of them that limit any outcome."""
-        verdicts = [story.verdict for story in self.stories]
-        return reservations_in_words(verdicts)
+        """What limits the outcomes on all sets."""
+        return reservations_in_words([story.verdict for story in self.stories])
 
     def _excepted(self, most: int) -> list[str]:
         every = [story.verdict for story in self.stories]
-        if self.word.status != "pass":
-            return self.reservations
         decisive = [one for one in every if one.evaluation_set.required] or every
-        return exceptions_in_words(decisive, most, name_sets=len(every) > 1)
+        passed = self.word.status == "pass"
+        told = exceptions_in_words(decisive, most, name_sets=len(every) > 1) if passed else []
+        return list(dict.fromkeys([*told, *self.reservations]))
 
     def next_command(self, folder: str, place: str = "") -> list[str]:
         """Return what to run next, without the command's own name.

@@ -50,7 +50,7 @@ def junit_xml(summary: Summary) -> bytes:
             _add_case(suite, name, " ".join(words), result.outcome, check.sentence, excuse)
     suite = ET.SubElement(root, "testsuite", {"name": "decisions"})
     for decision in summary.decisions:
-        text = " ".join([decision.sentence, *(decision.exceptions or ())])
+        text = " ".join([decision.sentence, *(decision.exceptions or [])])
         excuse = "" if decision.candidate in summary.outcome_of else _NOT_COUNTED
         _add_case(suite, "decisions", decision.candidate, decision.outcome, text, excuse)
     for suite in root:
