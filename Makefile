@@ -13,8 +13,8 @@ EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
-# Workers fill the cores: with more than one thread each, numpy's algebra only waits for itself.
-PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest
+# Workers fill the cores: with more threads than one each, algebra of numpy and torch waits for itself.
+PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest
 # Tests wait for the processes they start, so that two cores have work for three; evaluations for four.
 workers = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * $(1) // 2))')
 STEALING = $(PYTEST) --dist worksteal

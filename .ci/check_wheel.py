@@ -150,7 +150,7 @@ def run(folder: Path, *command: str | Path, expected: int = 0, **variables: str)
     """Run a command in a folder, return what it printed; stop if it ends otherwise."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     # Other tests run beside these: more threads of numpy's algebra would only wait.
-    environment |= {"OPENBLAS_NUM_THREADS": "1", "PREFECT_HOME": str(folder / "prefect")}
+    environment |= {"OMP_NUM_THREADS": "1", "PREFECT_HOME": str(folder / "prefect")}
     environment |= variables
     done = subprocess.run(  # noqa: S603 - our own programs
         [str(part) for part in command],
