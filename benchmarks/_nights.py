@@ -8,7 +8,13 @@ is the naive method, which looks every night at the bound for one look.
 In the second table both models are equal, and are judged by `no-worse` on nights of 5,000 rows
 drawn from the 42,870 real ones (`BIASGATE_REAL_DATA=FOLDER`).
 
+`--shifts` prints when a candidate that is as good as the champion passes, whose scores shift from
+night to night. `--drop` prints after how many nights a model is blocked that gets worse after 30
+good ones, so that one AUC of the group is below its floor: by all nights, and by the last seven.
+
     python -m benchmarks._nights --draws 1000
+    python -m benchmarks._nights --shifts --draws 40
+    python -m benchmarks._nights --drop --draws 20
     BIASGATE_REAL_DATA=FOLDER python -m benchmarks._nights --equal --draws 50
 """
 
@@ -20,6 +26,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import NormalDist, median
 from typing import Any
@@ -68,6 +75,8 @@ class Situation:
     shift : float
         Standard deviation, from night to night, of a shift of all of the candidate's scores.
         Its loss is that of many nights pooled.
+    loss : float
+        How much lower that AUC is than the champion's.
     """
 
     name: str
@@ -80,6 +89,7 @@ class Situation:
     clustered: bool = False
     grows: bool = False
     shift: float = 0.0
+    loss: float = MARGIN
 
 
 SITUATIONS = (
@@ -108,7 +118,7 @@ def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]
         own = math.sqrt(0.1) * rng.standard_normal((2, n))
         of_toxic = situation.metric == "bnsp_auc"
         moved = (labels if of_toxic else ~labels) & group
-        apart, lower = _separation(situation.auc), _separation(situation.auc - MARGIN)
+        apart, lower = _separation(situation.auc), _separation(situation.auc - situation.loss)
         lower *= math.hypot(1.0, situation.shift)
         scores = common + own + apart * labels
         scores[0] += situation.shift * rng.standard_normal()
@@ -137,8 +147,8 @@ def _with_threads(
     return math.sqrt(0.7) * own + math.sqrt(0.3) * shared
 
 
-def passes(situation: Situation, planned_rows: int | None, rng: np.random.Generator) -> bool:
-    """Say whether a candidate that is worse by the margin passes at any night.
+def first_pass(situation: Situation, planned_rows: int | None, rng: np.random.Generator) -> float:
+    """Return the night at which a candidate passes; infinite if at none.
 
     Parameters
     ----------
@@ -160,8 +170,8 @@ def passes(situation: Situation, planned_rows: int | None, rng: np.random.Genera
             continue
         low = _low(seen, situation.metric, level, by_night=planned_rows is not None)
         if low is not None and low > -MARGIN:
-            return True
-    return False
+            return len(seen)
+    return math.inf
 
 
 def _low(seen: list[Night], metric: str, level: float, *, by_night: bool) -> float | None:
@@ -179,7 +189,7 @@ def _low(seen: list[Night], metric: str, level: float, *, by_night: bool) -> flo
         scores={"candidate": pooled["y_score_a"], "champion": pooled["y_score_b"]},
         nights=np.repeat(numbers, [night["y_true"].size for night in seen]),
     )
-    champion = _measuring(rows, len(seen)).evidence(level).champion
+    champion = _measuring(rows).evidence(level).champion
     assert champion is not None
     found: float | None = champion["subgroups"]["group"][metric]["low"]
     return found
@@ -216,7 +226,8 @@ def share_of_passes(situation: Situation, planned_nights: int | None, draws: int
     """Return the share of candidates that pass at any night; None for the naive method."""
     rng = np.random.default_rng(zlib.crc32(f"{situation.name} {planned_nights}".encode()))
     planned = None if planned_nights is None else planned_nights * situation.n_rows
-    return sum(passes(situation, planned, rng) for _ in range(draws)) / draws
+    firsts = [first_pass(situation, planned, rng) for _ in range(draws)]
+    return sum(map(math.isfinite, firsts)) / draws
 
 
 def nights_to_pass(
@@ -234,7 +245,7 @@ def nights_to_pass(
         rows, first = sample(Line("0.93", "no-worse", EQUAL, 9, NIGHTS * n_rows), rng), math.inf
         for night in range(1, NIGHTS + 1):
             n = night * n_rows
-            measuring = _measuring(_first(rows, n), night)
+            measuring = _measuring(_first(rows, n))
             if roll_up and policy.hierarchy is not None:
                 joined = policy.hierarchy.joined(list(measuring.rows.members))
                 measuring = replace(measuring, categories=joined)
@@ -250,7 +261,56 @@ def nights_to_pass(
     return found
 
 
-def _measuring(rows: Rows, night: int) -> Measuring:
+GOOD_NIGHTS, MOST_NIGHTS, WINDOW, TO_SPARE, PLANNED = 30, 60, 7, 0.03, 30_000
+
+
+def dropping(n_rows: int, drop: float, rng: np.random.Generator) -> Rows:
+    """Return nights of a model of which one AUC of the group drops after `GOOD_NIGHTS`."""
+    situation, n = Situation("a drop"), (GOOD_NIGHTS + MOST_NIGHTS) * n_rows
+    nights = np.arange(n) // n_rows
+    labels, group = rng.random(n) < situation.toxic, rng.random(n) < situation.group
+    apart, lower = _separation(situation.auc), _separation(situation.auc - drop)
+    moved = group & ~labels & (nights >= GOOD_NIGHTS)
+    return Rows(
+        labels=labels,
+        members=PackedMasks.of([("group", group)], n),
+        scores={"candidate": rng.standard_normal(n) + apart * labels + (apart - lower) * moved},
+        nights=nights,
+    )
+
+
+def first_block(rows: Rows, floor: float, window: int | None) -> float:
+    """Return after how many nights of a drop a floor blocks; infinite if it does not.
+
+    All nights block if they do not show any more that the floor holds, the last ones, `window`, if
+    they show that it does not.
+    """
+    assert rows.nights is not None
+    for last in range(GOOD_NIGHTS + 1, GOOD_NIGHTS + MOST_NIGHTS + 1):
+        known = rows.nights < last
+        n_rows = int(known.sum())
+        level = always_valid_confidence(CONFIDENCE, n_rows, planned_rows=PLANNED)
+        if window is not None:
+            known, level = known & (rows.nights >= last - window), CONFIDENCE
+        found = _measuring(rows.within(known)).evidence(level).report["subgroups"]["group"]
+        if found["bpsn_auc"]["low" if window is None else "high"] < floor:
+            return last - GOOD_NIGHTS
+    return math.inf
+
+
+def print_drops(draws: int) -> None:
+    """Print after how many nights drops block: the median, the least and the most."""
+    floor = Situation("a drop").auc - TO_SPARE
+    for n_rows, drop in product((1_000, 5_000), (0.0, 0.05, 0.1)):
+        rng = np.random.default_rng(zlib.crc32(f"{n_rows} {drop}".encode()))
+        drawn = [dropping(n_rows, drop, rng) for _ in range(draws)]
+        for window in (None, WINDOW) if drop else (WINDOW,):
+            found = [first_block(rows, floor, window) for rows in drawn]
+            shown = f"{median(found)} ({min(found)} to {max(found)})"
+            print(f"| {n_rows:,} | {drop} | last {window or 'all'} | {shown} |", flush=True)
+
+
+def _measuring(rows: Rows) -> Measuring:
     return Measuring(
         rows=rows,
         power_mean_groups=None,
@@ -258,7 +318,6 @@ def _measuring(rows: Rows, night: int) -> Measuring:
         is_sample=True,
         thresholds={},
         span=lambda *_: None,
-        nights=night,
     )
 
 
@@ -283,7 +342,19 @@ def main() -> None:
     parser.add_argument("--valid", action="store_true", help="without the naive method")
     parser.add_argument("--equal", action="store_true", help="how soon equal models pass")
     parser.add_argument("--alone", action="store_true", help="equal, without roll-up")
+    parser.add_argument("--shifts", action="store_true", help="how soon shifting models pass")
+    parser.add_argument("--drop", action="store_true", help="how soon a drop is noticed")
     given = parser.parse_args()
+    if given.drop:
+        print_drops(given.draws)
+        return
+    if given.shifts:
+        for shift in (0.0, 0.1, 0.3):
+            situation = Situation("equal", n_rows=3_000, shift=shift, loss=0.0)
+            rng = np.random.default_rng(5)
+            found = [first_pass(situation, 6 * 3_000, rng) for _ in range(given.draws)]
+            print(f"shift {shift}: median {median(found)}, {sorted(found)}", flush=True)
+        return
     if given.equal or given.alone:
         for planned in given.planned:
             found = nights_to_pass(planned, 5000, given.draws, roll_up=not given.alone)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
-from pydantic import Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN, METRICS
@@ -38,6 +38,7 @@ _WITHOUT = {
     "prediction_powered": "counts do not tell which rows were labelled",
     "pool_nights": "counts of several nights add up as shards do",
     "judge_again": "counts have one label for each row",
+    "other_labels": "counts have one label for each row",
 }
 _DECIDES_LATER = {
     "path",
@@ -54,6 +55,12 @@ _DECIDES_LATER = {
 }
 
 
+def _without_refused(schema: dict[str, Any]) -> None:
+    """Remove the keys that counts refuse from what is explained."""
+    for key in _WITHOUT:
+        del schema["properties"][key]
+
+
 class CountedModel(Settings):
     """A model whose scores are a column of the shards."""
 
@@ -68,6 +75,7 @@ class CountedModel(Settings):
 class CountFile(FileSource):
     """The content of a count file: a table in many files, with scores as columns."""
 
+    model_config = ConfigDict(json_schema_extra=_without_refused)
     explained_by = "biasgate schema count"
 
     source: Literal["shards"] = "shards"

@@ -54,6 +54,7 @@ SCORE = "score/"
 NIGHT = "night"
 AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
 _AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
+_LAST_NIGHTS = 7
 _IDS = "id"
 # Steps that measure identities at once share what is read and ranked.
 _READING = threading.RLock()
@@ -240,7 +241,7 @@ class EvidenceFile:
                 categories = small.hierarchy.joined(self.identities)
             calibrated = needs_calibration(rules)
             measuring = self._measuring(slice_, thresholds, calibrated, categories)
-            level = self._level(confidence)
+            level = self._level(confidence, slice_)
             one = measuring.evidence(level)
             if small is not None and not self.is_sample:
                 one = replace(one, small=replace(small, hierarchy=None))
@@ -248,7 +249,7 @@ class EvidenceFile:
                 one = replace(one, small=small)
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
                 whole = confidence if share == 1 else 1 - (1 - confidence) / share
-                alone = self._level(whole)
+                alone = self._level(whole, slice_)
                 one = with_categories(measuring, one, level, small, own, alone)
             found[slice_, confidence] = one
         for slice_ in {slice_ for slice_, _ in found if slice_ is not None}:
@@ -368,7 +369,6 @@ class EvidenceFile:
             is_sample=self.is_sample,
             thresholds=thresholds,
             span=self._span,
-            nights=self.n_nights,
         )
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
@@ -400,9 +400,12 @@ class EvidenceFile:
         level = self._level(1 - 2 * alpha)
         return self._measuring(None, thresholds).losses(rival, (1 - level) / 2)
 
-    def _level(self, confidence: float) -> float:
-        """Return the confidence at which to measure: a higher one if nights are pooled."""
-        if self.record.nights is None:
+    def _level(self, confidence: float, slice_: str | None = None) -> float:
+        """Return the confidence at which to measure: a higher one if nights are pooled.
+
+        Not on the last nights' rows, by which nothing passes.
+        """
+        if self.record.nights is None or (slice_ is not None and slice_ == self.last_nights):
             return confidence
         planned = self.record.choices.planned_rows or 0
         return always_valid_confidence(confidence, self._table.num_rows, planned_rows=planned)
@@ -411,6 +414,11 @@ class EvidenceFile:
     def n_nights(self) -> int:
         """How many nights' rows are pooled; 0 if the set is judged alone."""
         return len(self.record.nights.each) if self.record.nights is not None else 0
+
+    @property
+    def last_nights(self) -> str | None:
+        """The slice of the last nights' rows, if more are pooled; no set can have its name."""
+        return f"last {_LAST_NIGHTS} nights' rows" if self.n_nights > _LAST_NIGHTS else None
 
     @property
     def is_sample(self) -> bool:
@@ -462,6 +470,8 @@ class EvidenceFile:
     def _rows_of(self, slice_: str | None) -> npt.NDArray[np.bool_] | None:
         if slice_ is None:
             return None
+        if slice_ == self.last_nights:
+            return self.column(NIGHT) > self.n_nights - _LAST_NIGHTS
         slices = self.columns(SLICE)
         if slice_ not in slices:
             known = ", ".join(slices) or "none"

@@ -78,8 +78,6 @@ class Measuring:
     span: Callable[[str, str, float], Span]
     """From a threshold's name, role and confidence to its uncertainty."""
     calibrated: bool = False
-    nights: int = 0
-    """How many nights' rows are pooled; 0 if the set is judged alone."""
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Identities that are measured together, too, by the name of their category."""
     known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -125,7 +123,7 @@ class Measuring:
             again = self._by_night.evidence(confidence, joined=joined, groups=groups, among=among)
             by_night = {name: getattr(again, name) for name in found}
             found = with_night_variance(
-                found, by_night, n_nights=self._n_nights, confidence=confidence
+                found, by_night, n_nights=self.nights, confidence=confidence
             )
         return Evidence(
             **found,
@@ -145,9 +143,10 @@ class Measuring:
         return replace(self, rows=rows, known=self.known.setdefault(BY_NIGHT, {}))
 
     @property
-    def _n_nights(self) -> int:
-        """How many nights the rows are of."""
-        return 1 if self.rows.nights is None else int(np.unique(self.rows.nights).size)
+    def nights(self) -> int:
+        """How many nights' rows are pooled; 0 if the set is judged alone."""
+        nights = self.rows.nights
+        return 0 if nights is None else int(np.count_nonzero(np.bincount(nights)))
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -197,7 +196,7 @@ class Measuring:
         if self._by_night is not None:
             by_night = self._by_night.change(rival, asked)
             comparison = with_night_variance(
-                comparison, by_night, n_nights=self._n_nights, confidence=level
+                comparison, by_night, n_nights=self.nights, confidence=level
             )
         return Losses.of(comparison, looked_at, level)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -14,6 +14,7 @@ from bias_metrics.gate import (
     HarmLimit,
     MissingLimits,
     Outcome,
+    Rule,
     Waiver,
     bounds_looked_at,
     decide,
@@ -36,7 +37,7 @@ from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import over_slices
+from biasgate.tasks.gating.policy_rules import on_last_nights, over_slices
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
@@ -106,8 +107,10 @@ def build_verdict(
     nights = None if file is None else judged_nights(file)
     if nights is not None or online is not None:
         rules = for_every_look(rules)
+    last_nights = None if file is None else file.last_nights
+    recent = [] if last_nights is None else on_last_nights(rules, last_nights)
     asked = Asked(
-        rules=rules,
+        rules=[*rules, *recent],
         share=share,
         objective=2 * confidence - 1,
         small=small,
@@ -116,7 +119,7 @@ def build_verdict(
         missing=None if limits is None else limits.level,
     )
     waivers = [one for _, one in policy.waivers_on(evidence.identities, slices)]
-    judging = _Judging(policy, asked, harm_limit, limits, today, waivers)
+    judging = _Judging(policy, asked, rules, recent, harm_limit, limits, today, waivers)
     try:
         answers = answer(evidence, asked, report)
         results, outcome = judging.judge(evidence, answers)
@@ -186,6 +189,9 @@ class _Judging:
 
     policy: Policy
     asked: Asked
+    rules: Sequence[Rule]
+    recent: Sequence[Rule]
+    """Those on the last nights' rows: one counts where its limit is shown to be missed."""
     harm_limit: HarmLimit | None
     missing: MissingLimits | None
     today: date
@@ -195,7 +201,7 @@ class _Judging:
         """Return the results of all checks, and the outcome."""
         decision = decide(
             answers.measured,
-            self.asked.rules,
+            self.rules,
             today=self.today,
             waivers=self.waivers,
             allow_first=self.policy.allow_first,
@@ -207,13 +213,25 @@ class _Judging:
             rivals=evidence.n_missing,
             is_sample=evidence.is_sample,
         )
+        missed = list(self._missed_lately(answers, decision.results))
         others = [
             result.outcome
-            for result in (*harm, *unscored)
+            for result in (*harm, *missed, *unscored)
             if result.counts and result.outcome != "skipped"
         ]
-        results = [*harm, *decision.results, *unscored]
+        results = [*harm, *decision.results, *missed, *unscored]
         return results, worst([decision.outcome, *others])
+
+    def _missed_lately(
+        self, answers: Answers, results: Sequence[RuleResult]
+    ) -> Iterator[RuleResult]:
+        """Yield the limits that are shown to be missed on the last nights' rows, not on all."""
+        if not self.recent:
+            return
+        known = {_number(one) for one in results if one.outcome == "fail"}
+        for one in decide(answers.measured, self.recent, today=self.today).results:
+            if one.outcome == "fail" and _number(one) not in known:
+                yield one
 
     def again(self, evidence: EvidenceFile, before: Sequence[RuleResult]) -> JudgedAgain:
         """Judge by other choices; a check is the same if it is of the same number and limit."""
@@ -229,8 +247,13 @@ class _Judging:
 
 def _key(result: RuleResult) -> tuple[object, ...]:
     """Return what makes two results those of one check; the worst group may be another."""
+    return result.rule, result.slice, *_number(result)
+
+
+def _number(result: RuleResult) -> tuple[object, ...]:
+    """Return the number that a result is about, whatever the rows, and the kind of its limit."""
     group = None if result.scope == "worst" else result.group
-    return result.rule, result.kind, result.metric, result.scope, group, result.slice
+    return result.kind, result.metric, result.scope, group, result.threshold
 
 
 def _identified(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:

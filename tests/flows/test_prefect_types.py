@@ -130,7 +130,11 @@ def test_a_mapped_task_needs_unmapped_around_a_model():
 
 @pytest.mark.slow
 def test_a_worker_of_dask_gets_an_equal_object_of_the_same_class():
-    @flow(task_runner=DaskTaskRunner(cluster_kwargs={"n_workers": 1, "processes": False}))
+    @flow(
+        task_runner=DaskTaskRunner(
+            cluster_kwargs={"n_workers": 1, "processes": False, "dashboard_address": None}
+        )
+    )
     def on_a_cluster() -> None:
         back = hand_back.submit(MEASURED).result()
         assert back == MEASURED

@@ -407,6 +407,7 @@ def test_frequencies_count_as_repeated_rows(home):
             {"judge_again": [{"label_threshold": 0.4}]},
             "`judge_again` must not be set for counts: counts have one label for each row",
         ),
+        ({"other_labels": ["old"]}, "`other_labels` must not be set for counts"),
         ({"weight": "id"}, "must have `weight_kind: frequency`"),
         ({"path": "none/*.parquet"}, "`path` must name files"),
         ({"candidate": {"name": "next", "score": "new"}}, "need the `threshold` that"),

@@ -47,11 +47,11 @@ def night(folder, number, columns=None, **record):
     return evidence_of(place, columns or columns_of(number), **known | record)
 
 
-def pooled(folder, n_nights):
+def pooled(folder, n_nights, columns=columns_of):
     """The evidence of the last of some nights."""
     earlier = None
     for number in range(1, n_nights + 1):
-        earlier = pool(night(folder, number), earlier, "it was new")
+        earlier = pool(night(folder, number, columns(number)), earlier, "it was new")
     return earlier
 
 
@@ -60,8 +60,8 @@ def joined(*numbers):
     return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
 
 
-def report_of(number):
-    one = columns_of(number)
+def report_of(number, columns=columns_of):
+    one = columns(number)
     gay = {"gay": one["identity/gay"]}
     bias = evaluate_bias(one["label"], one["score/candidate"], gay, power_mean_groups=["gay"])
     candidate = {"kind": "mlflow", "digest": "digest of candidate"}
@@ -69,8 +69,9 @@ def report_of(number):
     return judging.report_of(bias.to_dict(), candidate=candidate, **of_set)
 
 
-def verdict_of(evidence, number, policy=RULES):
-    return build_verdict(report_of(number), policy, evidence, RIVALS, n_candidates=1, today=TODAY)
+def verdict_of(evidence, number, policy=RULES, columns=columns_of):
+    report = report_of(number, columns)
+    return build_verdict(report, policy, evidence, RIVALS, n_candidates=1, today=TODAY)
 
 
 def test_numbers_are_those_of_the_rows_of_all_nights_at_an_always_valid_confidence(tmp_path):
@@ -107,6 +108,53 @@ def test_how_nights_differ_is_not_known_before_the_fifth(tmp_path, n_nights, has
     if not has_bounds:
         assert verdict.outcome == "insufficient"
         assert "not known before night 5" in verdict.results[0].sentence
+
+
+FLOORS = policy_of(
+    {"metric": "auc", "scope": "overall", "floor": 0.65, "margin": 0.9, "id": "all"},
+    {"metric": "bpsn_auc", "scope": "each", "floor": 0.65, "min_negatives": 25},
+    {"metric": "subgroup_auc", "scope": "each", "margin": 0.9},
+    {"metric": "bnsp_auc", "scope": "each", "floor": 0.65, "action": "warn"},
+)
+GOOD_NIGHTS = 25
+
+
+def getting_worse(number):
+    """What a night has: after some good ones the candidate's scores say nothing of harm."""
+    columns = columns_of(number)
+    if number > GOOD_NIGHTS:
+        shuffled = np.random.default_rng(number).permutation(columns["score/candidate"])
+        columns["score/candidate"] = shuffled
+    return columns
+
+
+def test_a_floor_that_the_last_seven_nights_are_shown_to_miss_blocks(tmp_path):
+    evidence = pooled(tmp_path, GOOD_NIGHTS + 6, getting_worse)
+    verdict = verdict_of(evidence, GOOD_NIGHTS + 6, FLOORS, getting_worse)
+    results = {(one.rule, one.kind): one for one in verdict.results}
+    slice_ = "last 7 nights' rows"
+    for rule, lately in (("all", f"all/{slice_}"), ("bpsn_auc/each", f"bpsn_auc/each/{slice_}")):
+        assert results[rule, "floor"].outcome == "pass"
+        assert results[lately, "floor"].outcome == "fail"
+        assert results[lately, "floor"].value < 0.6 < results[rule, "floor"].value
+        assert "over 7 nights" in results[lately, "floor"].sentence
+    others = [one for one in verdict.results if one.slice is not None]
+    assert (len(others), verdict.outcome) == (2, "fail")  # no margin, and nothing that only warns
+
+
+def test_the_last_nights_are_not_told_where_they_show_nothing(tmp_path):
+    verdict = verdict_of(pooled(tmp_path, 9), 9, FLOORS)
+    assert verdict.outcome == "pass"
+    assert all(one.slice is None for one in verdict.results)
+
+
+def test_a_floor_that_all_nights_miss_is_told_once(tmp_path):
+    def bad(number):
+        return getting_worse(number + GOOD_NIGHTS)
+
+    verdict = verdict_of(pooled(tmp_path, 9, bad), 9, FLOORS, bad)
+    assert verdict.outcome == "fail"
+    assert all(one.slice is None for one in verdict.results)
 
 
 def test_support_is_counted_over_all_nights(tmp_path):
