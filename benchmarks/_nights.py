@@ -261,7 +261,9 @@ def nights_to_pass(
     return found
 
 
-GOOD_NIGHTS, MOST_NIGHTS, WINDOW, TO_SPARE, PLANNED = 30, 60, 7, 0.03, 30_000
+GOOD_NIGHTS, MOST_NIGHTS, WINDOW, PLANNED = 30, 60, 7, 30_000
+# By how much a number drops, and how far above its floor it was.
+DROPS = ((0.0, 0.0), (0.0, 0.01), (0.05, 0.03), (0.1, 0.03))
 
 
 def dropping(n_rows: int, drop: float, rng: np.random.Generator) -> Rows:
@@ -300,14 +302,15 @@ def first_block(rows: Rows, floor: float, window: int | None) -> float:
 
 def print_drops(draws: int) -> None:
     """Print after how many nights drops block: the median, the least and the most."""
-    floor = Situation("a drop").auc - TO_SPARE
-    for n_rows, drop in product((1_000, 5_000), (0.0, 0.05, 0.1)):
+    for n_rows, (drop, to_spare) in product((1_000, 5_000), DROPS):
+        floor = Situation("a drop").auc - to_spare
         rng = np.random.default_rng(zlib.crc32(f"{n_rows} {drop}".encode()))
         drawn = [dropping(n_rows, drop, rng) for _ in range(draws)]
         for window in (None, WINDOW) if drop else (WINDOW,):
             found = [first_block(rows, floor, window) for rows in drawn]
-            shown = f"{median(found)} ({min(found)} to {max(found)})"
-            print(f"| {n_rows:,} | {drop} | last {window or 'all'} | {shown} |", flush=True)
+            shown = f"{median(found)} ({min(found)} to {max(found)}), {found.count(math.inf)} never"
+            by = f"last {window}" if window else "all"
+            print(f"| {n_rows:,} | {to_spare} | {drop} | {by} | {shown} |", flush=True)
 
 
 def _measuring(rows: Rows) -> Measuring:

@@ -57,6 +57,7 @@ def decide(
     today: date,
     waivers: Sequence[Waiver] = (),
     allow_first: bool = False,
+    alarms: Sequence[Rule] = (),
 ) -> Verdict:
     """Judge one candidate on one evaluation set by a policy's rules.
 
@@ -72,6 +73,9 @@ def decide(
         Missing evidence that should not block.
     allow_first : bool, default=False
         Whether rules against a champion may be skipped if there is none.
+    alarms : sequence of Rule
+        Rules that can only fail, such as floors on the newest rows alone: another result of theirs
+        is left out, and a failure for which one of `rules` fails too.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def decide(
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
         raise ValueError(msg)
-    missing = [key for key in evidence_needed(rules) if key not in evidence]
+    missing = [key for key in evidence_needed([*rules, *alarms]) if key not in evidence]
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
@@ -102,7 +106,19 @@ def decide(
         if rule.action == "block" and not results:
             outcomes.append("insufficient")  # a rule with nothing to check has not passed
         outcomes += [one.outcome for one in results if one.counts and one.outcome != "skipped"]
-    return Verdict(worst(outcomes), tuple(one for _, results in judged for one in results))
+    found = [one for _, results in judged for one in results]
+    known = {_number(one) for one in found if one.outcome == "fail"}
+    for one in (result for rule in alarms for result in judge_rule.results(rule)):
+        if one.outcome == "fail" and _number(one) not in known:
+            found.append(one)
+            outcomes += [one.outcome] if one.counts else []
+    return Verdict(worst(outcomes), tuple(found))
+
+
+def _number(result: RuleResult) -> tuple[str | None, ...]:
+    """Return what a result is about, whatever the rows are."""
+    group = None if result.scope == WORST else result.group
+    return result.kind, result.metric, result.scope, group, result.threshold
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -205,6 +205,7 @@ class _Judging:
             today=self.today,
             waivers=self.waivers,
             allow_first=self.policy.allow_first,
+            alarms=self.recent,
         )
         harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)
         unscored = judge_missing(
@@ -213,25 +214,13 @@ class _Judging:
             rivals=evidence.n_missing,
             is_sample=evidence.is_sample,
         )
-        missed = list(self._missed_lately(answers, decision.results))
         others = [
             result.outcome
-            for result in (*harm, *missed, *unscored)
+            for result in (*harm, *unscored)
             if result.counts and result.outcome != "skipped"
         ]
-        results = [*harm, *decision.results, *missed, *unscored]
+        results = [*harm, *decision.results, *unscored]
         return results, worst([decision.outcome, *others])
-
-    def _missed_lately(
-        self, answers: Answers, results: Sequence[RuleResult]
-    ) -> Iterator[RuleResult]:
-        """Yield the limits that are shown to be missed on the last nights' rows, not on all."""
-        if not self.recent:
-            return
-        known = {_number(one) for one in results if one.outcome == "fail"}
-        for one in decide(answers.measured, self.recent, today=self.today).results:
-            if one.outcome == "fail" and _number(one) not in known:
-                yield one
 
     def again(self, evidence: EvidenceFile, before: Sequence[RuleResult]) -> JudgedAgain:
         """Judge by other choices; a check is the same if it is of the same number and limit."""
@@ -247,13 +236,8 @@ class _Judging:
 
 def _key(result: RuleResult) -> tuple[object, ...]:
     """Return what makes two results those of one check; the worst group may be another."""
-    return result.rule, result.slice, *_number(result)
-
-
-def _number(result: RuleResult) -> tuple[object, ...]:
-    """Return the number that a result is about, whatever the rows, and the kind of its limit."""
     group = None if result.scope == "worst" else result.group
-    return result.kind, result.metric, result.scope, group, result.threshold
+    return result.rule, result.kind, result.metric, result.scope, group, result.slice
 
 
 def _identified(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:
