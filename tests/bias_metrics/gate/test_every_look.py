@@ -56,5 +56,5 @@ def test_an_alarm_says_nothing_twice_and_needs_evidence():
     evidence = dict.fromkeys(evidence_needed([RULE, alarm]), bad)
     [found] = decide(evidence, [RULE], alarms=[alarm], today=TODAY).results
     assert found.slice is None
-    with pytest.raises(ValueError, match="lacks .*newest"):
+    with pytest.raises(ValueError, match=r"lacks .*newest"):
         decide({(None, RULE.level): bad}, [RULE], alarms=[alarm], today=TODAY)
