@@ -266,7 +266,7 @@ METRICS = {one.name: one for one in _TABLE}
 
 def metrics_of(scope: Scope) -> tuple[str, ...]:
     """Return the names of a scope's metrics."""
-    return tuple(one.name for one in METRICS.values() if scope in one.scopes)
+    return tuple(metric.name for metric in METRICS.values() if scope in metric.scopes)
 
 
 def threshold_metrics() -> dict[str, Rate]:

@@ -92,11 +92,13 @@ def diagnose_data(
         if as_json:
             print_json(found)
             return
-        for one in found:
-            print_sentence(f"{one.training_set}:")
-            for sentence in one.sentences:
+        for training_diagnosis in found:
+            print_sentence(f"{training_diagnosis.training_set}:")
+            for sentence in training_diagnosis.sentences:
                 print_sentence(f"  {sentence}")
-            print_sentence(f"Look at: {output / one.training_set / 'diagnosis.html'}")
+            print_sentence(
+                f"Look at: {output / training_diagnosis.training_set / 'diagnosis.html'}"
+            )
 
 
 @app.command(rich_help_panel=DATA, epilog=example("mitigate toxicity.yaml --output mitigated"))

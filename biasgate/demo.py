@@ -31,7 +31,7 @@ def unexpected(summary: Summary, strength: float) -> str | None:
     The balanced candidate should pass and become champion. The other one should pass if no bias
     was planted, and be blocked only for the planted identities if much was.
     """
-    outcomes = {one.candidate: one.outcome for one in summary.decisions}
+    outcomes = {decision.candidate: decision.outcome for decision in summary.decisions}
     if outcomes[BALANCED] != "pass":
         return f"{BALANCED} should pass; its verdict is {outcomes[BALANCED]}."
     if strength == 0 and outcomes[BIASED] != "pass":

@@ -149,7 +149,7 @@ def require_attestation(
 
     pins = Pins(model, version, policy_digest, evaluation_sets)
     findings = verify_attestation(Path(file), Path(folder), pins)
-    wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
+    wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
     if wrong:
         raise InputError(f"{folder} must not be deployed.\n  " + "\n  ".join(wrong))
 

@@ -59,13 +59,13 @@ def show(as_json: AsJson = False) -> None:  # noqa: FBT002
 
         keys = TrustedKeys.of_file(trusted_file()).keys.values()
         if as_json:
-            print_json([one.to_dict() for one in keys])
+            print_json([key.to_dict() for key in keys])
             return
         typer.echo(f"{trusted_file()}: {len(keys) or 'no'} trusted keys")
-        for one in keys:
-            since = f"revoked since {one.revoked_since} ({one.reason})"
-            state = since if one.revoked_since else f"trusted since {one.trusted_since}"
-            typer.echo(f"{one.public.key_id[:12]}  {one.name}  {state}")
+        for key in keys:
+            since = f"revoked since {key.revoked_since} ({key.reason})"
+            state = since if key.revoked_since else f"trusted since {key.trusted_since}"
+            typer.echo(f"{key.public.key_id[:12]}  {key.name}  {state}")
 
 
 @app.command(epilog=example("keys trust release.pub"))

@@ -43,15 +43,15 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
     """Print what moved, or was to move, the champion of a model, latest first; or everything."""
     out = console()
     out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
-    listed = [one for one in entries if everything or one.action not in _DECISIONS]
+    listed = [entry for entry in entries if everything or entry.action not in _DECISIONS]
     if len(listed) < len(entries):
         left = len(entries) - len(listed)
         out.print(f"not shown: {left:,} of decisions after which nothing moved (--all)")
-    for one in listed:
-        when = shown(one.opened[:19].replace("T", " "))
-        out.print(f"\n[bold]{one.number}[/]  {when}  {one.action}: ", end="")
-        out.print(shown(_moved(one)))
-        lines = (f"{one.state}: {one.note}", f"why: {one.reason}", one.signed)
+    for entry in listed:
+        when = shown(entry.opened[:19].replace("T", " "))
+        out.print(f"\n[bold]{entry.number}[/]  {when}  {entry.action}: ", end="")
+        out.print(shown(_moved(entry)))
+        lines = (f"{entry.state}: {entry.note}", f"why: {entry.reason}", entry.signed)
         for what in lines:
             out.print(Padding(shown(what), (0, 0, 0, 3)))
 
@@ -68,7 +68,9 @@ def _moved(entry: ListedEntry) -> str:
         return f"{entry.policy.name} {entry.policy.digest[:12]}"
     if entry.counted is not None:
         _, decisions = entry.counted
-        return ", ".join(f"decision {one.number} on version {one.version}" for one in decisions)
+        return ", ".join(
+            f"decision {decision.number} on version {decision.version}" for decision in decisions
+        )
     now = f"version {entry.version}" if entry.version else "no version"
     replaced = f"version {entry.replaces}" if entry.replaces else "none"
     return f"{now}, which replaced {replaced}"
@@ -77,10 +79,10 @@ def _moved(entry: ListedEntry) -> str:
 def print_findings(findings: Sequence[Any]) -> None:
     """Print the checks of a verification, and whether each holds."""
     out = console()
-    for one in findings:
-        word = "[green]holds[/]" if one.checked else "[yellow]not checked[/]"
-        word = word if one.holds else "[bold red]DOES NOT HOLD[/]"
-        out.print(f"{word}  {shown(one.what)}: {shown(one.sentence)}", soft_wrap=True)
+    for finding in findings:
+        word = "[green]holds[/]" if finding.checked else "[yellow]not checked[/]"
+        word = word if finding.holds else "[bold red]DOES NOT HOLD[/]"
+        out.print(f"{word}  {shown(finding.what)}: {shown(finding.sentence)}", soft_wrap=True)
 
 
 def print_next_steps(output: Path) -> None:

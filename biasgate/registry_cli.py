@@ -256,7 +256,7 @@ def verify(
         print_json(findings)
     else:
         print_findings(findings)
-    raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)
+    raise typer.Exit(0 if all(finding.holds for finding in findings) else BLOCKED)
 
 
 def _print_decision(decision: Decision, *, as_json: bool) -> None:

@@ -126,7 +126,7 @@ def _side(
 
     if folder is not None:
         each = read_results(folder).each
-        found = [one for one in each if one.names[1] == named]
+        found = [published for published in each if published.names[1] == named]
         if not found:
             from biasgate.tasks.reporting.comparing import no_candidate  # noqa: PLC0415
 

@@ -134,21 +134,22 @@ def doctor(
             print_json(found)
         else:
             _print_checks(found)
-        if any(one.status == "wrong" for one in found):
+        if any(check.status == "wrong" for check in found):
             raise typer.Exit(WRONG)
 
 
 def _print_checks(found: list[Check]) -> None:
     out = console()
-    for one in found:
-        colour = _COLOURS[one.status]
+    for check in found:
+        colour = _COLOURS[check.status]
         out.print(
-            f"[{colour}]{one.status:<8}[/] {shown(one.what)}: {shown(one.found)}", soft_wrap=True
+            f"[{colour}]{check.status:<8}[/] {shown(check.what)}: {shown(check.found)}",
+            soft_wrap=True,
         )
-        if one.do:
-            out.print(f"         [dim]{shown(one.do)}[/]", soft_wrap=True)
-    wrong = sum(one.status == "wrong" for one in found)
-    warned = sum(one.status == "warning" for one in found)
+        if check.do:
+            out.print(f"         [dim]{shown(check.do)}[/]", soft_wrap=True)
+    wrong = sum(check.status == "wrong" for check in found)
+    warned = sum(check.status == "warning" for check in found)
     out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
 
 
@@ -200,7 +201,7 @@ def clean(
 
 def _plan_as_json(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> dict[str, Any]:
     def listed(items: Sequence[StoreItem]) -> list[dict[str, Any]]:
-        return [{"kind": one.kind, "path": str(one.path), "bytes": one.size} for one in items]
+        return [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
 
     return {
         "dry_run": not yes,
@@ -213,9 +214,9 @@ def _plan_as_json(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> dic
 
 def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     out = console()
-    for one in plan.removed:
-        word = "in use " if yes and one not in removed else "removed" if yes else "remove "
-        out.print(f"{word}  {_told([one])}  {shown(str(one.path))}", soft_wrap=True)
+    for item in plan.removed:
+        word = "in use " if yes and item not in removed else "removed" if yes else "remove "
+        out.print(f"{word}  {_told([item])}  {shown(str(item.path))}", soft_wrap=True)
     gone = removed if yes else plan.removed
     out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} things, {_told(gone)}.")
     out.print(
@@ -228,4 +229,4 @@ def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
 
 
 def _told(items: Sequence[StoreItem]) -> str:
-    return decimal(sum(one.size for one in items))
+    return decimal(sum(item.size for item in items))

@@ -74,9 +74,9 @@ def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
     if not _own:
         return
     with get_client(sync_client=True) as client:
-        for one in _running(client):
-            if one.id in _own:
-                client.set_flow_run_state(one.id, state, force=True)
+        for flow_run in _running(client):
+            if flow_run.id in _own:
+                client.set_flow_run_state(flow_run.id, state, force=True)
         for late in _unfinished(client):
             ended = state if late.id == step else Cancelled(message="Its run was ended.")
             client.set_task_run_state(late.id, ended, force=True)

@@ -75,10 +75,10 @@ def score_everyone(
         candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
     )
     return Scored(
-        [one.candidate for one in scored],
+        [attempt.candidate for attempt in scored],
         watched,
-        [*(one.scores for one in scored), *(of_rivals[CHAMPION] for _ in watched)],
-        [one.decision() for one in failed],
+        [*(attempt.scores for attempt in scored), *(of_rivals[CHAMPION] for _ in watched)],
+        [attempt.decision() for attempt in failed],
         [{role: scores[at] for role, scores in of_rivals.items()} for at in range(len(frozen))],
     )
 
@@ -140,8 +140,8 @@ def score_candidates(
     for one in every:
         with one.noting(CandidateError, *([InputError] if one.candidate.name in found else [])):
             check_candidate(one.candidate, frozen, workplace)
-    able = [one for one in every if one.error is None]
-    sending = estimate_sending([one.candidate for one in able], frozen, workplace)
+    able = [attempt for attempt in every if attempt.error is None]
+    sending = estimate_sending([attempt.candidate for attempt in able], frozen, workplace)
     agree_to_send(sending, yes=yes)
     for one in able:
         one.parts = _submit(one.candidate, frozen, workplace)
@@ -150,11 +150,15 @@ def score_candidates(
             for part in one.parts:
                 part.result()
             one.scores = [score_candidate(one.candidate, rows, workplace) for rows in frozen]
-    scored = [one for one in of_candidates if one.error is None]
-    failed = [one for one in of_candidates if one.error is not None]
+    scored = [of_candidate for of_candidate in of_candidates if of_candidate.error is None]
+    failed = [of_candidate for of_candidate in of_candidates if of_candidate.error is not None]
     if failed and not scored and not watched:
         raise failed[0].error  # type: ignore[misc] # it has one
-    return scored, failed, {one.role: one.scores for one in every if one.role is not None}
+    return (
+        scored,
+        failed,
+        {attempt.role: attempt.scores for attempt in every if attempt.role is not None},
+    )
 
 
 @dataclass(eq=False)

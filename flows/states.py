@@ -68,4 +68,6 @@ def summary_of(state: State[Any]) -> Any:
 
 def _message(summary: Summary) -> str:
     decisions, verdicts = summary.decisions, summary.verdicts
-    return " ".join(f"{one.candidate}: {in_short(one, verdicts)}" for one in decisions)
+    return " ".join(
+        f"{decision.candidate}: {in_short(decision, verdicts)}" for decision in decisions
+    )

@@ -146,7 +146,11 @@ def _raised() -> Iterator[None]:
             signal.signal(one, lambda number, _: exit_at_once(128 + number))
         raise StoppedError(number)
 
-    before = {one: found for one in _SIGNALS if (found := signal.getsignal(one)) != signal.SIG_IGN}
+    before = {
+        signals: found
+        for signals in _SIGNALS
+        if (found := signal.getsignal(signals)) != signal.SIG_IGN
+    }
     for one in before:
         signal.signal(one, stop)
     try:

@@ -176,7 +176,7 @@ class EvaluationFile(Settings):
         required = [
             evaluation_set for evaluation_set in self.evaluation_sets if evaluation_set.required
         ]
-        listed = [one.name for one in required if one.population == "these_rows"]
+        listed = [source.name for source in required if source.population == "these_rows"]
         if self.registered_model and listed and len(listed) == len(required):
             msg = (
                 f"set {listed[0]} has `population: these_rows`, which says nothing about comments; "

@@ -72,9 +72,9 @@ class ShadowFile(Settings):
         if self.before.name == self.after.name:
             msg = "names of `before` and `after` must differ"
             raise ValueError(msg)
-        for one in (self.before, self.after):
-            if one.training() is not None:
-                msg = f"candidate {one.name} must exist already; it is trained here"
+        for candidate in (self.before, self.after):
+            if candidate.training() is not None:
+                msg = f"candidate {candidate.name} must exist already; it is trained here"
                 raise ValueError(msg)
         if self.comments.weight is not None:
             msg = "`comments` must have no `weight`: every comment counts once"
@@ -86,10 +86,10 @@ def read_shadow(path: Path) -> ShadowFile:
     """Read a shadow file, and check everything that can be checked now."""
     found = read_settings(path.resolve(), ShadowFile)
     check_source(found.comments)
-    for one in (found.before, found.after):
-        one.check()
-        one.check_signed()
-        one.require_text(found.comments)
+    for candidate in (found.before, found.after):
+        candidate.check()
+        candidate.check_signed()
+        candidate.require_text(found.comments)
     return found
 
 
@@ -181,10 +181,10 @@ def shadow(settings: ShadowFile, workplace: Workplace, output: Path, *, yes: boo
 
 
 def _scores(
-    one: CandidateSettings, rows: EvaluationSet, workplace: Workplace
+    candidate: CandidateSettings, rows: EvaluationSet, workplace: Workplace
 ) -> npt.NDArray[np.floating]:
-    with one.opened(workplace) as scorer:
-        return joined_scores(rows, score_rows(scorer, rows, one, workplace.scores))
+    with candidate.opened(workplace) as scorer:
+        return joined_scores(rows, score_rows(scorer, rows, candidate, workplace.scores))
 
 
 def _compared(
@@ -233,7 +233,7 @@ def _write_scores(
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["id", "before", "after"])
         for name, *scores in zip(rows.column("id").to_pylist(), before, after, strict=True):
-            cells = ["" if np.isnan(one) else repr(float(one)) for one in scores]
+            cells = ["" if np.isnan(score) else repr(float(score)) for score in scores]
             writer.writerow([as_cell(name), *cells])
 
 

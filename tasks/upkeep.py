@@ -50,7 +50,7 @@ def plan_cleaning(
     now = time.time() if now is None else now
     newest_first = sorted(store_items(store, nights), key=lambda one: -one.used)
     removed, kept, needed = [], [], []
-    total = sum(one.size for one in newest_first if referenced.needs(one))
+    total = sum(item.size for item in newest_first if referenced.needs(item))
     for one in newest_first:
         age = now - one.used
         if referenced.needs(one):
@@ -318,7 +318,7 @@ def runs_of(item: StoreItem) -> set[str] | None:
     """Return the runs of a night's verdicts; None if its summary cannot be read."""
     try:
         summary = read_json(item.path / SUMMARY, str(item.path / SUMMARY))
-        return {str(one["run_id"]) for one in summary["verdicts"]}
+        return {str(verdict["run_id"]) for verdict in summary["verdicts"]}
     except FileNotFoundError:
         return set()  # a night that failed has none
     except (OSError, InputError, KeyError, TypeError):

@@ -149,8 +149,8 @@ def changed_again(verdict: Verdict) -> list[str]:
     """Say by which other choices of rows and labels the verdict changes, and why."""
     return [
         said
-        for one in (verdict.again.each if verdict.again else ())
-        if (said := _again_in_words(one, verdict.outcome))
+        for judged in (verdict.again.each if verdict.again else ())
+        if (said := _again_in_words(judged, verdict.outcome))
     ]
 
 
@@ -161,7 +161,7 @@ def _again_in_words(again: JudgedAgain, outcome: str) -> str:
     told = f"with {again.choices} the outcome would be {again.outcome}"
     if again.outcome == outcome:
         told = f"with {again.choices} the outcome would be the same"
-    reasons = sorted(again.changed, key=lambda one: one.outcome != again.outcome)
+    reasons = sorted(again.changed, key=lambda result: result.outcome != again.outcome)
     n = len(reasons)
     of = f"; {n:,} of {counted(again.n_checks, 'check')} {'ends' if n == 1 else 'end'} otherwise"
     reason = f": {reasons[0].outcome}, {reasons[0].sentence}" if reasons else "."

@@ -335,7 +335,7 @@ class WeightedPair:
     @cached_property
     def sizes(self) -> tuple[float, float]:
         """How many rows of equal weight y and x are worth."""
-        y, x = (effective_number(one) if one.size else 0.0 for one in self.weights)
+        y, x = (effective_number(weight) if weight.size else 0.0 for weight in self.weights)
         return y, x
 
     def lack(self) -> str | None:

@@ -247,7 +247,7 @@ def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.
     for name in known:
         kinds.setdefault(isinstance(name, str), name)
     if len(kinds) > 1:
-        told = " and ".join(f"{one!r} (row {codes.index(known[one])})" for one in kinds.values())
+        told = " and ".join(f"{kind!r} (row {codes.index(known[kind])})" for kind in kinds.values())
         msg = (
             f"`{argument}` must be all text or all numbers, since 1 is not '1'; got {told}. Make "
             "each text, as `.astype(str)` does."

@@ -331,7 +331,7 @@ class Within:
             found,
             each=units.apart(found.each),
             counted=units.counted(found.counted),
-            n_strata=max(units.n_strata(one.held) for one in rows),
+            n_strata=max(units.n_strata(row.held) for row in rows),
         )
 
     def _rows(self, positive: bool, *, inside: bool) -> _InClusters:  # noqa: FBT001 - a class

@@ -88,7 +88,7 @@ class Difference(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; reason, clusters and sizes only if they exist."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             key: value for key, value in found.items() if key not in _IF_ANY or value is not None
         }

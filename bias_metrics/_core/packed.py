@@ -56,8 +56,8 @@ class PackedMasks(Mapping[str, BoolArray]):
     def any(self) -> BoolArray:
         """Say which rows belong to any subgroup, shape (n_rows,)."""
         found = np.zeros(bytes_of(self.n_rows), dtype=np.uint8)
-        for one in self._bits:
-            found |= one
+        for bit in self._bits:
+            found |= bit
         return np.unpackbits(found, count=self.n_rows).view(np.bool_)
 
     def within(self, rows: BoolArray) -> PackedMasks:

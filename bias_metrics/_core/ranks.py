@@ -98,7 +98,7 @@ def sort_classes(
     masks = (y_true, ~y_true)
     if sample_weight is None:
         return SortedClasses(*(_sort_in_place(y_score[of_class]) for of_class in masks))
-    return SortedClasses(*(sort_scores(y_score[one], sample_weight[one]) for one in masks))
+    return SortedClasses(*(sort_scores(y_score[mask], sample_weight[mask]) for mask in masks))
 
 
 def _sort_in_place(scores: FloatArray) -> SortedScores:

@@ -98,10 +98,10 @@ class MetricValue:
         return numbers if reason is None else numbers | {"reason": reason}
 
 
-def _ordered(one: MetricValue, other: Any, compare: Callable[[float, float], bool]) -> Any:
+def _ordered(value: MetricValue, other: Any, compare: Callable[[float, float], bool]) -> Any:
     if not isinstance(other, MetricValue | Real):
         return NotImplemented
-    return compare(float(one), float(other))
+    return compare(float(value), float(other))
 
 
 def undefined(reason: str) -> MetricValue:

@@ -94,7 +94,7 @@ class ClusterTotals:
         rows = np.zeros((len(keys), 8))
         moves = np.zeros((len(counts), len(keys), 4))
         apart = np.zeros((len(counts) - 1, len(keys)))
-        equal = [one.equal_error_rate().threshold for one in counts]
+        equal = [count.equal_error_rate().threshold for count in counts]
         asked = dict.fromkeys(one for each in (equal, *thresholds) for one in _asked(each))
         rates: list[RateTotals] = []
         n = 0
@@ -135,9 +135,9 @@ class ClusterTotals:
             If they were not added up at these, or with another background.
         """
         self.refuse_background(background)
-        for one in self.rates:
-            if wanted.items() <= dict(zip(one.models, one.thresholds, strict=True)).items():
-                return one
+        for rate in self.rates:
+            if wanted.items() <= dict(zip(rate.models, rate.thresholds, strict=True)).items():
+                return rate
         at = ", ".join(f"{threshold:.6g}" for threshold in wanted.values())
         msg = f"clusters must be added up at the thresholds that are asked for, {at}; they are not."
         raise ValueError(msg)
@@ -170,7 +170,7 @@ class ClusterTotals:
             and (rows[:, 5:7] <= rows[:, :2] ** 2).all()
             and (rows[:, 7] <= rows[:, 0] * rows[:, 1]).all()
             and (moves[:, :, 3] <= rows[:, 7]).all()
-            and all(one.could_be(counts, self.n, self.background) for one in self.rates)
+            and all(rate.could_be(counts, self.n, self.background) for rate in self.rates)
         )
         if not possible:
             raise ValueError(_OTHERS)
@@ -280,7 +280,9 @@ class _Batch:
 
         Influences are those of clusters on P(x > y), whatever the number is.
         """
-        for several in zip(*(compared(one, self.background) for one in self.counts), strict=True):
+        for several in zip(
+            *(compared(count, self.background) for count in self.counts), strict=True
+        ):
             (name, metric), *first = several[0]
             x_positive, y_positive = POSITIVE[metric]
             x, y, left_out = self.parts[name, x_positive], self.parts[None, y_positive], None

@@ -48,13 +48,13 @@ def comparison_of(
             refuse_other_rows(first, counts)
     reports = [counts.report(confidence=confidence, **options) for counts in (first, second)]
     a, b = reports
-    numbers = [numbers_of(one) for one in reports]
+    numbers = [numbers_of(report) for report in reports]
     cells: dict[str | None, dict[str, Difference]] = {None: {}}
     cells |= {name: {} for name in first.names}
     known = second, pairs, a.background
     related = first.once(known, lambda: dict(_related(first, *known)))
     for (name, metric), together in related.items():
-        own, other = (one[name][metric] for one in numbers)
+        own, other = (number[name][metric] for number in numbers)
         is_gap = METRICS[metric].is_gap
         cells[name][metric] = (
             widest(own, other, METRICS[metric], confidence)
@@ -133,7 +133,7 @@ def _related(
         yield from ((key, None) for key, _, _ in compared(first, background))
         return
     known, of_models = Pairs.of(first, second, pairs), (first, second)
-    rows = (compared(one, background) for one in (*of_models, pairs))
+    rows = (compared(of_model, background) for of_model in (*of_models, pairs))
     for (key, *of_first), (_, *of_second), (_, *of_pairs) in zip(*rows, strict=True):
         a, b = (counts.cells(background)[key] for counts in of_models)
         y, x = zip(of_first, of_second, of_pairs, strict=True)
@@ -147,7 +147,7 @@ def _related(
                 (a.binned.std_error - a.moved, b.binned.std_error - b.moved),
                 a.moved + b.moved,
                 a.slack + b.slack,
-                any(few_errors(one.binned.value or 0.0, *one.binned.sizes) for one in (a, b)),
+                any(few_errors(cell.binned.value or 0.0, *cell.binned.sizes) for cell in (a, b)),
             ),
         )
 
@@ -162,7 +162,7 @@ def shared_clusters(first: ScoreCounts, second: ScoreCounts) -> tuple[ClusterTot
     """
     if first.clusters is None and second.clusters is None:
         return None
-    (totals, own), (others, other) = (one.clusters or (None, 0) for one in (first, second))
+    (totals, own), (others, other) = (counts.clusters or (None, 0) for counts in (first, second))
     if totals is None or totals is not others or own != 0 or other == 0:
         msg = "clusters must be of both models, the first of them the candidate; they are not."
         raise ValueError(msg)

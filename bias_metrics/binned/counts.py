@@ -178,16 +178,16 @@ class ScoreCounts:
         """
         self.refuse_sum(other)
         bins = np.union1d(self.bins, other.bins)
-        both = [one.spread(bins) for one in (self, other)]
+        both = [counts.spread(bins) for counts in (self, other)]
         return ScoreCounts(
             self.bits,
             self.shards | other.shards,
             self.names,
             bins,
-            np.minimum(*(one.least for one in both)),
-            np.maximum(*(one.most for one in both)),
+            np.minimum(*(counts.least for counts in both)),
+            np.maximum(*(counts.most for counts in both)),
             *(
-                np.add(*(getattr(one, name) for one in both))
+                np.add(*(getattr(counts, name) for counts in both))
                 for name in ("everyone", "anyone", "subgroups")
             ),
         )

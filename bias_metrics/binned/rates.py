@@ -261,7 +261,7 @@ class Decisions:
         low = self.known.both((a, b, together), self.sure)[0]
         high = self.known.both((a, b, together), self.possible)[1]
         if rate.event != "flagged":
-            events = [n - one for one in events]
+            events = [n - event for event in events]
             low, high = max(n - sum(most) + low, 0), n - sum(fewest) + high
         slack = (sum(most) - sum(fewest) + 2) / n if sum(most) > sum(fewest) else 0.0
         known = tuple(events)

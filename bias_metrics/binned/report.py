@@ -96,12 +96,12 @@ class Cell:
 
     def at(self, confidence: float) -> MetricValue:
         """Return the number with an interval that holds that of the exact scores."""
-        found, low, high = (one.at(confidence) for one in (self.binned, *self._moved()))
+        found, low, high = (auc.at(confidence) for auc in (self.binned, *self._moved()))
         return replace(found, low=low.low, high=high.high)
 
     def ends(self) -> MetricValue:
         """Return the number with the bracket that holds the exact one as its interval."""
-        found, low, high = (one.at(None) for one in (self.binned, *self._moved()))
+        found, low, high = (auc.at(None) for auc in (self.binned, *self._moved()))
         return replace(found, low=low.value, high=high.value)
 
     def _moved(self) -> tuple[Auc, Auc]:
@@ -223,7 +223,7 @@ def _reported(
 
     found = report_from(Overall(counts.n, n_positive, auc), subgroups, power, groups, background)
     low, high = ended("low"), ended("high")
-    own, *ends = (one.power_mean.by_metric() for one in (found, low, high))
+    own, *ends = (report.power_mean.by_metric() for report in (found, low, high))
     means = {metric: _reaching(own[metric], *(one[metric] for one in ends)) for metric in own}
     final = _reaching(found.final_score, low.final_score, high.final_score)
     return replace(found, power_mean=PowerMeans(power, groups, **means), final_score=final)

@@ -42,7 +42,11 @@ class Calibrated:
         """Return plain values."""
         numbers = {name: getattr(self, name).to_dict(interval=True) for name in NUMBERS}
         counts: dict[str, Any] = {"n": self.n, "n_positive": self.n_positive}
-        return counts | numbers | {"reliability": [asdict(one) for one in self.reliability]}
+        return (
+            counts
+            | numbers
+            | {"reliability": [asdict(reliability_bin) for reliability_bin in self.reliability]}
+        )
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,7 @@ def _diagnose(
         skewed=skew.beyond(margins.share_margin) != 0,
     )
     both_ways = [one.largest for one in map(Range.of, gaps.values())]
-    most = max(*both_ways, *(one.high for one in (*drops.values(), *unsigned.values())))
+    most = max(*both_ways, *(drop.high for drop in (*drops.values(), *unsigned.values())))
     pattern = findings.pattern()
     if pattern == "none" and most >= margins.equivalence_margin:
         pattern = "no evidence"

@@ -72,16 +72,16 @@ class Drift(Tabular):
     @property
     def drifted(self) -> tuple[Change, ...]:
         """The numbers that changed by more than chance, the clearest first."""
-        found = [one for one in self.changes if one.drifted]
-        return tuple(sorted(found, key=lambda one: one.p_value or 0.0))
+        found = [change for change in self.changes if change.drifted]
+        return tuple(sorted(found, key=lambda change: change.p_value or 0.0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self) | {"changes": [asdict(one) for one in self.changes]}
+        return asdict(self) | {"changes": [asdict(change) for change in self.changes]}
 
     def rows(self) -> list[Row]:
         """Return one record per number."""
-        return [asdict(one) for one in self.changes]
+        return [asdict(change) for change in self.changes]
 
 
 def metric_drift(
@@ -225,8 +225,8 @@ def _drift(
             raise ValueError(msg)
     union = Union.of(sides["before"], sides["now"])
     numbers = numbers_of(union.rows, background).values()
-    exchange = Exchange.of(union, np.stack([one.influence for one in numbers], axis=1))
-    enough = exchange.moving * np.array([one.n_effective for one in numbers]) >= LEAST
+    exchange = Exchange.of(union, np.stack([estimate.influence for estimate in numbers], axis=1))
+    enough = exchange.moving * np.array([estimate.n_effective for estimate in numbers]) >= LEAST
     judged = enough | (exchange.std_error == 0)  # nothing can differ
     found, n_deals = p_values(exchange, judged, alpha, rng)
     old, new = (numbers_of(night, background) for night in sides.values())

@@ -165,14 +165,14 @@ class _Judge:
         if result.outcome != "insufficient":
             return result
         group = None if result.scope == WORST else result.group  # the worst cannot be named
-        own = [one for one in self.waivers if one.is_of(result.rule, group)]
-        for one in own:
-            if self.today <= one.expires:
-                by = f"{one.decided_by} until {one.expires.isoformat()}: {one.reason}"
+        own = [waiver for waiver in self.waivers if waiver.is_of(result.rule, group)]
+        for waiver in own:
+            if self.today <= waiver.expires:
+                by = f"{waiver.decided_by} until {waiver.expires.isoformat()}: {waiver.reason}"
                 return replace(result, waived_by=by)
         if not own:
             return result
-        last = max(one.expires for one in own)
+        last = max(waiver.expires for waiver in own)
         expired = f" Its waiver expired on {last.isoformat()}."
         return replace(result, sentence=result.sentence + expired)
 
@@ -202,13 +202,13 @@ def _refuse_lost_waivers(
     subgroups = {name for found in evidence for name in found.report["subgroups"]}
     hierarchies = [one.small.hierarchy for one in evidence if one.small.hierarchy is not None]
     categories = {name for hierarchy in hierarchies for name in hierarchy.categories}
-    for one in waivers:
-        if one.rule not in by_name:
+    for waiver in waivers:
+        if waiver.rule not in by_name:
             msg = (
-                f"`waivers` must name rules; got {one.rule!r} (known: "
-                f"{', '.join(sorted(by_name))}).{did_you_mean(one.rule, by_name)}"
+                f"`waivers` must name rules; got {waiver.rule!r} (known: "
+                f"{', '.join(sorted(by_name))}).{did_you_mean(waiver.rule, by_name)}"
             )
             raise ValueError(msg)
-        if one.group not in by_name[one.rule].waivable(subgroups, categories):
-            msg = f"`waivers` must name groups of the rule {one.rule}; got {one.group!r}."
+        if waiver.group not in by_name[waiver.rule].waivable(subgroups, categories):
+            msg = f"`waivers` must name groups of the rule {waiver.rule}; got {waiver.group!r}."
             raise ValueError(msg)

@@ -61,7 +61,7 @@ def worst_of(cells: Mapping[str, Measured], *, worse_is_up: bool) -> tuple[str, 
     for one in cells.values():
         if one.low is None or one.high is None:
             return name, Measured(cells[name].value, None, None, one.reason)
-    low, high = (pick(_known(getattr(one, end)) for one in cells.values()) for end in ENDS)
+    low, high = (pick(_known(getattr(cell, end)) for cell in cells.values()) for end in ENDS)
     return name, Measured(cells[name].value, low, high)
 
 
@@ -101,7 +101,7 @@ def _misses(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
 
 def _finite(number: Measured) -> bool:
     ends = (number.value, number.low, number.high)
-    return all(one is None or math.isfinite(one) for one in ends)
+    return all(end is None or math.isfinite(end) for end in ends)
 
 
 def _known(end: float | None) -> float:

@@ -91,15 +91,15 @@ class Losses:
             together.
         """
         bounds = list(_bounds(comparison, looked_at))
-        shown = (one for one in bounds if one.worse_by_at_least > 0)
+        shown = (bound for bound in bounds if bound.worse_by_at_least > 0)
         # By the bound, so that a few unlucky rows do not come before evidence.
-        ordered = sorted(shown, key=lambda one: -one.worse_by_at_least)
+        ordered = sorted(shown, key=lambda loss: -loss.worse_by_at_least)
         return cls(tuple(ordered), len(bounds), level)
 
     @property
     def groups(self) -> list[str]:
         """The subgroups with a cell that is shown, in the order of the cells."""
-        return list(dict.fromkeys(one.group for one in self.cells))
+        return list(dict.fromkeys(cell.group for cell in self.cells))
 
     @property
     def doubt(self) -> str:
@@ -137,11 +137,11 @@ class Losses:
             found = again(causes)
             if found is None:
                 break
-            still = {_key(one) for one in found.cells}
-            for one in shown.cells:
-                if _key(one) not in still:
-                    left_out[_key(one)] = tuple(causes)
-            known = {_key(one) for one in shown.cells}
+            still = {_key(loss) for loss in found.cells}
+            for loss in shown.cells:
+                if _key(loss) not in still:
+                    left_out[_key(loss)] = tuple(causes)
+            known = {_key(loss) for loss in shown.cells}
             shown = replace(found, cells=tuple(x for x in found.cells if _key(x) in known))
 
         def told(cell: Loss) -> Loss:

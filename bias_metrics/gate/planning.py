@@ -325,7 +325,7 @@ def _spread(auc: float) -> float:
     """Return the variance of a placement: P(two lower draws below one upper draw) - AUC^2."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_POINTS)
     distance = math.sqrt(2) * _NORMAL.inv_cdf(min(max(auc, 1e-9), 1 - 1e-9))
-    below = np.array([_NORMAL.cdf(distance + one) for one in nodes])
+    below = np.array([_NORMAL.cdf(distance + node) for node in nodes])
     weights = weights / weights.sum()
     return float(weights @ below**2 - (weights @ below) ** 2)
 

@@ -193,7 +193,7 @@ class Check:
         if target.scope != WORST:
             cell = target.cell(content)
             return target.group, measured(cell, self.kind, is_gap=is_gap), cell
-        cells = {str(one.group): one.cell(content) for one in target.members}
+        cells = {str(member.group): member.cell(content) for member in target.members}
         numbers = {name: measured(cell, self.kind, is_gap=is_gap) for name, cell in cells.items()}
         name, number = worst_of(numbers, worse_is_up=is_gap)
         return name, number, cells[name]
@@ -217,7 +217,7 @@ class Check:
                 "n_clusters": cell.get("n_clusters"),
                 **self._thresholds(content),
             }
-        own = next((one.own for one in target.members if one.group == group), target.own)
+        own = next((member.own for member in target.members if member.group == group), target.own)
         rule = self.rule
         return RuleResult(
             rule=rule.name,

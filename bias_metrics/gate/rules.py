@@ -183,7 +183,7 @@ class Rule:
         """`id`, or else a name made from metric, scope, threshold and slice."""
         scope = self.scope if isinstance(self.scope, str) else ",".join(self.scope)
         parts = (self.metric, scope, self.threshold, self.slice)
-        return self.id or "/".join(one for one in parts if one is not None)
+        return self.id or "/".join(part for part in parts if part is not None)
 
     @property
     def level(self) -> float:
@@ -234,8 +234,8 @@ def correct_for_candidates(
         msg = f"`share` must be above 0 and at most 1; got {share}."
         raise ValueError(msg)
     return [
-        replace(one, confidence=corrected_confidence(one.confidence, n_candidates, share))
-        for one in rules
+        replace(rule, confidence=corrected_confidence(rule.confidence, n_candidates, share))
+        for rule in rules
     ]
 
 
@@ -243,11 +243,11 @@ def for_every_look(rules: Sequence[Rule]) -> list[Rule]:
     """Return the rules with the rows that bounds for every look need: `LEAST_ROWS` at least."""
     return [
         replace(
-            one,
-            min_positives=max(one.min_positives, LEAST_ROWS),
-            min_negatives=max(one.min_negatives, LEAST_ROWS),
+            rule,
+            min_positives=max(rule.min_positives, LEAST_ROWS),
+            min_negatives=max(rule.min_negatives, LEAST_ROWS),
         )
-        for one in rules
+        for rule in rules
     ]
 
 

@@ -54,9 +54,9 @@ class Target:
 
         The worst of several subgroups, and an aggregate of them, need support in each one.
         """
-        for one in self.members:
-            if lack := one.lack_of_support(rule, content):
-                return f"{one.group} has {lack}"
+        for member in self.members:
+            if lack := member.lack_of_support(rule, content):
+                return f"{member.group} has {lack}"
         if self.scope == WORST:
             return None
         lack = self.lack_of_rows(rule) or self.lack_of_clusters(rule, content)

@@ -80,16 +80,16 @@ class LabelImbalance(Tabular):
 
     def shown(self, level: float = 0.05) -> list[Imbalance]:
         """Return the cells whose difference is shown at a level, after Holm; the largest first."""
-        found = [one for one in self.cells if one.p_holm is not None and one.p_holm <= level]
-        return sorted(found, key=lambda one: -abs(float(one.difference)))
+        found = [cell for cell in self.cells if cell.p_holm is not None and cell.p_holm <= level]
+        return sorted(found, key=lambda imbalance: -abs(float(imbalance.difference)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"confidence": self.confidence, "cells": [one.to_dict() for one in self.cells]}
+        return {"confidence": self.confidence, "cells": [cell.to_dict() for cell in self.cells]}
 
     def rows(self) -> list[Row]:
         """Return one record per cell."""
-        return [one.record() for one in self.cells]
+        return [cell.record() for cell in self.cells]
 
 
 def label_imbalance(
@@ -217,7 +217,7 @@ def rows_to_balance(
 
 
 def _summed(rows: Sequence[ToxicRows]) -> ToxicRows:
-    return ToxicRows(sum(one.n for one in rows), sum(one.n_positive for one in rows))
+    return ToxicRows(sum(row.n for row in rows), sum(row.n_positive for row in rows))
 
 
 def _cell(
@@ -245,9 +245,9 @@ def _cell(
 
 
 def _adjusted(cells: Sequence[Imbalance]) -> list[Imbalance]:
-    p_values = [one.p_value for one in cells if one.p_value is not None]
+    p_values = [cell.p_value for cell in cells if cell.p_value is not None]
     holm, bh = iter(adjust_holm(p_values)), iter(adjust_benjamini_hochberg(p_values))
     return [
-        one if one.p_value is None else replace(one, p_holm=next(holm), p_bh=next(bh))
-        for one in cells
+        cell if cell.p_value is None else replace(cell, p_holm=next(holm), p_bh=next(bh))
+        for cell in cells
     ]

@@ -48,7 +48,7 @@ class PoolChoice(Tabular):
     @property
     def lacking(self) -> list[BalancedCell]:
         """The cells that the pool could not fill."""
-        return [one for one in self.cells if one.lacking is None or one.lacking > 0]
+        return [cell for cell in self.cells if cell.lacking is None or cell.lacking > 0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -56,7 +56,7 @@ class PoolChoice(Tabular):
 
     def rows(self) -> list[Row]:
         """Return one record per cell."""
-        return [one.record() for one in self.cells]
+        return [cell.record() for cell in self.cells]
 
 
 def balance_with_pool(

@@ -48,7 +48,7 @@ class Relabelling(Tabular):
 
     def rows(self) -> list[Row]:
         """Return one record per cell."""
-        return [dict(vars(one)) | {"share_after": one.share_after} for one in self.cells]
+        return [dict(vars(cell)) | {"share_after": cell.share_after} for cell in self.cells]
 
 
 def relabel_to_prior(

@@ -178,7 +178,7 @@ def estimate_difference(metric: str, pair: Both, ordinary: Difference, confidenc
     tuning = tune(apart, a.on_shift - b.on_shift)
     if tuning is None:
         return ordinary, alone, Assistance(reason=NO_GAIN)
-    first, second = (powered(one, tuning, confidence) for one in pair)
+    first, second = (powered(pieces, tuning, confidence) for pieces in pair)
     if first is None or second is None:
         return ordinary, alone, Assistance(reason=OUTSIDE)
     gain = gained(error_of(apart), error_of(first[1].each - second[1].each))
@@ -195,7 +195,7 @@ def _difference(
     is_gap, centre = METRICS[metric].is_gap, METRICS[metric].centre
     if not of_a.alone:
         return difference_of(a, b, of_a, of_b, confidence, is_gap=is_gap)
-    small = any(few_errors(float(one) + centre, *pair[0].sizes) for one in (a, b))
+    small = any(few_errors(float(value) + centre, *pair[0].sizes) for value in (a, b))
     together = _joint(of_a.each, of_b.each)
     freedom = max(min(of_a.minus(of_b).freedom_by_fourths, min(pair[0].sizes) - 2), 1)
     return Apart(together, freedom, small).difference(a, b, confidence, is_gap=is_gap)

@@ -281,10 +281,10 @@ def compare_prediction_powered(
 def comparison_of(rows: PoweredRows, scores: Sequence[FloatArray]) -> BiasComparison:
     """Compare two models on checked rows."""
     at = np.flatnonzero(rows.labelled)
-    ordinary = compared(rows.human.within(at), [one[at] for one in scores], rows.options)
+    ordinary = compared(rows.human.within(at), [score[at] for score in scores], rows.options)
     if rows.labelled.all():
         return _compared_by_labels(ordinary, rows.n_labelled)
-    models = [PoweredModel(rows, one) for one in scores]
+    models = [PoweredModel(rows, score) for score in scores]
     cells: list[dict[str, dict[str, tuple[Cell, Assistance]]]] = [{}, {}]
     differences: dict[str, dict[str, Difference]] = {}
     for name in rows.human.subgroups:
@@ -304,8 +304,8 @@ def comparison_of(rows: PoweredRows, scores: Sequence[FloatArray]) -> BiasCompar
 
 def _compared_by_labels(found: BiasComparison, n: Mapping[str, int]) -> BiasComparison:
     first, second = (
-        replace(one, overall=replace(one.overall, labelled=n))
-        for one in (found.first, found.second)
+        replace(report, overall=replace(report.overall, labelled=n))
+        for report in (found.first, found.second)
     )
     overall = replace(found.overall, labelled=n)
     return replace(found, first=first, second=second, overall=overall)
@@ -338,7 +338,7 @@ def _aggregate(
     combined: Sequence[Combined],
     confidence: float,
 ) -> Difference:
-    a, b = (aggregate_of(one, name) for one in reports)
+    a, b = (aggregate_of(report, name) for report in reports)
     of_a, of_b = (one.totals.get(name) for one in combined)
     if of_a is None or of_b is None or a.std_error is None or b.std_error is None:
         return undefined_difference(a, b)

@@ -299,8 +299,8 @@ class SoftPair:
                 )
             each.append(unshrunk(moves, weight))
             rows.append(weight)
-        low, high = (effective_number(one) for one in rows)
-        n_low, n_high = (int(np.count_nonzero(one)) for one in rows)
+        low, high = (effective_number(row) for row in rows)
+        n_low, n_high = (int(np.count_nonzero(row)) for row in rows)
         both = each[0] + each[1]
         return ClusterSums(both, (n_low, n_high), min(low, high), (low, high), codes is None)
 

@@ -164,7 +164,8 @@ def label_noise(
         hard = pairs_of(rows, ordered, rows.y_true.astype(np.float64))
         by_panel = _rated(panel, rater_variances(hard, options, drawn.unsure))
         consensus = {
-            key: combined([one[key] for one in drawn.numbers], key[1], confidence) for key in panel
+            key: combined([number[key] for number in drawn.numbers], key[1], confidence)
+            for key in panel
         }
         redrawn = {metric: mean_of(values) for (_, metric), values in drawn.redrawn.items()}
     return LabelNoise(
@@ -292,23 +293,26 @@ def combined(draws: Sequence[MetricValue], metric: str, confidence: float) -> Ra
     draws' own intervals, and that of Student's for the variance between the draws. So each part
     has its own degrees of freedom, and a small cell stays as cautious as in each draw.
     """
-    lacking = [one.reason for one in draws if one.value is None]
+    lacking = [value.reason for value in draws if value.value is None]
     if lacking:
         told = undefined(f"undefined in {len(lacking)} of {len(draws)} draws ({lacking[0]})")
         return RatedValue(told, undefined(str(told.reason)))
-    values = np.array([one.value for one in draws])
+    values = np.array([value.value for value in draws])
     mean = float(values.mean())
-    without = [one.reason for one in draws if one.low is None]
+    without = [value.reason for value in draws if value.low is None]
     if without:
         reason = f"no interval in {len(without)} of {len(draws)} draws ({without[0]})"
         return RatedValue(MetricValue(mean, reason), undefined(reason))
     between = float(values.var(ddof=1)) * (1 + 1 / len(draws))
-    errors = np.array([one.std_error for one in draws], dtype=np.float64)
+    errors = np.array([value.std_error for value in draws], dtype=np.float64)
     within = float(np.mean(errors**2))
     t = quantile(confidence, len(draws) - 1)
     down, up = (
         math.sqrt(float(np.mean((values - ends) ** 2)) + t**2 * between)
-        for ends in (np.array([one.low for one in draws]), np.array([one.high for one in draws]))
+        for ends in (
+            np.array([value.low for value in draws]),
+            np.array([value.high for value in draws]),
+        )
     )
     least = -METRICS[metric].centre
     found = MetricValue(
@@ -328,7 +332,7 @@ def share_of(variance: float, total: float) -> MetricValue:
 
 def mean_of(draws: Sequence[MetricValue]) -> MetricValue:
     """Return the mean of the draws; undefined if one of them is."""
-    known = [one.value for one in draws if one.value is not None]
+    known = [value.value for value in draws if value.value is not None]
     if len(known) < len(draws):
         return undefined(f"undefined in {len(draws) - len(known)} of {len(draws)} draws")
     return MetricValue(math.fsum(known) / len(known))

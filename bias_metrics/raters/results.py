@@ -118,7 +118,7 @@ class LabelNoise(Tabular):
             header += [name, "from raters"]
         body = [
             [key[0] or "", _METRIC.get(key, key[1])]
-            + [text for one in self.readings.values() for text in _texts(one.numbers[key])]
+            + [text for reading in self.readings.values() for text in _texts(reading.numbers[key])]
             for key in self.panel.numbers
         ]
         title = (
@@ -141,8 +141,8 @@ def _cells(bias: Any) -> Mapping[str, MetricValue]:
     return {metric: getattr(bias, metric) for metric in SUBGROUP_METRICS}
 
 
-def _texts(one: RatedValue) -> tuple[str, str]:
-    return str(one.value), _percent(one.rater_share)
+def _texts(value: RatedValue) -> tuple[str, str]:
+    return str(value.value), _percent(value.rater_share)
 
 
 def _percent(share: MetricValue) -> str:

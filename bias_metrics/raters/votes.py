@@ -112,7 +112,7 @@ class VoteModel:
         own, kinds = _PRIOR[:2] * (cells.own.shape[1] // 2), _PRIOR[:1] * cells.kinds.shape[1]
         deviations = [*_PRIOR, *own, *_PRIOR, *kinds, *_PRIOR]
         self._penalty = np.array(deviations) ** -2.0
-        sizes = [one.shape[1] for one in self._designs]
+        sizes = [design.shape[1] for design in self._designs]
         ends = np.cumsum([0, *sizes])
         self._parts = [slice(start, end) for start, end in pairwise(ends)]
         self._n = int(ends[-1])
@@ -271,7 +271,7 @@ class VoteCells:
             toxic,
             harmless,
             common,
-            np.hstack([nothing, *(one[:, None] for one in kinds)]),
+            np.hstack([nothing, *(kind[:, None] for kind in kinds)]),
             np.hstack([nothing, *own]),
         )
 
@@ -308,4 +308,4 @@ def _polynomials(x: Floats) -> Floats:
 def _normal_scores(shares: Floats) -> Floats:
     inverse = NormalDist().inv_cdf
     levels, of = np.unique(shares, return_inverse=True)
-    return np.array([inverse(float(one)) for one in levels])[of]
+    return np.array([inverse(float(level)) for level in levels])[of]

@@ -139,7 +139,7 @@ def _spread(
 def _reaches(cells: list[MetricValue]) -> tuple[Floats, Floats, Floats]:
     """Return values, and how far their intervals reach down and up."""
     values, lows, highs = (
-        np.array([getattr(one, end) for one in cells], dtype=np.float64)
+        np.array([getattr(value, end) for value in cells], dtype=np.float64)
         for end in ("value", "low", "high")
     )
     return values, values - lows, highs - values
@@ -155,7 +155,7 @@ def _tied(metric: str, groups: list[MeasuredSubgroup], of_all: Mapping[str, int]
     if not METRICS[metric].is_gap:
         return np.zeros(len(groups))
     of = METRICS[metric].classes[0][0]
-    shares = np.array([getattr(one, f"n_{of}") for one in groups]) / of_all[of]
+    shares = np.array([getattr(group, f"n_{of}") for group in groups]) / of_all[of]
     found: Floats = np.sqrt(shares / np.maximum(1 - shares, math.ulp(1.0)))
     return found
 

@@ -192,7 +192,7 @@ def _numbers(report: BiasReport) -> Iterator[tuple[Key, float | None]]:
 
 
 def _spread(values: Sequence[float | None], confidence: float) -> BootstrapValue:
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     missing = len(values) - len(known)
     std_error = float(np.std(known, ddof=1)) if len(known) > 1 else None
     if missing:

@@ -36,7 +36,7 @@ class _Moved:
     def mean(cls, parts: Sequence[_Moved]) -> _Moved:
         """Return the movement of the mean."""
         n = len(parts)
-        return cls(sum(one.each for one in parts) / n, sum(one.alone for one in parts) / n**2)
+        return cls(sum(part.each for part in parts) / n, sum(part.alone for part in parts) / n**2)
 
     @property
     def reach(self) -> float:

@@ -239,7 +239,7 @@ def compare_candidates(
     return CandidateComparisons(
         {
             name: pairing.comparison_of(
-                options, {one: adjusted[name, one] for one in second.members}, level
+                options, {member: adjusted[name, member] for member in second.members}, level
             )
             for name, pairing in pairings.items()
         }

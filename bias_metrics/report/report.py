@@ -252,7 +252,7 @@ class BiasComparison(Tabular):
     def _table(self) -> Table:
         metrics = list(next(iter(self.subgroups.values()), ()))
         body = [
-            [name, *(self._marked(one) for one in cells.values())]
+            [name, *(self._marked(cell) for cell in cells.values())]
             for name, cells in self.subgroups.items()
         ]
         return Table(
@@ -262,8 +262,8 @@ class BiasComparison(Tabular):
             [f"* shown at {self._level:.0%} confidence after Holm's adjustment"],
         )
 
-    def _marked(self, one: Difference) -> str:
-        return f"{one} *" if one.shown(self._level) else str(one)
+    def _marked(self, difference: Difference) -> str:
+        return f"{difference} *" if difference.shown(self._level) else str(difference)
 
     @property
     def _level(self) -> float:

@@ -146,7 +146,7 @@ class _Stratified:
         sums = sums[np.unique(self._clusters[places])]
         variance, freedom = squares_of([sums * (sums.size / max(sums.size - 1, 1)) ** 0.5])
         effect = variance / by_row if by_row else 1.0
-        negative, positive = (independent_rows(one, effect, n_clusters) for one in sizes)
+        negative, positive = (independent_rows(size, effect, n_clusters) for size in sizes)
         worth = negative, positive
         return self._told(metric, value, variance, worth, freedom, n_clusters)
 

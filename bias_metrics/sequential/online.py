@@ -115,11 +115,12 @@ def lord_share(number: int, promotions: Sequence[int]) -> float:
     0.0294
     """
     _require_count("number", number)
-    for one in promotions:
-        if not 1 <= one < number:
-            msg = f"`promotions` must be numbers of decisions from 1 to {number - 1}; got {one}."
+    for promotion in promotions:
+        if not 1 <= promotion < number:
+            most = number - 1
+            msg = f"`promotions` must be numbers of decisions from 1 to {most}; got {promotion}."
             raise ValueError(msg)
-    earned = [_weight(number - one) for one in sorted(promotions)]
+    earned = [_weight(number - promotion) for promotion in sorted(promotions)]
     first = earned[0] if earned else 0.0
     return _FIRST * _weight(number) + (1 - _FIRST) * first + math.fsum(earned[1:])
 

@@ -322,7 +322,7 @@ class _Decided:
         counted = members[counts]
         if not counted.size:
             return _Share(Estimate.undefined(lack, n), 0, 0, None, None)
-        events = np.logical_or.reduce([self.kinds[one][counted] for one in parts])
+        events = np.logical_or.reduce([self.kinds[part][counted] for part in parts])
         weight = self.weight[counted]
         whole = float(weight.sum())
         share = float(weight[events].sum()) / whole
@@ -340,7 +340,7 @@ class _Decided:
         if self.is_weighted:
             rest = [one for one in wholes if one not in parts]
             with_, without = (
-                max(self.heaviest[one in _FLAGGED] for one in kinds) for kinds in (parts, rest)
+                max(self.heaviest[kind in _FLAGGED] for kind in kinds) for kinds in (parts, rest)
             )
             heaviest = with_ / whole, without / whole
         firm = self.rows.strata is not None and estimate.freedom >= FIRM
@@ -375,13 +375,13 @@ def _heaviest(weight: Floats, rows: Rows, mask: BoolArray) -> float:
     return float(np.bincount(rows.clusters[mask], weight).max())
 
 
-def _complement(one: MetricValue) -> MetricValue:
+def _complement(value: MetricValue) -> MetricValue:
     """Return 1 minus a share."""
-    if one.value is None:
-        return one
-    low = None if one.high is None else 1 - one.high
-    high = None if one.low is None else 1 - one.low
-    return replace(one, value=1 - one.value, low=low, high=high)
+    if value.value is None:
+        return value
+    low = None if value.high is None else 1 - value.high
+    high = None if value.low is None else 1 - value.low
+    return replace(value, value=1 - value.value, low=low, high=high)
 
 
 def _within(ends: tuple[float, float]) -> tuple[float, float]:

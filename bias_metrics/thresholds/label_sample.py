@@ -47,12 +47,12 @@ class LabelSample(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the rows."""
-        strata = [asdict(one) for one in self.strata]
+        strata = [asdict(stratum) for stratum in self.strata]
         return {"strata": strata, "margin": self.margin, "confidence": self.confidence}
 
     def rows(self) -> list[Row]:
         """Return one record per stratum."""
-        return [asdict(one) for one in self.strata]
+        return [asdict(stratum) for stratum in self.strata]
 
 
 def sample_to_label(

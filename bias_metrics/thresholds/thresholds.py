@@ -384,7 +384,7 @@ def reach_of(
 
     With clusters: how far these move the difference of the rates, and how many there are.
     """
-    variance, freedom = sum(_share_variance(*one) for one in errors), math.inf
+    variance, freedom = sum(_share_variance(*error) for error in errors), math.inf
     if clustered is not None:
         number, n_clusters = clustered
         inflation = n_clusters / max(n_clusters - 1, 1)

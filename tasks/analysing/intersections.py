@@ -138,7 +138,9 @@ class IntersectionsAnalysis(Analysis):
                 f"{found}."
             )
             together = metric_cells(jointly[name])[metric]
-            bounded = sum(metric_cells(one)[metric].low is not None for one in jointly.values())
+            bounded = sum(
+                metric_cells(subgroup)[metric].low is not None for subgroup in jointly.values()
+            )
             if together.low is not None:
                 whom = (
                     "all of them"

@@ -302,7 +302,7 @@ class AgreementAnalysis(Analysis):
     def analyse(self, rows: MeasuredRows) -> Findings:
         """Compare raters and terms on the measured comments rated for all of these identities."""
         fractions = [rows.column(IDENTITY + name) for name in self.terms]
-        rated = np.asarray(np.logical_and.reduce([~np.isnan(one) for one in fractions]))
+        rated = np.asarray(np.logical_and.reduce([~np.isnan(fraction) for fraction in fractions]))
         threshold = rows.source.identity_threshold
         n = int(rated.sum())
         labelled = PackedMasks.of(
@@ -409,8 +409,8 @@ def _sentence(found: LabelAgreement) -> str:
     name = min(kappas, key=lambda one: kappas[one])
     worst = found.identities[name]
     shares = [
-        "undefined" if one.value is None else f"{one.value:.1%}"
-        for one in (worst.recall, worst.precision)
+        "undefined" if value.value is None else f"{value.value:.1%}"
+        for value in (worst.recall, worst.precision)
     ]
     return (
         f"On {found.n:,} rated comments, raters and terms agree least on {name} (kappa "

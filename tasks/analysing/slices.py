@@ -218,11 +218,11 @@ def _sentence(kind: str, found: Cells, everyone: Cells) -> str:
     )
 
 
-def _apart(one: MetricValue, other: MetricValue) -> bool:
+def _apart(value: MetricValue, other: MetricValue) -> bool:
     """Return whether the intervals of two numbers have nothing in common."""
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    if value.low is None or value.high is None or other.low is None or other.high is None:
         return False
-    return one.high < other.low or other.high < one.low
+    return value.high < other.low or other.high < value.low
 
 
 def _table(found: Mapping[str, Cells], everyone: Cells) -> list[Row]:

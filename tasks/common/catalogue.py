@@ -36,7 +36,7 @@ class Catalogue(Generic[SettingsType]):
 
     def names(self) -> list[str]:
         """Return all names: biasgate's own first."""
-        others = {one.name for one in self._installed()}
+        others = {entry_point.name for entry_point in self._installed()}
         return [*self.own, *sorted(others.difference(self.own))]
 
     def named(self, name: str) -> type[SettingsType]:
@@ -45,7 +45,7 @@ class Catalogue(Generic[SettingsType]):
         Raises KeyError if no class has this name, and ValueError, which names the package, if
         several do or one cannot be used.
         """
-        found = [one for one in self._installed() if one.name == name]
+        found = [entry_point for entry_point in self._installed() if entry_point.name == name]
         if name in self.own:
             for point in found:
                 _warn_of(point, self.key)
@@ -54,7 +54,9 @@ class Catalogue(Generic[SettingsType]):
         if not found:
             raise KeyError(name)
         if len(found) > 1:
-            packages = " and ".join(f"{_whose(one)} ({one.value})" for one in found)
+            packages = " and ".join(
+                f"{_whose(entry_point)} ({entry_point.value})" for entry_point in found
+            )
             msg = (
                 f"`{self.key}: {name}` must be defined once; {packages} define it. Uninstall one "
                 "of them, or ask its author to rename it."
@@ -66,7 +68,10 @@ class Catalogue(Generic[SettingsType]):
         """Return the package that adds a name, with its version; None for biasgate's own."""
         if name in self.own:
             return None
-        return next((_whose(one) for one in self._installed() if one.name == name), None)
+        return next(
+            (_whose(entry_point) for entry_point in self._installed() if entry_point.name == name),
+            None,
+        )
 
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
         """Create an object of the class that a section names; a validator for Pydantic."""

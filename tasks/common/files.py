@@ -88,7 +88,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def require_writable(folder: Path, what: str) -> None:
     """Refuse a folder that cannot be created or written to; leave nothing behind."""
-    existing = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     try:
         with tempfile.TemporaryDirectory(prefix=".biasgate-", dir=existing) as probe:
             (Path(probe) / "probe").write_bytes(b" " * _PROBE_BYTES)

@@ -61,7 +61,7 @@ class Settings(BaseModel):
         except ValidationError as error:
             known = [field.alias or name for name, field in cls.model_fields.items()]
             raise ValidationError.from_exception_data(
-                cls.__name__, [_with_hint(one, known) for one in Problem.each_of(error)]
+                cls.__name__, [_with_hint(problem, known) for problem in Problem.each_of(error)]
             ) from None
 
 

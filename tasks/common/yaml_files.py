@@ -120,17 +120,17 @@ def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]
         and not _counts_wrong_items(error, errors)
     ]
     lines = [
-        f"  {_key(one.loc, content)}: "
-        f"{_rule(one, secret=one.loc[0] in kind.secret_keys, lists=kind.lists)}"
-        if one.loc
-        else f"  (the whole file): {_rule(one, secret=False, lists={})}"
-        for one in to_tell or errors
+        f"  {_key(problem.loc, content)}: "
+        f"{_rule(problem, secret=problem.loc[0] in kind.secret_keys, lists=kind.lists)}"
+        if problem.loc
+        else f"  (the whole file): {_rule(problem, secret=False, lists={})}"
+        for problem in to_tell or errors
     ]
     told = [f"file {path} has {len(lines)} wrong value(s):", *lines]
     if kind.explained_by:
-        sections = dict.fromkeys(_section(one, content, kind) for one in to_tell or errors)
+        sections = dict.fromkeys(_section(problem, content, kind) for problem in to_tell or errors)
         command = kind.explained_by.rpartition(" ")[0]
-        commands = " and ".join(f"`{command} {one}`" for one in sections)
+        commands = " and ".join(f"`{command} {section}`" for section in sections)
         told.append(f"  To see what keys there are: {commands}.")
     return "\n".join(told)
 

@@ -95,7 +95,7 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
 def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> CountedEvidence:
     """Write the sum of all shards with its origin, atomically."""
     shards, clusters = counted.record.shards, counted.record.clusters
-    rows_digest = json_digest([settings.key, [one.sha256 for one in shards]])
+    rows_digest = json_digest([settings.key, [shard.sha256 for shard in shards]])
     origin = EvidenceRecord(
         set_digest=rows_digest,
         choices=Choices(
@@ -104,9 +104,9 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             identity_rows=settings.identity_rows,
             min_raters=settings.min_raters,
             background=settings.background,
-            n_rows=sum(one.n_rows for one in shards),
-            n_rows_rated=sum(one.n_rated for one in shards),
-            n_rows_measured=sum(one.n_measured for one in shards),
+            n_rows=sum(shard.n_rows for shard in shards),
+            n_rows_rated=sum(shard.n_rated for shard in shards),
+            n_rows_measured=sum(shard.n_measured for shard in shards),
             confidence=CONFIDENCE,
             weights=None if settings.weight is None else settings.weight_kind,
             n_clusters=None if clusters is None else clusters.n,
@@ -133,10 +133,10 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
     source = {
         "source": settings.source,
         "key": counted.key,
-        "files": {one.name: one.sha256 for one in counted.shards},
+        "files": {shard.name: shard.sha256 for shard in counted.shards},
     }
     choices = ReportedChoices(
-        **{one.name: getattr(record.choices, one.name) for one in fields(Choices)},
+        **{field.name: getattr(record.choices, field.name) for field in fields(Choices)},
         split=settings.split_name(),
         source=source,
     )

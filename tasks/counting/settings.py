@@ -217,7 +217,7 @@ class CountFile(FileSource):
         expected = self.expected()
         if expected is None:
             return
-        known = {one.name: one.sha256 for one in shards}
+        known = {shard.name: shard.sha256 for shard in shards}
         self._refuse_other_names(set(known))
         for name, digest in sorted(expected.items()):
             if known[name] != digest:
@@ -239,7 +239,7 @@ class CountFile(FileSource):
             raise InputError(msg)
 
     def _columns(self) -> list[str]:
-        return [*super()._columns(), *(one.score for one in self.models.values())]
+        return [*super()._columns(), *(model.score for model in self.models.values())]
 
     def _converted(self, chunk: reading.Chunk, matcher: TermMatcher | None, named: Any) -> pa.Table:
         rows = super()._converted(chunk, matcher, named)

@@ -201,8 +201,8 @@ def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Tab
                 for at, name in enumerate(columns):
                     if name in texts:
                         decoded = [
-                            one.dictionary_decode().cast(kinds[at])
-                            for one in part.column(at).chunks
+                            chunk.dictionary_decode().cast(kinds[at])
+                            for chunk in part.column(at).chunks
                         ]
                         part = part.set_column(at, name, pa.chunked_array(decoded, kinds[at]))
                 n_rows += part.num_rows
@@ -213,7 +213,7 @@ def _encoded_bytes(file: pq.ParquetFile, columns: Sequence[str]) -> int:
     """Return how many bytes columns have without compression, as the file says."""
     groups = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
     parts = (group.column(at) for group in groups for at in range(group.num_columns))
-    return sum(one.total_uncompressed_size for one in parts if one.path_in_schema in columns)
+    return sum(part.total_uncompressed_size for part in parts if part.path_in_schema in columns)
 
 
 def _plain_bytes(table: pa.Table) -> int:

@@ -157,7 +157,7 @@ class HuggingFaceSource(MappedSource):
         """Download what is missing; return the source of local Parquet files."""
         local = self.model_copy()
         if self.parquet is not None:
-            local._local = tuple(_fetched(one, cache) for one in self.parquet)  # noqa: SLF001 - its own class
+            local._local = tuple(_fetched(file, cache) for file in self.parquet)  # noqa: SLF001 - its own class
         else:
             wanted = Repository(
                 name=self.dataset or str(self.folder),
@@ -187,7 +187,7 @@ class HuggingFaceSource(MappedSource):
         return part if self.split is None else f"{self.split}, {part}"
 
     def _known_files(self) -> tuple[Path, ...]:
-        return tuple(one.path for one in self.parquet or () if one.path is not None)
+        return tuple(file.path for file in self.parquet or () if file.path is not None)
 
     def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
         before = 0

@@ -184,7 +184,7 @@ class MappedSource(SourceSettings):
         if self.label_rule == "raters" and self.raters is not None:
             msg = "`label_rule: raters` counts the raters itself: remove `raters`"
             raise ValueError(msg)
-        for name in (one.label for one in self.judge_again):
+        for name in (choices.label for choices in self.judge_again):
             if name is not None and name not in self.other_labels:
                 msg = f"`label` in `judge_again` must be one of `other_labels`; got {name!r}"
                 raise ValueError(msg)

@@ -75,7 +75,7 @@ def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     """Return the option for a column of cells such as `muslim,gay`; else ""."""
     found = [value for value in pc.unique(raw.filter(wrong)).to_pylist() if value]
     lists = [_LIST.fullmatch(one) for one in found]
-    separators = [one["by"] for one in lists if one and one["by"]]
+    separators = [match["by"] for match in lists if match and match["by"]]
     if not all(lists) or not separators:
         return ""
     bare = not any(one.startswith("[") for one in found)

@@ -198,9 +198,9 @@ class HateXplainSource(_RatedPosts):
         try:
             for known, record in json.loads(self.path.read_text("utf-8")).items():
                 post = posts[known] = _Post(" ".join(record["post_tokens"]))
-                for one in record["annotators"]:
-                    post.answers.append(_OFFENSIVE[one["label"]])
-                    named = {name.casefold() for name in one["target"]}
+                for annotator in record["annotators"]:
+                    post.answers.append(_OFFENSIVE[annotator["label"]])
+                    named = {name.casefold() for name in annotator["target"]}
                     post.targets.append(named - _NO_TARGET)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = (

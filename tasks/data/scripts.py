@@ -123,7 +123,7 @@ def spellings(word: str) -> Iterator[str]:
         known += [one[letter] for one in (_WITHOUT_STROKE, _IN_TWO_LETTERS) if letter in one]
         choices.append(list(dict.fromkeys(known)))
     yield from islice(map("".join, product(*choices)), _MOST_SPELLINGS)
-    yield "".join(one[1] if len(one) > 1 else one[0] for one in choices)
+    yield "".join(choice[1] if len(choice) > 1 else choice[0] for choice in choices)
 
 
 def bare(word: str) -> str:

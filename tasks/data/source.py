@@ -171,7 +171,7 @@ class SourceSettings(Settings):
             if self.judge_again and getattr(self, key):
                 msg = f"`judge_again` and `{key}` must not be set together: remove one of them"
                 raise ValueError(msg)
-        names = [str(one) for one in self.judge_again]
+        names = [str(choices) for choices in self.judge_again]
         if len(set(names)) < len(names):
             msg = f"`judge_again` must have different choices; got {'; '.join(names)}"
             raise ValueError(msg)

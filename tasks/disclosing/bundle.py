@@ -120,23 +120,23 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
     key = _key_for(results)
     contents: dict[str, bytes] = {}
     verdicts = []
-    for one in results.each:
-        folder = "/".join(one.names)
+    for published in results.each:
+        folder = "/".join(published.names)
         for name in _DOCUMENTS:
-            path = one.folder / name
+            path = published.folder / name
             if path.is_file():
                 contents[f"{folder}/{name}"] = path.read_bytes()
             else:
                 msg = f"{path} must be there: it is part of a bundle. It is not."
                 raise InputError(msg)
-        _refuse_unfounded(one)
-        rows = _stripped(one) if with_rows else None
+        _refuse_unfounded(published)
+        rows = _stripped(published) if with_rows else None
         if rows is not None:
             contents[f"{folder}/{EVIDENCE}"] = rows
         verdicts.append(
             BundledVerdict(
                 folder=folder,
-                evidence=one.verdict.evidence_digest,
+                evidence=published.verdict.evidence_digest,
                 rows=None if rows is None else hashlib.sha256(rows).hexdigest(),
             )
         )
@@ -169,9 +169,12 @@ def write_bundle(results: Results, file: Path, *, with_rows: bool = True) -> Man
 
 def _key_for(results: Results) -> PrivateKey:
     """Return the key that signs; refuse what rests on counts, which is never signed."""
-    for one in results.each:
-        if (one.folder / COUNTS).exists():
-            msg = f"{one.folder} must have rows to be bundled; what rests on counts is not signed."
+    for published in results.each:
+        if (published.folder / COUNTS).exists():
+            msg = (
+                f"{published.folder} must have rows to be bundled; what rests on counts is not "
+                "signed."
+            )
             raise InputError(msg)
     key = PrivateKey.here()
     if key is None:
@@ -180,28 +183,31 @@ def _key_for(results: Results) -> PrivateKey:
     return key
 
 
-def _refuse_unfounded(one: Published) -> None:
+def _refuse_unfounded(published: Published) -> None:
     """Refuse to sign a verdict that no verification would find to hold."""
-    evidence, name = one.evidence, "/".join(one.names)
+    evidence, name = published.evidence, "/".join(published.names)
     if evidence is None:
-        msg = f"{one.folder / EVIDENCE} must be the evidence of its verdict; it is not there."
+        msg = f"{published.folder / EVIDENCE} must be the evidence of its verdict; it is not there."
         raise InputError(msg)
     try:
-        documents = Documents.of(one.folder, name)
+        documents = Documents.of(published.folder, name)
         rows = evidence.digest
         bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
         findings = [
             *as_named(documents, bundled),
-            *attested(one.folder, documents, bundled, vouched=True),
+            *attested(published.folder, documents, bundled, vouched=True),
         ]
         if all(finding.holds for finding in findings):
-            findings += recomputed(one.folder, documents, name, signing=True)
+            findings += recomputed(published.folder, documents, name, signing=True)
     except (InputError, ValueError, RuntimeError) as error:
-        msg = f"the verdict in {one.folder} must hold to be signed; it does not: {described(error)}"
+        msg = (
+            f"the verdict in {published.folder} must hold to be signed; it does not: "
+            f"{described(error)}"
+        )
         raise InputError(msg) from error
     wrong = next((finding.sentence for finding in findings if not finding.holds), None)
     if wrong is not None:
-        msg = f"the verdict in {one.folder} must hold to be signed; this does not: {wrong}"
+        msg = f"the verdict in {published.folder} must hold to be signed; this does not: {wrong}"
         raise InputError(msg)
 
 
@@ -213,9 +219,9 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(info, content, compress_type=kind)
 
 
-def _stripped(one: Published) -> bytes:
+def _stripped(published: Published) -> bytes:
     """Return the evidence of a verdict without ids; clusters are numbers."""
-    evidence = one.evidence
+    evidence = published.evidence
     assert evidence is not None  # noqa: S101 - it was verified
     table = pq.read_table(evidence.path)
     known = table.schema.metadata
@@ -272,9 +278,9 @@ def verify_bundle(file: Path, pins: Pins = NO_PINS) -> list[Finding]:
             if not files.holds:
                 return findings
             said: list[Annotations] = []
-            for one in manifest.verdicts:
-                of_set = folder.joinpath(*one.folder.split("/"))
-                found, annotations = verified(of_set, one, vouched=True)
+            for verdict in manifest.verdicts:
+                of_set = folder.joinpath(*verdict.folder.split("/"))
+                found, annotations = verified(of_set, verdict, vouched=True)
                 findings += found
                 said += annotations
             # The model is whatever the verdicts name: a bundle has no registry.
@@ -328,7 +334,7 @@ def _manifest(archive: zipfile.ZipFile, file: Path) -> tuple[Manifest, Finding]:
 def _members(archive: zipfile.ZipFile, manifest: Manifest) -> Finding:
     """Check, unread, that the files are those of the list: plain ones, each once, no others."""
     infos = archive.infolist()[1:]
-    listed = {one.name: one for one in manifest.files}
+    listed = {file.name: file for file in manifest.files}
     wrong = []
     for info in infos:
         known = listed.get(info.filename)
@@ -340,10 +346,10 @@ def _members(archive: zipfile.ZipFile, manifest: Manifest) -> Finding:
     if len(set(names)) < len(names) or len(listed) < len(manifest.files):
         wrong.append("a file is there twice")
     wrong += [f"{name[:100]!r} is missing" for name in listed if name not in names]
-    folders = {one.folder for one in manifest.verdicts}
+    folders = {verdict.folder for verdict in manifest.verdicts}
     if {name.rpartition("/")[0] for name in listed} - folders:
         wrong.append("a folder has no verdict")
-    if sum(one.size for one in manifest.files) > _MOST_BYTES:
+    if sum(file.size for file in manifest.files) > _MOST_BYTES:
         wrong.append("it is larger than any real bundle")
     text = f"the bundle has the {len(listed):,} files that were signed, and no others."
     told = f" But {', '.join(wrong[:3])}." if wrong else ""
@@ -358,15 +364,15 @@ def _is_plain(info: zipfile.ZipInfo) -> bool:
 def _extract(archive: zipfile.ZipFile, manifest: Manifest, folder: Path) -> Finding:
     """Write the listed files into a new folder, each only if it has its digest."""
     text = "each file has the digest that was signed."
-    for one in manifest.files:
+    for file in manifest.files:
         try:
-            content = _read(archive, archive.getinfo(one.name), _most(one.name))
+            content = _read(archive, archive.getinfo(file.name), _most(file.name))
         except InputError as error:
-            told = f"{text} But {one.name}: {described(error)}"
+            told = f"{text} But {file.name}: {described(error)}"
             return Finding("files", holds=False, sentence=told)
-        if hashlib.sha256(content).hexdigest() != one.sha256:
-            return Finding("files", holds=False, sentence=f"{text} Not that of {one.name}.")
-        place = folder.joinpath(*one.name.split("/"))
+        if hashlib.sha256(content).hexdigest() != file.sha256:
+            return Finding("files", holds=False, sentence=f"{text} Not that of {file.name}.")
+        place = folder.joinpath(*file.name.split("/"))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     return Finding("files", holds=True, sentence=text)

@@ -44,7 +44,7 @@ def published_of_one(results: Results) -> Sequence[Published]:
     InputError
         If there are several.
     """
-    names = list(dict.fromkeys(one.names[1] for one in results.each))
+    names = list(dict.fromkeys(published.names[1] for published in results.each))
     if len(names) != 1:
         msg = (
             f"a card is about one candidate; {results.folder} has {', '.join(names) or 'none'}. "
@@ -66,17 +66,17 @@ def huggingface_card(each: Sequence[Published], dataset: str | None = None) -> s
         {
             "task": {"type": "text-classification", "name": "Toxicity classification"},
             "dataset": {
-                "type": dataset or one.names[0],
-                "name": one.names[0],
-                "args": _choices(one),
+                "type": dataset or published.names[0],
+                "name": published.names[0],
+                "args": _choices(published),
             },
             "metrics": [
                 _metric(kind, name, value)
-                for kind, name, value in _numbers(one)
+                for kind, name, value in _numbers(published)
                 if value.value is not None
             ],
         }
-        for one in each
+        for published in each
     ]
     return _yaml({"model-index": [{"name": each[0].names[1], "results": found}]})
 
@@ -98,16 +98,16 @@ def _numbers(one: Published) -> Iterator[tuple[str, str, MetricValue]]:
             yield metric, title, metric_cells(cells)[metric]
 
 
-def _choices(one: Published) -> dict[str, Any]:
-    known = one.report.evaluation_set.choices
+def _choices(published: Published) -> dict[str, Any]:
+    known = published.report.evaluation_set.choices
     keys = ("label_threshold", "identity_threshold", "identity_rows", "background")
-    said: dict[str, Any] = {"rows_digest": one.verdict.evaluation_set.digest}
-    said |= {"verdict": _outcome(one), "exceptions": exceptions_in_words([one.verdict])}
+    said: dict[str, Any] = {"rows_digest": published.verdict.evaluation_set.digest}
+    said |= {"verdict": _outcome(published), "exceptions": exceptions_in_words([published.verdict])}
     return {key: getattr(known, key) for key in keys} | {"n_rows": known.n_rows_measured} | said
 
 
-def _outcome(one: Published) -> str:
-    verdict = one.verdict
+def _outcome(published: Published) -> str:
+    verdict = published.verdict
     return f"{word_of_verdict(verdict).text} by policy {printable(verdict.policy.name)}"
 
 
@@ -127,7 +127,7 @@ def eval_results(each: Sequence[Published], dataset: str, tasks: Mapping[str, st
         If there are several sets, there is no such number, or it has no value.
     """
     if len(each) != 1:
-        names = ", ".join("/".join(one.names) for one in each)
+        names = ", ".join("/".join(published.names) for published in each)
         msg = f"eval-results are of one set; name the folder of one of them: {names}."
         raise InputError(msg)
     [one] = each
@@ -155,8 +155,8 @@ def eval_results(each: Sequence[Published], dataset: str, tasks: Mapping[str, st
     return _yaml(entries)
 
 
-def _by_name(one: Published) -> dict[str, MetricValue]:
-    bias = one.report.bias
+def _by_name(published: Published) -> dict[str, MetricValue]:
+    bias = published.report.bias
     known = {"auc": bias.overall.auc, "final_score": bias.final_score}
     for group, cells in bias.subgroups.items():
         known |= {f"{metric}/{group}": metric_cells(cells)[metric] for metric in SUBGROUP_METRICS}
@@ -175,7 +175,10 @@ def coop_card(each: Sequence[Published]) -> dict[str, Any]:
         for key, title in _COOP_SECTIONS.items()
     }
     for key, told in (("performanceBenchmarks", _benchmark), ("biasAndLimitations", _bias)):
-        of_sets = [{"title": printable(one.names[0]), "fields": list(told(one))} for one in each]
+        of_sets = [
+            {"title": printable(published.names[0]), "fields": list(told(published))}
+            for published in each
+        ]
         sections[key] |= {"fields": [], "subsections": of_sets}
     version = (first.model or "").rpartition("/")[2] or first.digest[:12]
     return {
@@ -186,21 +189,21 @@ def coop_card(each: Sequence[Published]) -> dict[str, Any]:
     }
 
 
-def _benchmark(one: Published) -> Iterator[dict[str, str]]:
-    bias, choices = one.report.bias, one.report.evaluation_set.choices
+def _benchmark(published: Published) -> Iterator[dict[str, str]]:
+    bias, choices = published.report.bias, published.report.evaluation_set.choices
     n_rows = f"{choices.n_rows_measured:,}, of which {bias.overall.n_positive:,} toxic"
     yield _field("Rows", n_rows)
     yield _field("AUC", str(bias.overall.auc))
     yield _field(final_score_name(bias).capitalize(), str(bias.final_score))
     yield _field("Brackets", f"{100 * CONFIDENCE:g} % intervals; each holds for its number alone")
-    yield _field("Data digest (SHA-256)", one.verdict.evaluation_set.digest)
+    yield _field("Data digest (SHA-256)", published.verdict.evaluation_set.digest)
 
 
-def _bias(one: Published) -> Iterator[dict[str, str]]:
-    yield _field("Verdict", f"{_outcome(one)}, on {one.verdict.decided_on}")
-    yield from (_field("Exception", line) for line in exceptions_in_words([one.verdict]))
-    yield from (_field(check.word, check.sentence) for check in one.story.unmet)
-    for group, cells in one.report.bias.subgroups.items():
+def _bias(published: Published) -> Iterator[dict[str, str]]:
+    yield _field("Verdict", f"{_outcome(published)}, on {published.verdict.decided_on}")
+    yield from (_field("Exception", line) for line in exceptions_in_words([published.verdict]))
+    yield from (_field(check.word, check.sentence) for check in published.story.unmet)
+    for group, cells in published.report.bias.subgroups.items():
         numbers = metric_cells(cells)
         each = "; ".join(f"{METRICS[key].title} {numbers[key]}" for key in SUBGROUP_METRICS)
         yield _field(group, f"{cells.n:,} rows; {each}")

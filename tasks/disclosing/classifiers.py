@@ -71,14 +71,14 @@ def classifiers_of(results: Results, filing: Filing) -> list[Classifier]:
     InputError
         If something is missing, or would mislead; with what to do.
     """
-    found = [_measured(one, filing) for one in _chosen(results, filing)]
+    found = [_measured(published, filing) for published in _chosen(results, filing)]
     if filing.ground_truth == "appeals":
         raise InputError(_no_truth(found))
     return found
 
 
 def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
-    sets = list(dict.fromkeys(one.names[0] for one in results.each))
+    sets = list(dict.fromkeys(published.names[0] for published in results.each))
     name = filing.evaluation_set
     if name is None and len(sets) > 1:
         msg = (
@@ -89,20 +89,24 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
     if name is not None and name not in sets:
         msg = f"`evaluation_set` must be one of {', '.join(sets)}; got {name!r}."
         raise InputError(msg + did_you_mean(name, sets))
-    on_set = {one.names[1]: one for one in results.each if name in {None, one.names[0]}}
+    on_set = {
+        published.names[1]: published
+        for published in results.each
+        if name in {None, published.names[0]}
+    }
     decided = [] if results.summary is None else results.summary.decisions
-    lacking = [one.candidate for one in decided if one.candidate not in on_set]
+    lacking = [decision.candidate for decision in decided if decision.candidate not in on_set]
     if lacking and not filing.classifiers:
         msg = (
             f"every classifier must have a verdict; {lacking[0]} has none on this set. Evaluate it "
             "again, or name under `classifiers` those that are in use."
         )
         raise InputError(msg)
-    for one in filing.classifiers or on_set:
-        if one not in on_set:
-            msg = f"`classifiers` must be candidates of the results; got {one!r}."
-            raise InputError(msg + did_you_mean(one, list(on_set)))
-        yield on_set[one]
+    for classifier in filing.classifiers or on_set:
+        if classifier not in on_set:
+            msg = f"`classifiers` must be candidates of the results; got {classifier!r}."
+            raise InputError(msg + did_you_mean(classifier, list(on_set)))
+        yield on_set[classifier]
 
 
 def _measured(published: Published, filing: Filing) -> Classifier:
@@ -187,8 +191,11 @@ def _require_both_classes(name: str, y_true: np.ndarray) -> None:
 def left_out(results: Results, found: Iterable[Classifier]) -> list[str]:
     """Return the candidates of an evaluation that a filing does not measure."""
     decided = [] if results.summary is None else results.summary.decisions
-    known = [*(one.names[1] for one in results.each), *(one.candidate for one in decided)]
-    filed = {one.name for one in found}
+    known = [
+        *(published.names[1] for published in results.each),
+        *(decision.candidate for decision in decided),
+    ]
+    filed = {classifier.name for classifier in found}
     return [name for name in dict.fromkeys(known) if name not in filed]
 
 
@@ -238,8 +245,10 @@ def _require_recall(published: Published, filing: Filing) -> None:
     """Refuse identities found by terms if nobody counted how many mentions terms find."""
     source = published.report.evaluation_set.choices.source
     terms = source.get("terms")
-    by_terms = [one for one in published.report.bias.subgroups if one in (terms or {})]
-    lacking = [one for one in by_terms if one not in filing.recall_of_terms]
+    by_terms = [
+        subgroup for subgroup in published.report.bias.subgroups if subgroup in (terms or {})
+    ]
+    lacking = [by_term for by_term in by_terms if by_term not in filing.recall_of_terms]
     if lacking:
         msg = (
             f"`recall_of_terms` must say how many mentions the terms of {', '.join(lacking)} find: "
@@ -263,23 +272,24 @@ def _slices(evidence: EvidenceFile, filing: Filing) -> dict[str, np.ndarray]:
     return {name: np.asarray(known[name], dtype=np.bool_) for name in wanted}
 
 
-def overstatement(one: Classifier) -> str | None:
+def overstatement(classifier: Classifier) -> str | None:
     """Say by how much decisions that were not reversed overstate how many are right."""
-    precision = one.indicators.overall.shares["precision"]
-    if one.appeals is None or precision.value is None:
+    precision = classifier.indicators.overall.shares["precision"]
+    if classifier.appeals is None or precision.value is None:
         return None
-    upheld, n = one.appeals.upheld, one.appeals
+    upheld, n = classifier.appeals.upheld, classifier.appeals
     apart = upheld - precision.value
     interval = ""
     if precision.low is not None and precision.high is not None:
         interval = f" (95 % interval {percent(precision.low)} to {percent(precision.high)})"
     if apart <= 0:
         return (
-            f"{one.name}: {percent(upheld)} of {n.decisions:,} decisions were not reversed; in the "
-            f"labelled sample {percent(precision.value)}{interval} of what it flags is toxic."
+            f"{classifier.name}: {percent(upheld)} of {n.decisions:,} decisions were not reversed; "
+            f"in the labelled sample {percent(precision.value)}{interval} of what it flags "
+            "is toxic."
         )
     return (
-        f"{one.name}: {n.overturned:,} of {n.decisions:,} decisions were reversed, so "
+        f"{classifier.name}: {n.overturned:,} of {n.decisions:,} decisions were reversed, so "
         f"{percent(upheld)} were not. In the labelled sample {percent(precision.value)}{interval} "
         f"of what it flags is toxic. Appeals overstate this by {100 * apart:.1f} points, since few "
         "people appeal, and nobody appeals for comments that were missed."

@@ -135,8 +135,8 @@ def write_transparency(results: Results, filing: Filing, output: Path) -> Transp
 def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
     """Return the rows of the form that a sample answers: three for each classifier and scope."""
     rows = []
-    for one in found:
-        for applies, scope, group in _scopes(one, filing):
+    for classifier in found:
+        for applies, scope, group in _scopes(classifier, filing):
             for name in ASKED:
                 share = group.shares[name]
                 values = (
@@ -147,7 +147,7 @@ def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
                     INDICATOR.format(name.capitalize()),
                     scope,
                     "" if share.value is None else f"{share.value:.4f}",
-                    _context(one, filing, group, name),
+                    _context(classifier, filing, group, name),
                 )
                 rows.append(dict(zip(COLUMNS, map(_cell, values), strict=True)))
     return rows
@@ -162,17 +162,17 @@ def csv_of(rows: Sequence[Mapping[str, str]]) -> str:
     return stream.getvalue()
 
 
-def _scopes(one: Classifier, filing: Filing) -> Iterator[tuple[str, str, GroupIndicators]]:
+def _scopes(classifier: Classifier, filing: Filing) -> Iterator[tuple[str, str, GroupIndicators]]:
     """Yield whom the form asks, the scope and the numbers."""
-    yield APPLIES_TO[filing.scope], filing.scope, one.indicators.overall
+    yield APPLIES_TO[filing.scope], filing.scope, classifier.indicators.overall
     if filing.language in OFFICIAL_LANGUAGES:
-        yield _LARGE, filing.language, one.indicators.overall
+        yield _LARGE, filing.language, classifier.indicators.overall
     for name, code in filing.languages.items():
         if code in OFFICIAL_LANGUAGES:
-            yield _LARGE, code, one.slices[name]
+            yield _LARGE, code, classifier.slices[name]
 
 
-def _context(one: Classifier, filing: Filing, group: GroupIndicators, name: str) -> str:
+def _context(classifier: Classifier, filing: Filing, group: GroupIndicators, name: str) -> str:
     share = group.shares[name]
     says = {
         "accuracy": f"of all {group.n:,}, the share on which the decision is right",
@@ -182,12 +182,13 @@ def _context(one: Classifier, filing: Filing, group: GroupIndicators, name: str)
     return " ".join(
         [
             *([_CONSTRUCTED] if filing.sampling.kind == "constructed" else []),
-            f"Classifier {one.name} ({one.version}), which flags a comment if its score is",
-            f"at least {one.indicators.threshold:g}. {_interval(share)}.",
+            f"Classifier {classifier.name} ({classifier.version}), which flags a comment if its",
+            f"score is at least {classifier.indicators.threshold:g}. {_interval(share)}.",
             f"n = {group.n:,} labelled comments. {name.capitalize()}: {says[name]}.",
             *_sample(filing.sampling),
-            *_allowed(one),
-            f"Evidence SHA-256 {one.evidence_digest}; verdict SHA-256 {one.verdict_digest}.",
+            *_allowed(classifier),
+            f"Evidence SHA-256 {classifier.evidence_digest};",
+            f"verdict SHA-256 {classifier.verdict_digest}.",
         ]
     )
 
@@ -210,20 +211,20 @@ def _sample(sampling: Sampling) -> Iterator[str]:
         yield f"{what}: {said.rstrip('.')}."
 
 
-def _allowed(one: Classifier) -> Iterator[str]:
-    if one.is_weighted:
+def _allowed(classifier: Classifier) -> Iterator[str]:
+    if classifier.is_weighted:
         yield "Comments count by their sampling weights."
-    if one.n_clusters is not None:
+    if classifier.n_clusters is not None:
         yield (
-            f"The comments are from {one.n_clusters:,} clusters, such as threads; intervals allow "
-            "for what comments of one cluster have in common."
+            f"The comments are from {classifier.n_clusters:,} clusters, such as threads; intervals "
+            "allow for what comments of one cluster have in common."
         )
-    if one.n_missing:
-        yield f"{one.n_missing:,} comments without a score are not counted."
-    if one.n_unrated:
+    if classifier.n_missing:
+        yield f"{classifier.n_missing:,} comments without a score are not counted."
+    if classifier.n_unrated:
         yield (
-            f"{one.n_unrated:,} comments of the sample whose identities nobody rated are not "
-            "counted."
+            f"{classifier.n_unrated:,} comments of the sample whose identities nobody rated are "
+            "not counted."
         )
 
 
@@ -248,8 +249,8 @@ def part_11(found: Sequence[Classifier], filing: Filing, others: Sequence[str] =
         *([f"**{as_text(_CONSTRUCTED)}**", ""] if filing.sampling.kind == "constructed" else []),
         *_method(filing),
     ]
-    for one in found:
-        lines += ["", *_of_classifier(one, filing)]
+    for classifier in found:
+        lines += ["", *_of_classifier(classifier, filing)]
     lines += ["", *_unmeasured(found, filing, others), "", *_evidence(found)]
     return "\n".join(lines) + "\n"
 
@@ -273,45 +274,46 @@ def _method(filing: Filing) -> Iterator[str]:
         yield f"  - {short}: {words}."
 
 
-def _of_classifier(one: Classifier, filing: Filing) -> Iterator[str]:
-    overall, verdict = one.indicators.overall, one.published.verdict
-    yield f"## {as_text(one.name)}"
+def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
+    overall, verdict = classifier.indicators.overall, classifier.published.verdict
+    yield f"## {as_text(classifier.name)}"
     yield ""
-    if one.purpose is not None:
-        yield f"{as_text(one.purpose)}"
+    if classifier.purpose is not None:
+        yield f"{as_text(classifier.purpose)}"
         yield ""
     yield (
-        f"This classifier ({as_text(one.version)}) flags a comment if its score is at least "
-        f"{one.indicators.threshold:g}. Of {overall.n:,} labelled comments {overall.n_positive:,} "
-        f"are toxic; it flags {overall.n_flagged:,}. {as_text(' '.join(_allowed(one)))}".rstrip()
-    )
+        f"This classifier ({as_text(classifier.version)}) flags a comment if its score is at least "
+        f"{classifier.indicators.threshold:g}. Of {overall.n:,} labelled comments "
+        f"{overall.n_positive:,} are toxic; it flags {overall.n_flagged:,}. "
+        f"{as_text(' '.join(_allowed(classifier)))}"
+    ).rstrip()
     yield ""
-    groups = {"all comments": overall, **one.indicators.subgroups}
+    groups = {"all comments": overall, **classifier.indicators.subgroups}
     yield "Rates by control group, in percent. A group is the comments that mention an identity."
     yield ""
     yield from _table("control group", groups, dict(zip(_SHORT, _RATES, strict=True)))
-    if one.slices:
+    if classifier.slices:
         yield ""
         yield "By language or surface, in percent:"
         yield ""
         named = {
             f"{name} ({filing.languages[name]})" if name in filing.languages else name: group
-            for name, group in one.slices.items()
+            for name, group in classifier.slices.items()
         }
         yield from _table("part", named, {name.capitalize(): name for name in ASKED})
     yield ""
-    yield from _differences(one)
+    yield from _differences(classifier)
     yield ""
     word = word_of_verdict(verdict)
     yield (
         "The verdict of the gate that says whether this classifier may be deployed, by policy "
         f"{as_text(verdict.policy.name)} on {verdict.decided_on}: {as_text(word.text)}."
     )
-    for check in one.published.story.unmet:
+    for check in classifier.published.story.unmet:
         yield f"- {as_text(check.word)}: {as_text(check.sentence)}"
     for line in exceptions_in_words([verdict]):
         yield f"- {as_text(line)}"
-    told = overstatement(one)
+    told = overstatement(classifier)
     if told is not None:
         yield ""
         yield f"Why appeals are not used as the truth. {as_text(told)}"
@@ -323,7 +325,7 @@ def _table(
     yield table_row([what, "n", "toxic", *columns])
     yield table_row(["---", "--:", "--:", *["--:"] * len(columns)])
     for name, group in groups.items():
-        cells = [_percents(group.shares[one]) for one in columns.values()]
+        cells = [_percents(group.shares[column]) for column in columns.values()]
         yield table_row([as_text(name), f"{group.n:,}", f"{group.n_positive:,}", *cells])
 
 
@@ -336,8 +338,8 @@ def _percents(share: MetricValue) -> str:
     return f"{value} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
-def _differences(one: Classifier) -> Iterator[str]:
-    n_gaps, groups = one.indicators.n_gaps, one.indicators.subgroups
+def _differences(classifier: Classifier) -> Iterator[str]:
+    n_gaps, groups = classifier.indicators.n_gaps, classifier.indicators.subgroups
     if not groups:
         yield "No control group was measured."
         return
@@ -347,7 +349,7 @@ def _differences(one: Classifier) -> Iterator[str]:
         for name, gap in numbers.gaps.items()
         if gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
     ]
-    background = one.published.report.bias.background
+    background = classifier.published.report.bias.background
     others = (
         "comments that mention none of these identities"
         if background == "no_identity"
@@ -403,7 +405,7 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
     for said in filing.not_measured:
         yield f"- {as_text(said)}"
     languages = [*filing.languages.values(), *filter(None, [filing.language])]
-    others = [one for one in languages if one not in OFFICIAL_LANGUAGES]
+    others = [language for language in languages if language not in OFFICIAL_LANGUAGES]
     if others:
         yield (
             f"- {as_text(', '.join(others))}: not among the official languages of the Union; "
@@ -414,8 +416,8 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
         yield f"- Official languages without a sample: {', '.join(missing) or 'none'}."
     else:
         yield "- Languages apart: the sample does not say in which language comments are."
-    for one in found[:1]:
-        names = one.published.report.bias.subgroups
+    for classifier in found[:1]:
+        names = classifier.published.report.bias.subgroups
         yield (
             f"- Any identity but {as_text(', '.join(names)) or 'none'}; and who wrote the "
             "comments: a control group here is the comments that mention an identity."
@@ -423,7 +425,9 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
         for name, recall in filing.recall_of_terms.items():
             if name in names:
                 yield f"- {_recall(name, recall)}"
-    intersections = all("intersections" in (one.published.report.analyses or {}) for one in found)
+    intersections = all(
+        "intersections" in (classifier.published.report.analyses or {}) for classifier in found
+    )
     if not intersections:
         yield "- Intersections of identities."
     yield (
@@ -446,12 +450,12 @@ def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
     yield ""
     yield "Every number can be computed again from these files (SHA-256):"
     yield ""
-    for one in found:
-        verdict = one.published.verdict
-        yield f"- {as_text(one.name)}: evidence `{one.evidence_digest}`"
-        yield f"- {as_text(one.name)}: verdict `{one.verdict_digest}`"
-        yield f"- {as_text(one.name)}: labelled comments `{verdict.evaluation_set.digest}`"
-        yield f"- {as_text(one.name)}: policy `{verdict.policy.digest}`"
+    for classifier in found:
+        verdict = classifier.published.verdict
+        yield f"- {as_text(classifier.name)}: evidence `{classifier.evidence_digest}`"
+        yield f"- {as_text(classifier.name)}: verdict `{classifier.verdict_digest}`"
+        yield f"- {as_text(classifier.name)}: labelled comments `{verdict.evaluation_set.digest}`"
+        yield f"- {as_text(classifier.name)}: policy `{verdict.policy.digest}`"
 
 
 # ---- All numbers
@@ -466,17 +470,17 @@ def numbers_of(
         "filing": filing.model_dump(mode="json", by_alias=True),
         "left_out": list(others),
         "classifiers": {
-            one.name: {
-                "version": one.version,
-                "evidence_digest": one.evidence_digest,
-                "verdict_digest": one.verdict_digest,
-                "n_clusters": one.n_clusters,
-                "n_missing": one.n_missing,
-                "n_unrated": one.n_unrated,
-                "is_weighted": one.is_weighted,
-                "indicators": one.indicators.to_dict(),
-                "slices": {name: group.to_dict() for name, group in one.slices.items()},
+            classifier.name: {
+                "version": classifier.version,
+                "evidence_digest": classifier.evidence_digest,
+                "verdict_digest": classifier.verdict_digest,
+                "n_clusters": classifier.n_clusters,
+                "n_missing": classifier.n_missing,
+                "n_unrated": classifier.n_unrated,
+                "is_weighted": classifier.is_weighted,
+                "indicators": classifier.indicators.to_dict(),
+                "slices": {name: group.to_dict() for name, group in classifier.slices.items()},
             }
-            for one in found
+            for classifier in found
         },
     }

@@ -48,7 +48,9 @@ def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
     groups = first.record.power_mean_groups
     return Measuring(
         rows=_with_scores(rows, others.scores[CANDIDATE][order], shared),
-        power_mean_groups=None if groups is None else [one for one in groups if one in shared],
+        power_mean_groups=None
+        if groups is None
+        else [group for group in groups if group in shared],
         background=first.background,
         is_sample=first.record.choices.population != "these_rows",
         thresholds={},

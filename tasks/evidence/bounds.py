@@ -30,7 +30,7 @@ def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> 
     """
     known = file.metadata
     groups = [known.row_group(number) for number in range(known.num_row_groups)]
-    rows = max(known.num_rows, sum(one.num_rows for one in groups))
+    rows = max(known.num_rows, sum(group.num_rows for group in groups))
     if n_rows is not None and (known.num_rows, rows) != (n_rows, n_rows):
         msg = f"{name} must have the {n_rows:,} rows that the report names; it has {rows:,}."
         raise InputError(msg)
@@ -40,7 +40,7 @@ def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> 
             f"{known.num_columns:,} columns."
         )
         raise InputError(msg)
-    size = sum(one.total_byte_size for one in groups)
+    size = sum(group.total_byte_size for group in groups)
     if size > MOST_BYTES:
         msg = f"{name} must have at most {MOST_BYTES:,} bytes unpacked; it has {size:,}."
         raise InputError(msg)

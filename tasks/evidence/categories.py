@@ -84,4 +84,4 @@ def _lacks(rule: Rule, found: Evidence) -> bool:
     """Say whether a group is too small for a rule."""
     kind, limit = next(iter(rule.checks))
     check = Check(rule, kind, limit, found.content(kind) or found.report)
-    return any(check.lack(one) for one in targets_of(found.report, rule, found.background))
+    return any(check.lack(target) for target in targets_of(found.report, rule, found.background))

@@ -95,13 +95,13 @@ def choose_again(
 ) -> dict[str, tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
     """Return the rows and the positives by each of the choices with which a set is judged again."""
     found = {}
-    for one in source.judge_again:
-        chosen = one.chosen
-        label = "label" if one.label is None else OTHER_LABEL + chosen.pop("label")
+    for choices in source.judge_again:
+        chosen = choices.chosen
+        label = "label" if choices.label is None else OTHER_LABEL + chosen.pop("label")
         measured, labels, _ = choose_rows(
             evaluation_set, source.model_copy(update=chosen), rated, label
         )
-        found[str(one)] = measured, labels
+        found[str(choices)] = measured, labels
     return found
 
 

@@ -112,16 +112,18 @@ class Counted:
             counts = {role: own + other.counts[role] for role, own in self.counts.items()}
             pairs = {role: own + other.pairs[role] for role, own in self.pairs.items()}
         except ValueError as error:
-            names = [shown(one.record.shards[0].name) for one in (self, other)]
+            names = [shown(counted.record.shards[0].name) for counted in (self, other)]
             msg = f"counts of {names[0]} and of {names[1]} do not add up: {error}"
             raise InputError(msg) from error
-        shards = sorted([*ours.shards, *theirs.shards], key=lambda one: (one.name, one.sha256))
+        shards = sorted(
+            [*ours.shards, *theirs.shards], key=lambda shard: (shard.name, shard.sha256)
+        )
         return Counted(replace(ours, shards=shards), counts, pairs)
 
     def refuse_sum(self, other: Counted) -> None:
         """Refuse counts that do not add up."""
         ours, theirs = self.record, other.record
-        names = [shown(one.record.shards[0].name) for one in (self, other)]
+        names = [shown(counted.record.shards[0].name) for counted in (self, other)]
         if ours.key != theirs.key or self.counts.keys() != other.counts.keys():
             msg = (
                 f"counts must be of one set, counted by the same options; those of {names[0]} and "
@@ -129,12 +131,12 @@ class Counted:
                 "models, and thresholds of labels and identities."
             )
             raise InputError(msg)
-        known = {one.sha256: one.name for one in ours.shards}
-        for one in theirs.shards:
-            if one.sha256 in known:
+        known = {shard.sha256: shard.name for shard in ours.shards}
+        for shard in theirs.shards:
+            if shard.sha256 in known:
                 msg = (
-                    f"a shard must be counted once; {shown(known[one.sha256])} and "
-                    f"{shown(one.name)} have the same content."
+                    f"a shard must be counted once; {shown(known[shard.sha256])} and "
+                    f"{shown(shard.name)} have the same content."
                 )
                 raise InputError(msg)
 
@@ -166,7 +168,7 @@ class Counted:
         """
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                known = {one.filename: one for one in archive.infolist()}
+                known = {member.filename: member for member in archive.infolist()}
                 _require_size(known, what)
                 record = check(parse_json(archive.read(known[_RECORD]), what), CountedRecord, what)
                 counts, pairs = (
@@ -190,14 +192,14 @@ class Counted:
 
     def refuse_contradictions(self, what: str) -> None:
         """Refuse counts that are not of the shards that the record names."""
-        shards = {one.sha256 for one in self.record.shards}
-        n_counted = sum(one.n_counted for one in self.record.shards)
+        shards = {shard.sha256 for shard in self.record.shards}
+        n_counted = sum(shard.n_counted for shard in self.record.shards)
         of_record = (
             CANDIDATE in self.counts
             and len(shards) == len(self.record.shards) > 0
             and all(
-                one.shards == shards and one.n == n_counted and one.names == self.names
-                for one in (*self.counts.values(), *self.pairs.values())
+                count.shards == shards and count.n == n_counted and count.names == self.names
+                for count in (*self.counts.values(), *self.pairs.values())
             )
             and self.pairs.keys() == self.counts.keys() - {CANDIDATE}
         )
@@ -218,7 +220,7 @@ class Counted:
 
 
 def _require_size(known: Mapping[str, zipfile.ZipInfo], what: str) -> None:
-    if sum(one.file_size for one in known.values()) > MOST_BYTES:
+    if sum(member.file_size for member in known.values()) > MOST_BYTES:
         msg = f"{what} must unpack to at most {MOST_BYTES:,} bytes; it has more."
         raise InputError(msg)
 

@@ -178,9 +178,9 @@ class EvidenceFile:
         with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
             require_size(file, self.path.name)
             names = [
-                one
-                for one in file.schema_arrow.names
-                if one != _IDS and not one.startswith(_AGAIN) and not (one == "label" and again)
+                name
+                for name in file.schema_arrow.names
+                if name != _IDS and not name.startswith(_AGAIN) and not (name == "label" and again)
             ]
         # A dictionary holds a text once, however many rows have it.
         texts = ["cluster"] if "cluster" in names else None
@@ -204,14 +204,20 @@ class EvidenceFile:
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Return the columns with a prefix, by the rest of their names."""
-        names = [one for one in self._table.column_names if one.startswith(prefix)]
+        names = [
+            column_name
+            for column_name in self._table.column_names
+            if column_name.startswith(prefix)
+        ]
         return {name.removeprefix(prefix): self.column(name) for name in names}
 
     @property
     def roles(self) -> list[str]:
         """The models with scores: `candidate`, and `champion` and `reference` if given."""
         return [
-            one.removeprefix(SCORE) for one in self._table.column_names if one.startswith(SCORE)
+            column_name.removeprefix(SCORE)
+            for column_name in self._table.column_names
+            if column_name.startswith(SCORE)
         ]
 
     def scores(self, role: str) -> npt.NDArray[Any]:
@@ -450,8 +456,12 @@ class EvidenceFile:
         return self._masks(IDENTITY)
 
     def _masks(self, prefix: str) -> PackedMasks:
-        names = [one for one in self._table.column_names if one.startswith(prefix)]
-        masks = ((one.removeprefix(prefix), self.column(one)) for one in names)  # one at a time
+        names = [
+            column_name
+            for column_name in self._table.column_names
+            if column_name.startswith(prefix)
+        ]
+        masks = ((name.removeprefix(prefix), self.column(name)) for name in names)  # one at a time
         return PackedMasks.of(masks, self._table.num_rows)
 
     def _chosen(self, rows: npt.NDArray[np.bool_] | None) -> Rows:

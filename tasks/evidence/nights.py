@@ -40,7 +40,8 @@ def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
         if now.scores.get(role) != then.scores.get(role) and not _is_itself(role, tonight):
             return f"the {role} is another one"
     first, second = (
-        {key: getattr(one.choices, key) for key in SAME_CHOICES} for one in (now, then)
+        {key: getattr(evidence_record.choices, key) for key in SAME_CHOICES}
+        for evidence_record in (now, then)
     )
     if first != second or now.power_mean_groups != then.power_mean_groups:
         return "options of the set are others"
@@ -127,7 +128,7 @@ def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
     if not each or each[-1].set_digest != evidence.record.set_digest:
         msg = "the last of the nights in the evidence must be that of the evaluated set; it is not."
         raise InputError(msg)
-    known = sum(one.n_rows for one in each)
+    known = sum(night.n_rows for night in each)
     for at, one in enumerate(each, start=1):
         if _night(rows, at, one.set_digest) != one:
             msg = f"the rows of night {at} must be those that the evidence names; they are not."
@@ -149,7 +150,7 @@ def _before(earlier: EvidenceFile | None, set_digest: str) -> tuple[pa.Table | N
     """Return the rows of the nights before tonight's set, and the digests of their sets."""
     if earlier is None:
         return None, []
-    digests = [one.set_digest for one in nights_of(earlier).each]
+    digests = [night.set_digest for night in nights_of(earlier).each]
     rows = _whole(earlier)
     if digests[-1] == set_digest:
         digests = digests[:-1]
@@ -208,7 +209,7 @@ def _digest(rows: pa.Table) -> str:
         values = as_numpy(rows[name])
         digest.update(json.dumps([name, rows.num_rows]).encode())
         if values.dtype == np.object_:
-            texts = [str(one) for one in values]
+            texts = [str(value) for value in values]
             digest.update(json.dumps(texts).encode())
         elif values.dtype == np.bool_:
             digest.update(np.packbits(values).tobytes())

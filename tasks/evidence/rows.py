@@ -70,15 +70,15 @@ class Rows:
     def without(self, identities: Iterable[str]) -> Rows:
         """Return the rows that mention none of some identities, by a label or a match."""
         masks = [one for one in (self.members, self.matched) if one is not None]
-        mentions = np.logical_or.reduce([one[name] for name in identities for one in masks])
+        mentions = np.logical_or.reduce([mask[name] for name in identities for mask in masks])
         return self.among([x for x in self.members if x not in identities]).within(~mentions)
 
     def among(self, identities: Iterable[str]) -> Rows:
         """Return the same rows with some of the identities."""
         names = list(identities)
         members, matched = (
-            None if one is None else PackedMasks.of(((x, one[x]) for x in names), one.n_rows)
-            for one in (self.members, self.matched)
+            None if masks is None else PackedMasks.of(((x, masks[x]) for x in names), masks.n_rows)
+            for masks in (self.members, self.matched)
         )
         assert members is not None  # noqa: S101
         return replace(self, members=members, matched=matched)

@@ -86,22 +86,22 @@ def told(plan: Plan, limit: int = 40) -> Iterator[str]:
             f"For a chance of {plan.power:.0%}: {plan.comments:,} comments drawn at random, "
             f"all labelled{nights}."
         )
-    missing = [one for one in plan.needs if one.label]
+    missing = [need for need in plan.needs if need.label]
     more = "comments" if plan.chance is None else "more comments"
     if missing:
         yield "To judge each identity alone with that chance, the cheapest first:"
-    for one in missing[:limit]:
-        where = f"; judged in {one.judged} now"
-        if one.judged in {None, "alone"}:
-            where = "; judged alone already, with a smaller chance" if one.judged else ""
+    for need in missing[:limit]:
+        where = f"; judged in {need.judged} now"
+        if need.judged in {None, "alone"}:
+            where = "; judged alone already, with a smaller chance" if need.judged else ""
         yield (
-            f"  label {one.label:,} {more} that mention {one.identity} "
-            f"({one.toxic:,} toxic and {one.harmless:,} harmless in all{where})"
+            f"  label {need.label:,} {more} that mention {need.identity} "
+            f"({need.toxic:,} toxic and {need.harmless:,} harmless in all{where})"
         )
-    enough = [one.identity for one in plan.needs if one.label == 0]
+    enough = [need.identity for need in plan.needs if need.label == 0]
     if enough:
         yield f"Enough already: {', '.join(enough)}."
-    never = [one.identity for one in plan.needs if one.label is None]
+    never = [need.identity for need in plan.needs if need.label is None]
     if never:
         yield (
             f"No number of comments is enough for {', '.join(never)}: with the assumed numbers a "

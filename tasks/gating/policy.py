@@ -111,7 +111,7 @@ class Policy(Settings):
             msg = f"rules must have different names; {twice[0]} is given twice: set an `id`"
             raise ValueError(msg)
         rules = self.decision_rules()
-        waived = {one.rule for one in self.waivers}
+        waived = {waiver.rule for waiver in self.waivers}
         unknown = sorted(one for one in waived if not any(is_name_of(rule, one) for rule in rules))
         if unknown:
             msg = (
@@ -119,16 +119,16 @@ class Policy(Settings):
                 f"{did_you_mean(unknown[0], names)}"
             )
             raise ValueError(msg)
-        for one in self.waivers:
-            [rule, *_] = (rule for rule in rules if is_name_of(rule, one.rule))
+        for waiver in self.waivers:
+            [rule, *_] = (rule for rule in rules if is_name_of(rule, waiver.rule))
             whole = rule.waivable(()) == [None]
-            if whole != (one.group is None):
+            if whole != (waiver.group is None):
                 must = (
                     "have no `group`: the rule is about no single one"
                     if whole
                     else "have a `group`"
                 )
-                msg = f"the waiver of {one.rule} must {must}; got {one.group!r}"
+                msg = f"the waiver of {waiver.rule} must {must}; got {waiver.group!r}"
                 raise ValueError(msg)
         return self
 
@@ -224,7 +224,7 @@ class Policy(Settings):
 
     def decision_rules(self, share: float = 1.0) -> list[Rule]:
         """Return the rules, each at its confidence for a share of alpha."""
-        return correct_for_candidates([one.rule(self.confidence) for one in self.rules], 1, share)
+        return correct_for_candidates([rule.rule(self.confidence) for rule in self.rules], 1, share)
 
     def waivers_on(
         self, identities: Sequence[str], slices: Sequence[str]

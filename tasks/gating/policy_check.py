@@ -34,7 +34,7 @@ def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> Non
 
 def _names(source: SourceSettings, frozen: EvaluationSet) -> tuple[list[str], list[str]]:
     """Return the identities and slices of a set."""
-    slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
+    slices = [column.removeprefix(SLICE) for column in frozen.columns if column.startswith(SLICE)]
     return source.measured_identities(frozen.identities), slices
 
 

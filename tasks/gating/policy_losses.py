@@ -75,13 +75,14 @@ class IdentityLoss:
 
 def asked_by(policy: Policy) -> Asking:
     """Return how a policy compares metrics of identities: by its strictest rule with a margin."""
-    rules = [one for one in policy.decision_rules(policy.first_share) if _compares(one)]
+    rules = [rule for rule in policy.decision_rules(policy.first_share) if _compares(rule)]
 
     def asked(identity: str, metric: str) -> Asked:
         own = [
-            one
-            for one in rules
-            if one.metric == metric and (one.scope in {EACH, WORST} or identity in one.named_groups)
+            rule
+            for rule in rules
+            if rule.metric == metric
+            and (rule.scope in {EACH, WORST} or identity in rule.named_groups)
         ]
         if not own:
             return Asked(policy.confidence, None)
@@ -189,9 +190,9 @@ def losses_in_words(losses: Iterable[IdentityLoss]) -> list[str]:
     At each assumed AUC there is a line of its own.
     """
     worst: dict[tuple[str, float | None], IdentityLoss] = {}
-    for one in losses:
-        key = one.identity, one.auc
-        worst[key] = max(worst.get(key, one), one, key=lambda x: x.loss.order)
+    for loss in losses:
+        key = loss.identity, loss.auc
+        worst[key] = max(worst.get(key, loss), loss, key=lambda x: x.loss.order)
     if not worst:
         return []
     shown = list(worst.values())
@@ -236,17 +237,18 @@ def _notes(shown: Iterable[IdentityLoss]) -> Iterator[str]:
     yield "not excluded: the loss that a bound typically leaves open for a model as good as its"
     yield "champion; of a gap, by how much it may be wider. any: there are too few comments."
     yield f"seen: the loss whose bound would show it with a chance of {POWER:.0%}."
-    if any(one.loss.margin is not None for one in shown):
+    if any(loss.loss.margin is not None for loss in shown):
         yield "more: comments that are lacking until `not excluded` is within the rule's margin, of"
         yield "the scarcer class that the metric compares."
-    correlations = sorted({one.correlation for one in shown if one.correlation is not None})
-    assumed = f"of {', '.join(f'{one:g}' for one in correlations)} of the two models' estimates"
+    correlations = sorted({loss.correlation for loss in shown if loss.correlation is not None})
+    known = ", ".join(f"{correlation:g}" for correlation in correlations)
+    assumed = f"of {known} of the two models' estimates"
     if shown[0].auc is not None:
         yield "Only counts are known. Assumed: each AUC, with normal scores, and a correlation"
         yield f"{assumed}."
     elif correlations:
-        bounded = [one for one in shown if one.loss.not_excluded is not None]
-        some = "" if all(one.correlation is not None for one in bounded) else ", in some lines"
+        bounded = [loss for loss in shown if loss.loss.not_excluded is not None]
+        some = "" if all(loss.correlation is not None for loss in bounded) else ", in some lines"
         yield f"Measured: the AUCs and their errors. Assumed{some}: a correlation"
         yield f"{assumed}."
     else:
@@ -292,4 +294,4 @@ def _compares(rule: Rule) -> bool:
 def _margin(rule: Rule) -> float:
     """Return the margin of a rule; infinity if it has none."""
     margins = rule.margin, rule.reference_margin
-    return min((one for one in margins if one is not None), default=math.inf)
+    return min((margin for margin in margins if margin is not None), default=math.inf)

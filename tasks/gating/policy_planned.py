@@ -70,7 +70,7 @@ def plan_policy(
         chance=planner.chance_now() if sum(comments.have) else None,
         comments=None if total is None else round(total),
         nights=None if total is None or per_night is None else -(-round(total) // per_night),
-        needs=tuple(sorted(needs, key=lambda one: (one.label is None, one.label or 0))),
+        needs=tuple(sorted(needs, key=lambda need: (need.label is None, need.label or 0))),
         not_planned=planner.not_planned,
     )
 
@@ -214,7 +214,7 @@ def _counts(own: tuple[float, float], everyone: tuple[float, float]) -> Counts:
 
 def _share(category: Mentions, members: Sequence[Mentions]) -> float:
     """Return how many comments a category has for each mention of its identities."""
-    total = sum(one.toxic + one.harmless for one in members)
+    total = sum(member.toxic + member.harmless for member in members)
     return (category.toxic + category.harmless) / total if total else 0.0
 
 
@@ -278,8 +278,8 @@ def comments_of_shares(
     guess = Guess(auc=auc, correlation=correlation, inflation=design_effect)
     categories = {
         name: Mentions(
-            sum(identities[one].toxic for one in members),
-            sum(identities[one].harmless for one in members),
+            sum(identities[member].toxic for member in members),
+            sum(identities[member].harmless for member in members),
             guess,
         )
         for name, members in _joined(policy.hierarchy, list(identities)).items()

@@ -137,8 +137,8 @@ def suggested_policy(advice: Advice, name: str) -> str:
         "# independent):",
         "#   margin  worst rule  all rules",
         *(
-            f"#   {one.margin:<6g}  {one.worst_rule:10.3f}  {one.all_rules:9.3f}"
-            for one in advice.power
+            f"#   {power.margin:<6g}  {power.worst_rule:10.3f}  {power.all_rules:9.3f}"
+            for power in advice.power
         ),
     ]
     if margin is None:
@@ -163,7 +163,7 @@ def _limits(groups: Sequence[Mapping[str, MetricValue]]) -> Iterator[tuple[str, 
     """Yield by metric the limit that the worst group meets with the required chance."""
     z = _Z_BOUND + NormalDist().inv_cdf(CHANCE)
     for metric in metrics_of("subgroup"):
-        cells = [one[metric] for one in groups if metric in one]
+        cells = [group[metric] for group in groups if metric in group]
         if not cells:  # error rates, without a threshold
             continue
         if METRICS[metric].is_gap:

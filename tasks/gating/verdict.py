@@ -124,7 +124,9 @@ def build_verdict(
         answers = answer(evidence, asked, report)
         results, outcome = judging.judge(evidence, answers)
         objective = measure_objective(policy.objective, answers.compared, confidence)
-        again = [judging.again(one, results) for one in (file.again if file else ())]
+        again = [
+            judging.again(evidence_file, results) for evidence_file in (file.again if file else ())
+        ]
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error

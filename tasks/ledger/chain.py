@@ -133,29 +133,29 @@ class Chain:
             before = link
 
     def _break(
-        self, one: Entry, before: Entry | None, champion: str | None, model: str
+        self, entry: Entry, before: Entry | None, champion: str | None, model: str
     ) -> str | None:
         """Return what is wrong with the place of a link, or None.
 
         `champion` is the version that the entries before made champion; None if none did.
         """
-        content = one.content
-        if (content.model, content.number) != (model, one.number):
+        content = entry.content
+        if (content.model, content.number) != (model, entry.number):
             written = f"entry {content.number} of {printable(str(content.model))}"
-            return f"entry {one.number} was written as {written}, and copied"
+            return f"entry {entry.number} was written as {written}, and copied"
         head = None if before is None else Head(number=before.number, digest=before.digest)
         predecessor = content.predecessor
         if predecessor != head:
             named = predecessor.number if predecessor else "none"
             found = "none" if before is None else before.number
             return (
-                f"entry {one.number} follows entry {named} as it was then; the one before it is "
+                f"entry {entry.number} follows entry {named} as it was then; the one before it is "
                 f"now entry {found}, or it was changed"
             )
         moves = content.action in {"promotion", "rollback"}
         if moves and champion is not None and content.replaces != champion:
             return (
-                f"entry {one.number} replaces version {content.replaces or 'none'}, where "
+                f"entry {entry.number} replaces version {content.replaces or 'none'}, where "
                 f"champion was version {champion or 'none'}"
             )
         return None

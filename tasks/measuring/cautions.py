@@ -217,9 +217,9 @@ def on_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
     """Name the clusters and the rows of large weight that some numbers depend on heavily."""
     kinds = {"negative": "harmless", "positive": "toxic"}
     told = [
-        f"of the {kinds[one.label]} comments"
-        f"{'' if one.subgroup is None else f' about {one.subgroup}'} {one}"
-        for one in dominant
+        f"of the {kinds[units.label]} comments"
+        f"{'' if units.subgroup is None else f' about {units.subgroup}'} {units}"
+        for units in dominant
     ]
     if not told:
         return None
@@ -249,7 +249,7 @@ def tell_of_terms(report: BiasReport, choices: Choices) -> str | None:
     if not choices.prediction_powered:
         return None
     gains = {
-        name: [one.gain for one in bias.assisted.values()]
+        name: [assistance.gain for assistance in bias.assisted.values()]
         for name, bias in report.subgroups.items()
         if bias.assisted is not None
     }

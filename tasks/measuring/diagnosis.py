@@ -151,7 +151,7 @@ def _affordable(bias: BiasReport) -> int:
     """Return the number of permutations: fewer if many identities are large."""
     if len(bias.subgroups) <= _FEW:
         return N_PERMUTATIONS
-    memberships = bias.overall.n + sum(one.n for one in bias.subgroups.values())
+    memberships = bias.overall.n + sum(subgroup.n for subgroup in bias.subgroups.values())
     return min(max(_MEMBERSHIPS // memberships, LEAST_PERMUTATIONS), N_PERMUTATIONS)
 
 

@@ -106,15 +106,20 @@ def _certainty(rows: TrainingRows) -> list[Certainty] | None:
 def _sentences(found: TrainingDiagnosis) -> list[str]:
     percent, shown = found.counts.overall.percent_toxic, found.imbalance.shown()
     told = [f"{found.n_rows:,} comments, {percent:.1f} % of them toxic."]
-    for one in _told_once(shown)[:_TOLD]:
-        to = "characters or more" if one.stop is None else f"to {one.stop - 1} characters"
-        where = "" if one.of_all_lengths else f" of {one.start} {to}"
-        low, high = one.difference.low or 0.0, one.difference.high or 0.0
+    for imbalance in _told_once(shown)[:_TOLD]:
+        to = (
+            "characters or more"
+            if imbalance.stop is None
+            else f"to {imbalance.stop - 1} characters"
+        )
+        where = "" if imbalance.of_all_lengths else f" of {imbalance.start} {to}"
+        low, high = imbalance.difference.low or 0.0, imbalance.difference.high or 0.0
         told.append(
-            f"Comments{where} with {one.term} are toxic in {one.rows.n_positive:,} of "
-            f"{one.rows.n:,}, others in {one.others.n_positive:,} of {one.others.n:,}: a "
-            f"difference of {float(one.difference):+.1%} [{low:+.1%}, {high:+.1%}], p "
-            f"{one.p_holm:.2g} after Holm."
+            f"Comments{where} with {imbalance.term} are toxic in {imbalance.rows.n_positive:,} of "
+            f"{imbalance.rows.n:,}, others in {imbalance.others.n_positive:,} of "
+            f"{imbalance.others.n:,}: a difference of {float(imbalance.difference):+.1%} "
+            f"[{low:+.1%}, {high:+.1%}], p "
+            f"{imbalance.p_holm:.2g} after Holm."
         )
     if not shown:
         told.append("No term is shown to be toxic more or less often than other comments.")
@@ -126,11 +131,12 @@ def _sentences(found: TrainingDiagnosis) -> list[str]:
 
 def _told_once(shown: list[Imbalance]) -> list[Imbalance]:
     """Leave out a length that has nearly all comments with its term, if all lengths are there."""
-    whole = {one.term: one.rows.n for one in shown if one.of_all_lengths}
+    whole = {imbalance.term: imbalance.rows.n for imbalance in shown if imbalance.of_all_lengths}
     return [
-        one
-        for one in shown
-        if one.of_all_lengths or one.rows.n < _NEARLY_ALL * whole.get(one.term, np.inf)
+        imbalance
+        for imbalance in shown
+        if imbalance.of_all_lengths
+        or imbalance.rows.n < _NEARLY_ALL * whole.get(imbalance.term, np.inf)
     ]
 
 
@@ -184,7 +190,7 @@ def sections(diagnosis: TrainingDiagnosis) -> list[Section]:
             "Labels of an identity that are contested more often than others may be wrong more "
             "often."
         )
-        rows = [one.to_dict() for one in diagnosis.label_certainty]
+        rows = [certainty.to_dict() for certainty in diagnosis.label_certainty]
         found.append(Section("How sure labels are", about, rows))
     return found
 
@@ -209,19 +215,25 @@ def _length(start: int, stop: int | None) -> str:
 
 def _cells(diagnosis: TrainingDiagnosis) -> list[Row]:
     of_bucket = {bucket.start: bucket.overall for bucket in diagnosis.by_length.buckets}
-    tested = [one for one in diagnosis.imbalance.cells if one.p_holm is not None]
+    tested = [imbalance for imbalance in diagnosis.imbalance.cells if imbalance.p_holm is not None]
     rows = []
-    for one in sorted(tested, key=lambda cell: (cell.p_holm, -abs(float(cell.difference)))):
-        overall = diagnosis.counts.overall if one.of_all_lengths else of_bucket[one.start]
+    for imbalance in sorted(tested, key=lambda cell: (cell.p_holm, -abs(float(cell.difference)))):
+        overall = (
+            diagnosis.counts.overall if imbalance.of_all_lengths else of_bucket[imbalance.start]
+        )
         prior = overall.n_positive / overall.n
         rows.append(
             {
-                "term": one.term,
-                "length": "all" if one.of_all_lengths else _length(one.start, one.stop),
-                "toxic": f"{one.rows.n_positive:,} of {one.rows.n:,}",
-                "difference": one.difference,
-                "p (Holm)": one.p_holm,
-                "rows to add": rows_to_balance(one.rows.n, one.rows.n_positive, prior).value,
+                "term": imbalance.term,
+                "length": "all"
+                if imbalance.of_all_lengths
+                else _length(imbalance.start, imbalance.stop),
+                "toxic": f"{imbalance.rows.n_positive:,} of {imbalance.rows.n:,}",
+                "difference": imbalance.difference,
+                "p (Holm)": imbalance.p_holm,
+                "rows to add": rows_to_balance(
+                    imbalance.rows.n, imbalance.rows.n_positive, prior
+                ).value,
             }
         )
     return rows

@@ -280,7 +280,9 @@ def _cost(
 def _rates(first: Published, second: Published, measuring: Measuring, method: str) -> list[Cost]:
     """Return the error rates of all rows and of each identity, without weights."""
     rows = measuring.rows
-    thresholds = [one.report.thresholds["equal_errors"].threshold for one in (first, second)]
+    thresholds = [
+        published.report.thresholds["equal_errors"].threshold for published in (first, second)
+    ]
     scores = rows.scores[RIVAL], rows.scores[CANDIDATE]
     if rows.weights is not None or rows.matched is not None or None in thresholds:
         return []
@@ -295,7 +297,7 @@ def _rates(first: Published, second: Published, measuring: Measuring, method: st
             for score, at in zip(scores, thresholds, strict=True)
         ]
         for rate in RATES:
-            earlier, later = (one.rate(rate).value for one in both)
+            earlier, later = (rates.rate(rate).value for rates in both)
             found.append(
                 Cost(
                     method=method,

@@ -44,7 +44,7 @@ def write_page(
     path: Path, title: str, sentences: Sequence[str], sections: Sequence[Section]
 ) -> None:
     """Write a page that needs no network and no other file."""
-    body = "".join(f"<p>{escape(one)}</p>" for one in sentences)
+    body = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     body += "".join(_section(section) for section in sections)
     page = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -55,10 +55,10 @@ def write_page(
         temporary.write_text(page, "utf-8")
 
 
-def _section(one: Section) -> str:
-    about = f"<p>{escape(one.about)}</p>" if one.about else ""
-    pictures = "".join(_picture(alt, figure) for alt, figure in one.pictures)
-    return f"<h2>{escape(one.title)}</h2>{about}{pictures}{_table(one.rows)}"
+def _section(section: Section) -> str:
+    about = f"<p>{escape(section.about)}</p>" if section.about else ""
+    pictures = "".join(_picture(alt, figure) for alt, figure in section.pictures)
+    return f"<h2>{escape(section.title)}</h2>{about}{pictures}{_table(section.rows)}"
 
 
 def _table(rows: Sequence[Row]) -> str:

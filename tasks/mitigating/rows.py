@@ -47,7 +47,11 @@ class TrainingRows:
         identities: Sequence[str] | None = None,
     ) -> TrainingRows:
         """Return the rows of a set."""
-        known = [one.removeprefix(IDENTITY) for one in table.column_names if IDENTITY in one[:9]]
+        known = [
+            column_name.removeprefix(IDENTITY)
+            for column_name in table.column_names
+            if IDENTITY in column_name[:9]
+        ]
         if "text" not in table.column_names or not known:
             lack = "text" if known else "identities: name `terms` or `identities`"
             msg = f"set {source.name!r} must have {lack}, to mitigate bias."
@@ -60,7 +64,7 @@ class TrainingRows:
                 f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
             )
             raise InputError(msg)
-        if any(one.startswith(MATCHED) for one in table.column_names):
+        if any(column_name.startswith(MATCHED) for column_name in table.column_names):
             msg = (
                 f"training set {source.name!r} must not be `prediction_powered`: name its "
                 "`identities` or its `terms`."
@@ -159,7 +163,7 @@ def added_rows(
     is a cluster of its own, with one rater, weight 1 and in no slice.
     """
     table = rows.table
-    names = [one for one in table.column_names if one.startswith(IDENTITY)]
+    names = [column_name for column_name in table.column_names if column_name.startswith(IDENTITY)]
     if rows.matcher is not None:
         found = rows.matcher.mentions(texts)
         at = {IDENTITY + name: column for column, name in enumerate(rows.matcher.identities)}

@@ -92,26 +92,26 @@ def _refuse_tuned(sets: Sets) -> None:
     if sets.tune_on is None:
         return
     tuned = set(table_of(sets.tune_on)["text"].to_pylist())
-    for one in sets.evaluated:
-        texts = table_of(one)["text"].to_pylist()
+    for folder in sets.evaluated:
+        texts = table_of(folder)["text"].to_pylist()
         shared = sum(text in tuned for text in texts)
         if shared > REPEATED_TEXTS * len(texts):
             msg = (
-                f"`tune_on` must have other comments than evaluation set {one.source.name!r}; "
+                f"`tune_on` must have other comments than evaluation set {folder.source.name!r}; "
                 f"{shared:,} of its {len(texts):,} are in {sets.tune_on.source.name!r}. A "
                 "threshold must not be judged on the comments it was chosen on."
             )
             raise InputError(msg)
 
 
-def rows_of(one: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
+def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
     """Return the rows of a set; only a training set is limited to some identities."""
     return TrainingRows.of(
-        one.source, table_of(one), mitigation.edges, mitigation.only if whole else None
+        folder.source, table_of(folder), mitigation.edges, mitigation.only if whole else None
     )
 
 
-def table_of(one: SetFolder) -> pa.Table:
+def table_of(folder: SetFolder) -> pa.Table:
     """Read a frozen set into memory."""
-    frozen = one.load()
+    frozen = folder.load()
     return pa.table(dict(zip(frozen.columns, frozen.each_column(frozen.columns), strict=True)))

@@ -36,12 +36,14 @@ class Mitigation(Settings):
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        names = [one.called for one in self.chosen()]
+        names = [method.called for method in self.chosen()]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             msg = f"`methods` must have different names; {twice[0]} is given twice: add a `name`"
             raise ValueError(msg)
-        lacking = [one.called for one in self.chosen() if one.needs_pool and self.pool is None]
+        lacking = [
+            method.called for method in self.chosen() if method.needs_pool and self.pool is None
+        ]
         if lacking:
             msg = (
                 f"method {lacking[0]} takes rows from a `pool`: name one, with comments that are "
@@ -62,4 +64,4 @@ class Mitigation(Settings):
 
     def sources(self) -> list[SourceSettings]:
         """Return the sets that the section names."""
-        return [one for one in (self.pool, self.tune_on) if one is not None]
+        return [source for source in (self.pool, self.tune_on) if source is not None]

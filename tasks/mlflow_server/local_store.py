@@ -189,7 +189,7 @@ def _has_rows(connection: sqlite3.Connection, table: str) -> bool:
 def _untouched_for(database: Path) -> float:
     """Return for how many seconds a database and the files of its last change are unchanged."""
     beside = [database.with_name(f"{DATABASE}{ending}") for ending in _BESIDE]
-    times = [one.stat().st_mtime for one in (database, *beside) if one.exists()]
+    times = [path.stat().st_mtime for path in (database, *beside) if path.exists()]
     return time.time() - max(times)
 
 

@@ -108,9 +108,9 @@ class Registry:
 
         made = self.register(name, run_id, artifact_path, tags)
         first, *later = self._tagged(name, tag, tags[tag]) or [made]
-        for one in later:
+        for model_version in later:
             try:
-                self.client.delete_model_version(name, one.version)
+                self.client.delete_model_version(name, model_version.version)
             except MlflowException as error:  # deleted by another process, or the answer was lost
                 if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                     raise

@@ -87,7 +87,7 @@ def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
         for verdict in chosen.verdicts
         for found in champion_files(verdict, verdict.evaluation_set.name, chain, gateway)
     )
-    wrong = next((one for one in (*compared, *rivals) if not one.holds), None)
+    wrong = next((finding for finding in (*compared, *rivals) if not finding.holds), None)
     if wrong is not None:
         msg = f"{_version(chosen).uri} must not become {CHAMPION}: {wrong.sentence}"
         raise InputError(msg)
@@ -201,7 +201,7 @@ def _where(model: str, champion: str | None, chosen: Judged | None) -> str:
 def _transition(
     chosen: Judged, passed: Sequence[Judged], champion: str | None, succession: Succession
 ) -> Transition:
-    others = {one.number for one in passed} - {chosen.number, int(champion or 0)}
+    others = {judged.number for judged in passed} - {chosen.number, int(champion or 0)}
     return Transition(
         "promotion",
         _version(chosen),
@@ -209,7 +209,7 @@ def _transition(
         [rests_on(verdict) for verdict in chosen.verdicts],
         chosen.because(succession.reason(chosen, champion)),
         rule=succession.promote if champion else "first",
-        passed_over=[str(one) for one in sorted(others)],
+        passed_over=[str(other) for other in sorted(others)],
     )
 
 

@@ -96,7 +96,7 @@ def refuse_known_rows(
         if _other_rules(verdict, policy, n_candidates) or earlier.record.nights is None:
             return
         measured, _, choices = choose_rows(frozen, source)
-        digests = [one.set_digest for one in nights_of(earlier).each]
+        digests = [night.set_digest for night in nights_of(earlier).each]
         same = earlier.identities == source.measured_identities(frozen.identities)
         if digests[-1] == frozen.digest or not same or other_options(choices, earlier):
             return
@@ -192,7 +192,7 @@ def pool_nights_of(
     version = gateway.resolve(uri)
     pooled = pool_earlier_nights(version, name, evidence, policy, n_candidates, gateway)
     nights = nights_of(pooled)
-    number, n_rows = len(nights.each), sum(one.n_rows for one in nights.each)
+    number, n_rows = len(nights.each), sum(night.n_rows for night in nights.each)
     why = f" ({nights.began})" if number == 1 else ""
     say(f"{measured.candidate.name} on {name}: night {number}{why}, {n_rows:,} rows in all")
     return pooled

@@ -65,14 +65,14 @@ class Judged:
     @property
     def rank(self) -> tuple[float, int]:
         """Mean objective over the sets, then the version; larger is better."""
-        values = [one.value for one in self.objectives.values()]
-        known = [one for one in values if one is not None]
+        values = [objective.value for objective in self.objectives.values()]
+        known = [value for value in values if value is not None]
         return (fmean(known) if known and len(known) == len(values) else -math.inf, self.number)
 
     def preferred(self, other: Judged) -> str:
         """Return why this version is chosen over the other, which may be the champion."""
-        name = next(one.name for one in self.objectives.values())
-        mine, its = (one.rank[0] for one in (self, other))
+        name = next(objective.name for objective in self.objectives.values())
+        mine, its = (judged.rank[0] for judged in (self, other))
         if mine == its:
             return f"of two with the same {name}, version {self.number} is newer"
         if math.isinf(its):
@@ -106,9 +106,13 @@ class Past:
             for entry in entries
             if entry.state == "done" and entry.content.action in {"promotion", "rollback", "reset"}
         ]
-        named = {number for one in done for number in (one.version, one.replaces)} | {champion}
+        named = {number for content in done for number in (content.version, content.replaces)} | {
+            champion
+        }
         passed_over = {
-            int(version): int(one.version) for one in done for version in one.passed_over or ()
+            int(version): int(content.version)
+            for content in done
+            for version in content.passed_over or ()
         }
         return cls(frozenset(int(one) for one in named if one), passed_over)
 
@@ -128,8 +132,8 @@ class Succession:
         """Return the best version that passed and may replace the champion, or None."""
         if champion is None and not self.allow_first:
             return None
-        eligible = [one for one in passed if self.objection(one, champion, past) is None]
-        return max(eligible, key=lambda one: one.rank, default=None)
+        eligible = [judged for judged in passed if self.objection(judged, champion, past) is None]
+        return max(eligible, key=lambda judged: judged.rank, default=None)
 
     def objection(self, judged: Judged, champion: str | None, past: Past) -> str | None:
         """Return why a version that passed does not replace the champion automatically, or None."""

@@ -117,7 +117,7 @@ def verify_champion(
         *verify_version(champion, gateway, files=files, store=store),
     ]
     chain = ledger.chain
-    if all(one.holds for one in verify_chain(ledger, chain)):
+    if all(finding.holds for finding in verify_chain(ledger, chain)):
         remember(ledger, chain)
     return findings
 

@@ -68,19 +68,25 @@ class Memory:
             name = f"{night.number:06d}.json"
             (Path(folder) / name).write_text(json.dumps(plain(night)), "utf-8")
             self.gateway.log_folder(above, Path(folder), FOLDER)
-        for one in night.models:
-            self._add_step(experiment_id, above, one, night.number)
+        for model in night.models:
+            self._add_step(experiment_id, above, model, night.number)
         self.gateway.log(above, tags={COUNT: str(night.number), NOTE: _NOTE})
         self.gateway.finish(above)
 
-    def _add_step(self, experiment_id: str, above: str, one: Remembered, number: int) -> None:
-        key = f"{_key()}/{json_digest([one.model, one.evaluation_set])}"
-        name = f"nights of {one.model.removeprefix('models:/')} on {one.evaluation_set}"
+    def _add_step(
+        self, experiment_id: str, above: str, remembered: Remembered, number: int
+    ) -> None:
+        key = f"{_key()}/{json_digest([remembered.model, remembered.evaluation_set])}"
+        name = (
+            f"nights of {remembered.model.removeprefix('models:/')} on {remembered.evaluation_set}"
+        )
         run_id = self.gateway.run(experiment_id, key, name, parent=above)
         metrics = {
-            _metric(key): values[0] for key, values in one.numbers.items() if values[0] is not None
+            _metric(key): values[0]
+            for key, values in remembered.numbers.items()
+            if values[0] is not None
         }
-        tags = {NOTE: f"{_NOTE} The last: {as_text(one.candidate)}, {one.outcome}."}
+        tags = {NOTE: f"{_NOTE} The last: {as_text(remembered.candidate)}, {remembered.outcome}."}
         self.gateway.log(run_id, metrics=metrics, tags=tags, step=number)
         self.gateway.finish(run_id)
 

@@ -60,13 +60,15 @@ class Moved:
     @property
     def texts(self) -> list[str]:
         """The values as texts."""
-        return [f"{one:{'+' if METRICS[self.metric].is_gap else ''}.3f}" for one in self.values]
+        return [f"{value:{'+' if METRICS[self.metric].is_gap else ''}.3f}" for value in self.values]
 
     @property
     def bars(self) -> str:
         """The values as bars, between the lowest and the highest."""
         low, width = min(self.values), max(self.values) - min(self.values) or 1.0
-        return "".join(_BARS[round((one - low) / width * (len(_BARS) - 1))] for one in self.values)
+        return "".join(
+            _BARS[round((value - low) / width * (len(_BARS) - 1))] for value in self.values
+        )
 
     @property
     def sentence(self) -> str:
@@ -89,7 +91,7 @@ def moved(nights: Sequence[Night], alpha: float = ALPHA) -> list[Moved]:
     """
     measured = [night for night in nights if night.models]
     tonight = measured[-1].models if measured else []
-    series = [found for one in tonight for found in _series(one, measured)]
+    series = [found for remembered in tonight for found in _series(remembered, measured)]
     n = sum(len(values) - 1 for *_, values in series)
     if not n:
         return []
@@ -120,17 +122,17 @@ _Known = tuple[float, float, float]
 
 
 def _series(
-    one: Remembered, measured: Sequence[Night]
+    remembered: Remembered, measured: Sequence[Night]
 ) -> Iterator[tuple[Remembered, str, str, list[tuple[int, _Known]]]]:
     """Yield the numbers with intervals of a candidate's identities, by night."""
-    place = one.candidate, one.evaluation_set, one.digests.options
+    place = remembered.candidate, remembered.evaluation_set, remembered.digests.options
     same = [
         (night.number, other)
         for night in measured
         for other in night.models
         if (other.candidate, other.evaluation_set, other.digests.options) == place
     ]
-    for key in one.numbers:
+    for key in remembered.numbers:
         metric, _, group = key.partition("/")
         if metric not in SUBGROUP_METRICS:
             continue
@@ -140,7 +142,7 @@ def _series(
             if value is not None and low is not None and high is not None:
                 values.append((number, (value, low, high)))
         if len(values) > 1 and values[-1][0] == measured[-1].number:
-            yield one, metric, group, values
+            yield remembered, metric, group, values
 
 
 def _size(first: _Known, later: _Known) -> float:
@@ -205,7 +207,9 @@ class _Rows:
             name: np.concatenate([rows.subgroups[name][chosen] for rows, chosen in parts])
             for name in parts[0][0].subgroups
         }
-        others = {one.name: column(one.name) for one in fields(cls) if one.name != "subgroups"}
+        others = {
+            field.name: column(field.name) for field in fields(cls) if field.name != "subgroups"
+        }
         return cls(subgroups=subgroups, **others)
 
     def among(self, identities: Sequence[str]) -> _Rows:
@@ -236,16 +240,17 @@ class Compared:
         if reason := _unsuitable(measured.source):
             return cls(measured, (), reason)
         on_set = [
-            one
+            model
             for night in reversed(before)
-            for one in night.models
-            if one.evaluation_set == tonight.evaluation_set
-            and one.digests.options == tonight.digests.options
+            for model in night.models
+            if model.evaluation_set == tonight.evaluation_set
+            and model.digests.options == tonight.digests.options
         ]
         same = [
-            one
-            for one in on_set
-            if one.model == tonight.model and one.digests.model == tonight.digests.model
+            remembered
+            for remembered in on_set
+            if remembered.model == tonight.model
+            and remembered.digests.model == tonight.digests.model
         ]
         earlier = _each_once(same, tonight)
         if earlier:
@@ -255,10 +260,10 @@ class Compared:
 
 def _each_once(nights: Sequence[Remembered], tonight: Remembered) -> tuple[Remembered, ...]:
     """Return each set of rows once, as it was first; nothing if all rows are those of tonight."""
-    first = {one.digests.data: one for one in reversed(nights)}
+    first = {night.digests.data: night for night in reversed(nights)}
     if {*first} == {tonight.digests.data}:
         return ()
-    return tuple(one for one in nights if first[one.digests.data] is one)
+    return tuple(night for night in nights if first[night.digests.data] is night)
 
 
 def _unsuitable(source: SourceSettings) -> str | None:
@@ -275,7 +280,7 @@ def find_drift(compared: Sequence[Compared], workplace: Workplace, alpha: float)
     """Test each model, and the data of each set once; together they err with the chance `alpha`."""
     models = [one for one in compared if one.why_not is None]
     with_nights = [one for one in compared if one.why_not is not None and one.earlier]
-    sets = {one.measured.source.name: one for one in reversed([*models, *with_nights])}
+    sets = {model.measured.source.name: model for model in reversed([*models, *with_nights])}
     each = alpha / max(len(sets) + len(models), 1)
     found = []
     for one in compared:
@@ -306,16 +311,16 @@ def find_drift(compared: Sequence[Compared], workplace: Workplace, alpha: float)
     return found
 
 
-def _before_and_now(one: Compared, workplace: Workplace) -> tuple[_Rows, _Rows] | None:
+def _before_and_now(compared: Compared, workplace: Workplace) -> tuple[_Rows, _Rows] | None:
     """Return the rows of earlier nights and of tonight; None if the store has none of the former.
 
     Only identities that both have are compared.
     """
-    before = _rows_of_nights(one, workplace)
+    before = _rows_of_nights(compared, workplace)
     if before is None:
         return None
-    rows = EvaluationSet.load(Path(one.measured.rows))
-    now = _Rows.of(rows, EvidenceFile(Path(one.measured.folder) / FILE))
+    rows = EvaluationSet.load(Path(compared.measured.rows))
+    now = _Rows.of(rows, EvidenceFile(Path(compared.measured.folder) / FILE))
     shared = sorted(before.subgroups.keys() & now.subgroups.keys())
     return before.among(shared), now.among(shared)
 
@@ -324,12 +329,12 @@ def _rng() -> np.random.Generator:
     return np.random.default_rng(_SEED)
 
 
-def _rows_of_nights(one: Compared, workplace: Workplace) -> _Rows | None:
+def _rows_of_nights(compared: Compared, workplace: Workplace) -> _Rows | None:
     """Return the rows of the nights that the store still has; each id as it was last."""
     nights: list[tuple[_Rows, Bools]] = []
     known: set[Any] = set()
-    for earlier in one.earlier:
-        loaded = _load(earlier, one.measured, workplace)
+    for earlier in compared.earlier:
+        loaded = _load(earlier, compared.measured, workplace)
         if loaded is None:
             continue
         ids = loaded.id.tolist()

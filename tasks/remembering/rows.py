@@ -44,27 +44,29 @@ class Lines:
 
 def lines_of(nights: Sequence[Night]) -> list[Lines]:
     """Return every model and set of the last night that measured any, beside the nights before."""
-    measured = [one for one in nights if one.models]
-    return [_lines(one, measured[:-1]) for one in measured[-1].models] if measured else []
+    measured = [night for night in nights if night.models]
+    return [_lines(model, measured[:-1]) for model in measured[-1].models] if measured else []
 
 
-def _lines(one: Remembered, before: Sequence[Night]) -> Lines:
+def _lines(remembered: Remembered, before: Sequence[Night]) -> Lines:
     on_set = [
         other
         for night in before
         for other in night.models
-        if other.evaluation_set == one.evaluation_set
+        if other.evaluation_set == remembered.evaluation_set
     ]
-    same = [other for other in on_set if other.model == one.model]
+    same = [other for other in on_set if other.model == remembered.model]
     # A candidate that is trained again is followed by its name.
-    same = same or [other for other in on_set if other.candidate == one.candidate]
-    others = list(dict.fromkeys(other.model for other in same if other.model != one.model))
+    same = same or [other for other in on_set if other.candidate == remembered.candidate]
+    others = list(dict.fromkeys(other.model for other in same if other.model != remembered.model))
     told = f"before: {', '.join(others[-SHOWN:])}" if others else ""
     rows = [
         _row(key, values, [other.numbers.get(key, [None])[0] for other in same])
-        for key, values in one.numbers.items()
+        for key, values in remembered.numbers.items()
     ]
-    return Lines(one.candidate, one.model, one.evaluation_set, told, tuple(rows))
+    return Lines(
+        remembered.candidate, remembered.model, remembered.evaluation_set, told, tuple(rows)
+    )
 
 
 def _row(key: str, values: Sequence[float | None], earlier: Sequence[float | None]) -> Row:

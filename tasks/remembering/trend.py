@@ -33,15 +33,15 @@ def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
     A candidate that is trained anew has a night before under its name, with another model.
     """
     found: list[Changed] = []
-    for one in tonight.models:
-        last = _last(one, before, "model") or _last(one, before, "candidate")
+    for model in tonight.models:
+        last = _last(model, before, "model") or _last(model, before, "candidate")
         found.append(
             Changed(
-                candidate=one.candidate,
-                evaluation_set=one.evaluation_set,
+                candidate=model.candidate,
+                evaluation_set=model.evaluation_set,
                 since=None if last is None else last[0],
-                causes=[] if last is None else causes_of(one.digests, last[1].digests),
-                outcome=one.outcome,
+                causes=[] if last is None else causes_of(model.digests, last[1].digests),
+                outcome=model.outcome,
                 outcome_before=None if last is None else last[1].outcome,
             )
         )
@@ -49,13 +49,13 @@ def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
 
 
 def _last(
-    one: Remembered, before: Sequence[Night], key: Literal["model", "candidate"]
+    remembered: Remembered, before: Sequence[Night], key: Literal["model", "candidate"]
 ) -> tuple[int, Remembered] | None:
     """Return the last night that measured the same model, or candidate, on the same set."""
     for night in reversed(before):
         for other in night.models:
-            same = getattr(one, key) == getattr(other, key)
-            if same and one.evaluation_set == other.evaluation_set:
+            same = getattr(remembered, key) == getattr(other, key)
+            if same and remembered.evaluation_set == other.evaluation_set:
                 return night.number, other
     return None
 
@@ -79,17 +79,19 @@ def sentences_of(
         if was is not None and was != one.outcome:
             before_is, now_is = (WORDS[word].text.lower() for word in (was, one.outcome))
             told.append(f"{of}: {now_is}; in night {one.since} it was {before_is}.")
-    now = {name for one in tonight.models for name in (one.model, one.candidate)}
+    now = {name for model in tonight.models for name in (model.model, model.candidate)}
     last = next((night.models for night in reversed(before) if night.models), [])
     gone = dict.fromkeys(
-        one.candidate for one in last if now.isdisjoint((one.model, one.candidate))
+        remembered.candidate
+        for remembered in last
+        if now.isdisjoint((remembered.model, remembered.candidate))
     )
     told += [f"{name}: not measured tonight." for name in gone]
     for found in drift:
         of = found.candidate or "the data"
         told += [
-            f"Drift of {of} on {found.evaluation_set}: {alarm_in_words(one)}."
-            for one in found.alarms[:_MOST]
+            f"Drift of {of} on {found.evaluation_set}: {alarm_in_words(alarm)}."
+            for alarm in found.alarms[:_MOST]
         ]
         more = len(found.alarms) - _MOST
         if more > 0:
@@ -131,7 +133,7 @@ def remember_night(
     try:
         with _one_at_a_time(workplace, evaluation):
             nights = memory.nights(settings.nights + 1)
-            before = [one for one in nights if one.run_id != run_id][-settings.nights :]
+            before = [night for night in nights if night.run_id != run_id][-settings.nights :]
             number = _number_of(run_id, nights)
             tonight = remember(
                 flat, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
@@ -185,7 +187,7 @@ def _one_at_a_time(workplace: Workplace, evaluation: str) -> AbstractContextMana
 
 def _number_of(run_id: str, nights: Sequence[Night]) -> int:
     """Return the number of the night of a run; the next one if it is not known."""
-    again = next((one.number for one in nights if one.run_id == run_id), None)
+    again = next((night.number for night in nights if night.run_id == run_id), None)
     return again or (nights[-1].number + 1 if nights else 1)
 
 

@@ -73,9 +73,11 @@ class CandidateStory:
     ) -> list[CandidateStory]:
         """Tell of every candidate of an evaluation."""
         found = []
-        for one in decisions:
-            own = tuple(story for story in stories if story.candidate == one.candidate)
-            found.append(cls(one.candidate, _word(one, own), as_written(one.sentence), own))
+        for decision in decisions:
+            own = tuple(story for story in stories if story.candidate == decision.candidate)
+            found.append(
+                cls(decision.candidate, _word(decision, own), as_written(decision.sentence), own)
+            )
         return found
 
     @property
@@ -131,7 +133,7 @@ class CandidateStory:
 
     def _excepted(self, most: int) -> list[str]:
         every = [story.verdict for story in self.stories]
-        decisive = [one for one in every if one.evaluation_set.required] or every
+        decisive = [verdict for verdict in every if verdict.evaluation_set.required] or every
         passed = self.word.status == "pass"
         told = exceptions_in_words(decisive, most, name_sets=len(every) > 1) if passed else []
         return list(dict.fromkeys([*told, *self.reservations]))
@@ -253,14 +255,18 @@ class CandidateStory:
     def _cured(self, claim: str) -> str:
         """Add what to do about identities that a set says nothing about."""
         unmet = [check.result for story in self.stories for check in story.unmet]
-        lacking = [one for one in unmet if one.outcome == "insufficient" and one.group is not None]
-        hints = [one.hint for one in lacking if one.hint is not None]
+        lacking = [
+            result
+            for result in unmet
+            if result.outcome == "insufficient" and result.group is not None
+        ]
+        hints = [result.hint for result in lacking if result.hint is not None]
         if hints:
             hint = " ".join(dict.fromkeys(hints)).removesuffix(".")
             return listed([claim, as_written(hint)], ". ")
         if not any(
-            one.lacks_rows and min(one.n_positive, one.n_negative) < LEAST_FOR_A_BOUND
-            for one in lacking
+            result.lacks_rows and min(result.n_positive, result.n_negative) < LEAST_FOR_A_BOUND
+            for result in lacking
         ):
             return claim
         cure = phrase("or name in the policy whom the set cannot measure (`not_measured`)")
@@ -336,7 +342,7 @@ def word_of_all(word: Word, lines: Sequence[CandidateStory]) -> Word:
     """Return the words for the outcome of an evaluation in the reader's language."""
     if is_english():
         return word
-    texts = list(dict.fromkeys(one.word.text for one in lines if one.word.status == word.status))
+    texts = list(dict.fromkeys(line.word.text for line in lines if line.word.status == word.status))
     if len(texts) > 1 and word.status == "pass":
         texts = [phrase(EXCEPT)]
     return replace(word, text=texts[0]) if texts else in_words(word)
@@ -403,10 +409,13 @@ def _needed(result: RuleResult) -> str:
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     """Say what is known of checks that lack evidence: too few comments, or too close to tell."""
-    close = [one for one in results if _is_close(one)]
-    others = [one for one in results if one not in close]
+    close = [result for result in results if _is_close(result)]
+    others = [result for result in results if result not in close]
     limit, margin = _against(close, rival=False), _against(close, rival=True)
-    few, together = [one for one in others if one.group], [one for one in others if not one.group]
+    few, together = (
+        [other for other in others if other.group],
+        [other for other in others if not other.group],
+    )
     texts = (
         phrase_of(
             len(few),
@@ -435,12 +444,12 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
 
 
 def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:
-    return [one for one in results if (one.kind in RIVALS) == rival]
+    return [result for result in results if (result.kind in RIVALS) == rival]
 
 
 def _with_names(claim: str, results: Iterable[RuleResult]) -> str:
     """Add the identities and categories of some checks, in brackets."""
-    names = list(dict.fromkeys(one.group for one in results if one.group is not None))
+    names = list(dict.fromkeys(result.group for result in results if result.group is not None))
     if len(names) > _NAMES:
         text = phrase_of(len(names), "of {n} groups", "of {n} groups")
         return phrase("{claim} ({names})", claim=claim, names=text)

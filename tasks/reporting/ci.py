@@ -123,8 +123,8 @@ def markdown_for_github(results: Results, link: str | None = None) -> str:
     if link is not None:
         lines += ["", f"[The page with every number and figure]({_address(link)})"]
     text = "\n".join(lines)
-    for one in results.each:
-        section = "\n".join(_checks(one.story))
+    for published in results.each:
+        section = "\n".join(_checks(published.story))
         if len(text) + len(section) > _MOST:
             return f"{text}\n\nMore checks that did not pass are in `summary.json`.\n"
         text += f"\n\n{section}" if section else ""

@@ -62,7 +62,9 @@ class Compared(Record):
             )
             for name, cells in self.differences.subgroups.items()
         ]
-        return sorted(rows, key=lambda row: not any(one.differs or one.mark for one in row.cells))
+        return sorted(
+            rows, key=lambda row: not any(cell.differs or cell.mark for cell in row.cells)
+        )
 
     @property
     def different(self) -> list[str]:
@@ -85,15 +87,19 @@ def compare_published(
     InputError
         If nothing can be compared.
     """
-    several = any(len({one.names[1] for one in side}) > 1 for side in (first, second))
+    several = any(len({published.names[1] for published in side}) > 1 for side in (first, second))
     pairs = [
-        (one, other)
-        for one in first
+        (published, other)
+        for published in first
         for other in second
-        if one.names[0] == other.names[0] and (not several or one.names[1] == other.names[1])
+        if published.names[0] == other.names[0]
+        and (not several or published.names[1] == other.names[1])
     ]
     if not pairs:
-        sides = (", ".join(" on ".join(reversed(one.names)) for one in x) for x in (first, second))
+        sides = (
+            ", ".join(" on ".join(reversed(published.names)) for published in x)
+            for x in (first, second)
+        )
         told = "; ".join(f"{name} has {held}" for name, held in zip(names, sides, strict=True))
         msg = (
             "`biasgate compare` must be given two candidates on the same set, or two folders with "
@@ -105,12 +111,12 @@ def compare_published(
 
 def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]) -> str:
     """Say that a folder has no candidate `named`, to compare with `other`, and what to do."""
-    known = ", ".join(dict.fromkeys(one.names[1] for one in each))
+    known = ", ".join(dict.fromkeys(published.names[1] for published in each))
     text = f"{named!r} must be a candidate in {folder}; it has {known}."
-    judged = [one for one in each if one.verdict.champion is not None]
+    judged = [published for published in each if published.verdict.champion is not None]
     if not judged:
         return text
-    one = next((one for one in judged if one.names[1] == other), judged[0])
+    one = next((published for published in judged if published.names[1] == other), judged[0])
     version = champion_of(one.verdict)
     if version is None:
         return (
@@ -122,14 +128,14 @@ def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
 
-def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compared:
-    names = one.names[1], other.names[1]
+def _compare(published: Published, other: Published, sides: tuple[str, str]) -> Compared:
+    names = published.names[1], other.names[1]
     if names[0] == names[1]:
         names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
-    first, second = one.report.bias, other.report.bias
+    first, second = published.report.bias, other.report.bias
     reason, worsened = None, []
     try:
-        measuring = _paired(one, other)
+        measuring = _paired(published, other)
     except NotSameRowsError as error:
         reason, apart = str(error), partial(_unpaired, reason=str(error))
         cells = [
@@ -153,7 +159,7 @@ def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compar
         comparison = dict(measuring.evidence(CONFIDENCE).champion or {})
         worsened = list(measuring.losses(RIVAL, ALPHA).cells)
     return Compared(
-        evaluation_set=one.names[0],
+        evaluation_set=published.names[0],
         first=names[0],
         second=names[1],
         paired=reason is None,
@@ -164,7 +170,7 @@ def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compar
     )
 
 
-def _paired(one: Published, other: Published) -> Measuring:
+def _paired(published: Published, other: Published) -> Measuring:
     """Return both on the same rows.
 
     Raises
@@ -172,12 +178,12 @@ def _paired(one: Published, other: Published) -> Measuring:
     NotSameRowsError
         If they have no such rows, with why.
     """
-    if one.evidence is None or other.evidence is None:
-        lacking = one if one.evidence is None else other
+    if published.evidence is None or other.evidence is None:
+        lacking = published if published.evidence is None else other
         msg = f"{lacking.folder} has no evidence.parquet"
         raise NotSameRowsError(msg)
     try:
-        return beside(one.evidence, other.evidence)
+        return beside(published.evidence, other.evidence)
     except NotSameRowsError as error:
         msg = f"they did not score the same rows: {error}"
         raise NotSameRowsError(msg) from error

@@ -88,7 +88,7 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
     found = report.bias.subgroups
     shown, left_out = shown_identities(found, ROWS)
     cells = replace(report.bias, subgroups={name: found[name] for name in shown})
-    checked = {one.metric for one in verdict.results if one.group is not None}
+    checked = {result.metric for result in verdict.results if result.group is not None}
     metrics = [metric for metric in AUCS if metric in checked] or list(AUCS[:1])
     size = max(8.0, 5.4 * len(metrics)), 1.5 + 0.26 * max(len(shown), 1)
     figure = Figure(figsize=size, layout="constrained")
@@ -106,9 +106,9 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
 def floor_of(verdict: Verdict, metric: str) -> float | None:
     """Return the floor of a metric; None if identities have different ones, or none has one."""
     limits = {
-        one.limit
-        for one in verdict.results
-        if one.metric == metric and one.kind == "floor" and one.group is not None
+        result.limit
+        for result in verdict.results
+        if result.metric == metric and result.kind == "floor" and result.group is not None
     }
     return limits.pop() if len(limits) == 1 else None
 

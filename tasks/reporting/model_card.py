@@ -170,9 +170,9 @@ def _without_evidence(bias: BiasReport, verdict: Verdict) -> Iterator[str]:
         undefined = [metric for metric in SUBGROUP_METRICS if numbers[metric].value is None]
         if undefined:
             found.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")
-    for one in verdict.results:
-        if one.outcome == "insufficient" and one.group:
-            found.setdefault(one.group, []).append(f"undecided: {one.rule} {one.kind}")
+    for result in verdict.results:
+        if result.outcome == "insufficient" and result.group:
+            found.setdefault(result.group, []).append(f"undecided: {result.rule} {result.kind}")
     for entry in verdict.exceptions:
         if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
             found.setdefault(entry.group, []).append(entry.sentence)

@@ -215,9 +215,11 @@ def plain_text(message: Message, *, with_report: bool = True) -> str:
         first = phrase("Night {number}:", number=number)
         lines = [first if news else phrase("Night {number}: nothing changed.", number=number)]
         lines += [f"- {_plain(as_written(one))}" for one in news]
-    for one in message.decisions or []:
-        lines.append(_plain(phrase("{label}: {text}.", label=one.candidate, text=Said(one.word))))
-        lines += [f"- {text}" for text in one.told]
+    for decision in message.decisions or []:
+        lines.append(
+            _plain(phrase("{label}: {text}.", label=decision.candidate, text=Said(decision.word)))
+        )
+        lines += [f"- {text}" for text in decision.told]
     lines += [] if message.error is None else [f"It ended with {message.error}."]
     return "\n".join([_subject(message), *lines, *(_where(message) if with_report else [])])
 
@@ -240,7 +242,7 @@ def slack_text(message: Message) -> str:
 
 
 def _subject(message: Message) -> str:
-    texts = {one.occasion: one.text for one in WORDS.values()}
+    texts = {word.occasion: word.text for word in WORDS.values()}
     text = texts[message.outcome] if message.word is None else message.word
     small = text[:1].lower() + text[1:]
     return f"biasgate {message.evaluation}: {small}"

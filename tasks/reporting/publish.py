@@ -43,7 +43,7 @@ def folder_of_this_run(output: str) -> str:
     require_writable(Path(output).absolute(), "output")
     Path(output).mkdir(parents=True, exist_ok=True)
     name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
-    folder = next(one for one in _names(Path(output) / name) if _is_new(one))
+    folder = next(path for path in _names(Path(output) / name) if _is_new(path))
     say(f"evaluating into {folder}")
     return str(folder)
 
@@ -113,9 +113,9 @@ def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
         former = _former(output)
     except InputError:
         return
-    kept = {_place(output, one) for one in verdicts}
-    for one in former.verdicts if former is not None else []:
-        place = _place(output, one)
+    kept = {_place(output, verdict) for verdict in verdicts}
+    for verdict in former.verdicts if former is not None else []:
+        place = _place(output, verdict)
         inside = place.resolve().parent.parent == output.resolve()
         if inside and place not in kept and (place / REPORT).is_file():
             shutil.rmtree(place)
@@ -147,8 +147,8 @@ def summarise_evaluation(
     here before and that this one does not have are removed. Safe to retry.
     """
     decisions = decided.decisions
-    counted = outcome_of or [one.candidate for one in decisions]
-    outcomes = [one.outcome for one in decisions if one.candidate in counted]
+    counted = outcome_of or [decision.candidate for decision in decisions]
+    outcomes = [decision.outcome for decision in decisions if decision.candidate in counted]
     summary = Summary(
         evaluation=evaluation,
         outcome=worst(outcomes),

@@ -78,7 +78,7 @@ class Results:
     @property
     def lines(self) -> list[CandidateStory]:
         """What is said of each candidate."""
-        stories = [one.story for one in self.each]
+        stories = [published.story for published in self.each]
         if self.summary is None:
             [only] = stories
             return [CandidateStory.of(only)]
@@ -87,7 +87,7 @@ class Results:
     @property
     def first(self) -> Published | None:
         """The candidate and the set whose picture stands for all: of the worst outcome."""
-        return min(self.each, key=lambda one: by_outcome(one.story), default=None)
+        return min(self.each, key=lambda published: by_outcome(published.story), default=None)
 
     def content(self) -> Any:
         """Return what `--json` prints: `summary.json`, or `verdict.json` of a single candidate."""
@@ -148,7 +148,7 @@ def _of_all_nights(report: Report, verdict: Verdict, evidence: Path) -> Report:
 def _no_results(folder: Path) -> str:
     if not folder.is_dir():
         return f"{folder} must be the folder of an evaluation; there is no such folder."
-    below = sorted(one.parent for one in folder.glob(f"*/{SUMMARY}"))
+    below = sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))
     hint = f" The newest one in it is {below[-1]}." if below else ""
     return (
         f"{folder} must be the `--output` of an evaluation, or a folder SET/CANDIDATE in it; it "

@@ -134,7 +134,9 @@ class Story(VerdictStory):
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE)
-        analyses = [text for one in (report.analyses or {}).values() for text in one.sentences]
+        analyses = [
+            text for analysis in (report.analyses or {}).values() for text in analysis.sentences
+        ]
         bias = report.bias
         means = metric_cells(bias.power_mean)
         lacking = {
@@ -298,7 +300,9 @@ def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str
 
 def _in_slices(group: str, unmet: Sequence[Check]) -> str:
     """Return an identity with its slices, if it is not settled in these alone."""
-    of_group = [one.result.slice for one in unmet if one.result.group == group and not one.excuse]
+    of_group = [
+        check.result.slice for check in unmet if check.result.group == group and not check.excuse
+    ]
     slices = list(dict.fromkeys(name for name in of_group if name is not None))
     if None in of_group:
         return group
@@ -380,7 +384,7 @@ def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:
     A loss that is shown against the champion comes first; then a check of the identity to look at
     first, if one failed.
     """
-    failed = [one.result for one in unmet if one.has_failed]
+    failed = [check.result for check in unmet if check.has_failed]
     # A limit of comments without a score is about none of the metrics.
     of_groups = [one for one in failed if one.group is not None and one.metric in METRICS]
     shown = next((result for result in of_groups if result.rule == HARM), None)

@@ -44,7 +44,8 @@ class Table:
     def markdown(self, name: Callable[[str], str], words: Callable[[str], str]) -> Iterator[str]:
         """Yield the lines of a Markdown table, with names and words escaped in this way."""
         yield table_row(self.columns)
-        yield f"|{'|'.join('--:' if one == 'number' else '---' for one in self.columns.values())}|"
+        kinds = self.columns.values()
+        yield f"|{'|'.join('--:' if kind == 'number' else '---' for kind in kinds)}|"
         escape: dict[Kind, Callable[[str], str]] = {"name": name, "words": words, "number": str}
         for row in self.rows:
             cells = zip(self.columns.values(), row, strict=True)
@@ -62,11 +63,11 @@ def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
     columns: dict[str, Kind] = {"Metric": "words", "Identity": "name", **titles}
     rows = [
         (
-            *(one.metric, one.group, " ".join(one.earlier)),
-            *(one.lowest, one.highest, one.tonight, one.interval),
+            *(row.metric, row.group, " ".join(row.earlier)),
+            *(row.lowest, row.highest, row.tonight, row.interval),
         )
-        for one in lines.rows
-        if metric in {None, one.metric}
+        for row in lines.rows
+        if metric in {None, row.metric}
     ]
     return Table("Numbers by night", columns, rows)
 

@@ -97,9 +97,9 @@ def print_results(
     _print_where_to_look(out, results, store)
     if as_written:
         _print_what_checks(out, results)
-    for one in results.each if everything else ():
+    for published in results.each if everything else ():
         out.print("")
-        print_details(out, one)
+        print_details(out, published)
 
 
 def _print_candidate(
@@ -155,19 +155,21 @@ def _wrapped(out: Console, text: str) -> list[Text]:
 
 def _print_identity(out: Console, results: Results, identity: str) -> None:
     """Print every number, check and word on one identity."""
-    known = sorted({name for one in results.each for name in one.report.bias.subgroups})
+    known = sorted({name for published in results.each for name in published.report.bias.subgroups})
     as_shown = {printable(name): name for name in known}  # names can be copied from the screen
     if identity not in known and identity not in as_shown:
         msg = f"`--identity` must be one of {', '.join(as_shown)}; got {identity!r}."
         raise InputError(msg)
     identity = identity if identity in known else as_shown[identity]
-    for one in results.each:
-        if identity not in one.report.bias.subgroups:
+    for published in results.each:
+        if identity not in published.report.bias.subgroups:
             continue
         kinds = (*LIMITS, *RIVALS)
-        grid = metric_grid(one.report, one.verdict, kinds, differences=one.differences)
+        grid = metric_grid(
+            published.report, published.verdict, kinds, differences=published.differences
+        )
         row = next((row for row in grid.rows if row.name == identity), None)
-        out.print(f"[bold]{shown(identity)}, {shown(one.story.about)}[/]", soft_wrap=True)
+        out.print(f"[bold]{shown(identity)}, {shown(published.story.about)}[/]", soft_wrap=True)
         if row is not None:
             out.print(f"  {row.n} comments, {row.n_positive} toxic")
             for column, cell in zip(grid.columns, row.cells, strict=True):
@@ -176,8 +178,10 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
                 out.print(Text(printable(text), COLOURS.get(cell.status, "")), soft_wrap=True)
-        told = [one.report.diagnosis.subgroups[identity].sentence]
-        told += [check.sentence for check in one.story.unmet if check.result.group == identity]
+        told = [published.report.diagnosis.subgroups[identity].sentence]
+        told += [
+            check.sentence for check in published.story.unmet if check.result.group == identity
+        ]
         for part in (part for text in told for part in _wrapped(out, text)):
             out.print(part, soft_wrap=True)
 
@@ -222,14 +226,14 @@ def _print_where_to_look(out: Console, results: Results, store: Path | None) -> 
         _print_labelled(out, what, _command(place), "bold")
 
 
-def print_details(out: Console, one: Published) -> None:
+def print_details(out: Console, published: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
-    story = one.story
+    story = published.story
     with reading("en"):
-        print_table(out, one.report, one.verdict)
+        print_table(out, published.report, published.verdict)
     _print_lines(out, [*story.exceptions, *story.basis], 0)
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
-    _print_lines(out, list(explained(one.report, story)), 0)
+    _print_lines(out, list(explained(published.report, story)), 0)
     ends = marked("Policy {policy}, {checks}."), marked("Policy {policy}, {checks}:")
     _print_lines(
         out, [phrase(ends[bool(story.unmet)], policy=story.policy, checks=story.counted)], 0
@@ -306,44 +310,47 @@ def print_compared(compared: Sequence[Compared]) -> None:
         _print_compared(out, one)
 
 
-def _print_compared(out: Console, one: Compared) -> None:
-    out.print(f"[bold]{shown(one.first)} minus {shown(one.second)}[/]", soft_wrap=True)
-    lines = [shown_worse(one.worsened, one.second), _different(one)] if one.paired else []
-    if one.reason is not None:
-        lines = [f"No intervals, so nothing is shown to differ: {one.reason}."]
-    if one.left_out:
-        lines.append(f"Only one of the two has {first_names(one.left_out, _NAMES)}.")
+def _print_compared(out: Console, compared: Compared) -> None:
+    out.print(f"[bold]{shown(compared.first)} minus {shown(compared.second)}[/]", soft_wrap=True)
+    lines = (
+        [shown_worse(compared.worsened, compared.second), _different(compared)]
+        if compared.paired
+        else []
+    )
+    if compared.reason is not None:
+        lines = [f"No intervals, so nothing is shown to differ: {compared.reason}."]
+    if compared.left_out:
+        lines.append(f"Only one of the two has {first_names(compared.left_out, _NAMES)}.")
     _print_lines(out, lines)
-    found = one.differences
+    found = compared.differences
     auc, final = (
         half_width(difference(cell, "plain", found.confidence).number, signed=True)
         for cell in (found.overall.auc, found.final_score)
     )
     title = (
-        f"Differences on {printable(one.evaluation_set)}: {found.overall.n:,} rows, "
+        f"Differences on {printable(compared.evaluation_set)}: {found.overall.n:,} rows, "
         f"AUC {auc}, final score {final}"
     )
-    rows = one.rows
+    rows = compared.rows
     intervals = print_rows(out, title, rows[:ROWS])
     if len(rows) > ROWS:
         out.print(f"... and {len(rows) - ROWS:,} more identities with --json")
     legend = ["AUCs: above 0 the first is better. A difference of AEGs has no good side."]
-    if one.paired and not intervals:
+    if compared.paired and not intervals:
         legend.append("Intervals are shown with --json and from 76 columns on.")
-    if one.paired:
+    if compared.paired:
         sign, words = DIFFERS
         marks = f"{MARKS['fail'][0]} shown to be worse, {sign} {words}"
         legend.append(f"{marks} (after Holm's adjustment for all).")
     out.print(f"[dim]{' '.join(legend)}[/]")
 
 
-def _different(one: Compared) -> str:
-    n = len(one.differences.subgroups)
-    if not one.different:
+def _different(compared: Compared) -> str:
+    n = len(compared.differences.subgroups)
+    if not compared.different:
         return f"None of the {n:,} identities is shown to differ."
-    return (
-        f"{len(one.different):,} of {n:,} identities differ: {first_names(one.different, _NAMES)}."
-    )
+    names = first_names(compared.different, _NAMES)
+    return f"{len(compared.different):,} of {n:,} identities differ: {names}."
 
 
 # ---- Nights

@@ -144,7 +144,9 @@ class VerdictStory:
             bounds=verdict.bounds.sentence,
             basis=(*_counts(verdict), *_nights(verdict), *_year(verdict), *_again(verdict)),
             checks=checks,
-            unmet=tuple(one for kind in kinds for one in checks if one.result.outcome == kind),
+            unmet=tuple(
+                check for kind in kinds for check in checks if check.result.outcome == kind
+            ),
             worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
             worsened=tuple(verdict.worsened),
             champion=None if champion is None else champion.model or champion.name,
@@ -252,7 +254,7 @@ def _again(verdict: Verdict) -> Iterator[str]:
         return
     changed = changed_again(verdict)
     if not changed:
-        each = "; ".join(one.choices for one in verdict.again.each)
+        each = "; ".join(judged.choices for judged in verdict.again.each)
         yield f"Judged again with {printable(each)}: the same outcome, by the same checks."
     elif verdict.outcome != "pass" or verdict.policy.report_only:
         yield from (f"Judged again: {printable(text)}" for text in changed)

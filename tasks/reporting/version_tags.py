@@ -29,7 +29,7 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     only as far as the verdicts say the same.
     """
     required = [one.evaluation_set for one in verdicts if one.evaluation_set.required]
-    tags = {"biasgate.required_sets": ",".join(one.name for one in required)}
+    tags = {"biasgate.required_sets": ",".join(judged_set.name for judged_set in required)}
     for verdict in verdicts:
         bound = verdict.candidate.bound
         if bound.digest is not None:

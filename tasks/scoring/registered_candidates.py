@@ -141,7 +141,7 @@ def refuse_unversioned(
     registered_model: str | None,
 ) -> None:
     """Refuse candidates that are no versions of the registered model, if a set pools nights."""
-    pooled = next((one.name for one in sets if one.pool_nights is not None), None)
+    pooled = next((source.name for source in sets if source.pool_nights is not None), None)
     if pooled is None:
         return
     if registered_model is None:

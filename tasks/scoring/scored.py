@@ -160,11 +160,11 @@ def try_candidate(
     """Do what `check_candidate` does, outside of a flow."""
     with candidate.opened(workplace) as scorer:
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
-        for one in sets:
-            check_set(scorer, one, candidate)
+        for evaluation_set in sets:
+            check_set(scorer, evaluation_set, candidate)
         if not is_spread() and any(
-            ScoredSet.load(shards_of(scorer, one, workplace.scores).folder.url) is None
-            for one in sets
+            ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url) is None
+            for evaluation_set in sets
         ):
             scorer.try_out()
 

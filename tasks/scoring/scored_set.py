@@ -83,7 +83,7 @@ class ScoredSet:
         single and double precision do not.
         """
         return self.precision == other.precision or not any(
-            "float16" in one.precision for one in (self, other)
+            "float16" in scored_set.precision for scored_set in (self, other)
         )
 
     def is_of(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:

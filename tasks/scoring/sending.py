@@ -70,8 +70,8 @@ def plan_sending(
                 continue
             sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
             load, n_texts = Load(host=scorer.load_of([]).host), 0
-            for one in sets:
-                for texts in _unscored(candidate, scorer, one, workplace):
+            for evaluation_set in sets:
+                for texts in _unscored(candidate, scorer, evaluation_set, workplace):
                     load, n_texts = load + scorer.load_of(texts), n_texts + len(texts)
         if n_texts:
             found.append(Sending(candidate.name, n_texts, load))

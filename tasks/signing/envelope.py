@@ -185,7 +185,10 @@ def decoded(text: str) -> bytes:
 
 def signatures_of(found: Sequence[SignatureRecord], where: str) -> list[Signature]:
     """Read signatures."""
-    return [Signature(one.keyid or "", _decoded(one.sig, where)) for one in found]
+    return [
+        Signature(signature_record.keyid or "", _decoded(signature_record.sig, where))
+        for signature_record in found
+    ]
 
 
 def _decoded(text: str, where: str) -> bytes:

@@ -119,7 +119,7 @@ def shown(path: str) -> str:
 
 
 def _in_order(files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
-    return tuple(sorted(files, key=lambda one: _parts(one.path)))
+    return tuple(sorted(files, key=lambda file_record: _parts(file_record.path)))
 
 
 def _parts(path: str) -> list[str]:
@@ -130,7 +130,7 @@ def _parts(path: str) -> list[str]:
 def _names(folder: Path, top: Path, follow_links: bool) -> Iterator[str]:  # noqa: FBT001
     """Yield the path of each file below the top; refuse what is neither file nor folder."""
     try:
-        entries = sorted(os.scandir(folder), key=lambda one: one.name)
+        entries = sorted(os.scandir(folder), key=lambda dir_entry: dir_entry.name)
     except OSError as error:
         raise _unreadable(folder, error) from error
     for entry in entries:

@@ -156,7 +156,7 @@ def require_model_signature(
     place = signature or (files / SIGNATURE if files.is_dir() else files.with_name(SIGNATURE))
     rule = f"{of} must be signed with the key in {key}"
     own = {place.relative_to(files).as_posix()} if place.is_relative_to(files) else set()
-    found = Manifest(tuple(one for one in manifest.files if one.path not in own | _NEVER_SIGNED))
+    found = Manifest(tuple(file for file in manifest.files if file.path not in own | _NEVER_SIGNED))
     public = read_model_key(key)
     try:
         signed = _signed_files(place, public, rule, only=files.name)
@@ -178,7 +178,7 @@ def _signed_files(place: Path, key: ec.EllipticCurvePublicKey, rule: str, only: 
     bundle = check(read_json(place, where), _Bundle, where, rule="a Sigstore bundle", exact=False)
     envelope = Envelope.of_dict(bundle.dsseEnvelope, where)
     message = pae(envelope.payload_type, envelope.payload)
-    if not any(_verifies(key, one.value, message) for one in envelope.signatures):
+    if not any(_verifies(key, signature.value, message) for signature in envelope.signatures):
         is_by_key = "publicKey" in bundle.verificationMaterial
         by = "another key" if is_by_key else "a certificate, not a key,"
         msg = f"{rule}; {place} was made by {by} or was changed."
@@ -190,11 +190,11 @@ def _signed_files(place: Path, key: ec.EllipticCurvePublicKey, rule: str, only: 
         msg = f"{where} must be an OpenSSF model signature, version 1.0; it is not."
         raise InputError(msg)
     method, listed = predicate.serialization.method, predicate.resources
-    if method != "files" or any(one.algorithm != "sha256" for one in listed):
+    if method != "files" or any(resource.algorithm != "sha256" for resource in listed):
         msg = f"{where} must list the SHA-256 of each whole file; it lists others. Sign again."
         raise InputError(msg)
-    names = (only if one.name == "." else one.name for one in listed)
-    records = zip(names, (one.digest for one in listed), strict=True)
+    names = (only if resource.name == "." else resource.name for resource in listed)
+    records = zip(names, (resource.digest for resource in listed), strict=True)
     return Manifest.of_records([FileRecord(path=p, size=0, sha256=d) for p, d in records])
 
 

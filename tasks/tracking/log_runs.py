@@ -171,7 +171,7 @@ def open_evaluation_run(
         run_id = gateway.run(experiment_id, key, name, tags=tags)
     params: dict[str, object] = {
         "policy": evaluation.policy.name,
-        "candidates": ", ".join(one.name for one in evaluation.candidates),
+        "candidates": ", ".join(candidate.name for candidate in evaluation.candidates),
         "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
     }
     source = source_tags(Path(config))
@@ -283,9 +283,9 @@ def best_run(summary: Summary) -> str:
     """Return the run of the champion if it is a candidate; else of the best verdict."""
     best = max(
         summary.verdicts,
-        key=lambda one: (
-            champion_of(one) is not None and champion_of(one) == one.candidate.model,
-            WORST_FIRST.index(one.outcome),
+        key=lambda verdict: (
+            champion_of(verdict) is not None and champion_of(verdict) == verdict.candidate.model,
+            WORST_FIRST.index(verdict.outcome),
         ),
     )
     return best.run_id

@@ -103,7 +103,7 @@ def _check(given: Collection[str], names: Any, rows: Any) -> None:
     if not names or isinstance(names, str):
         msg = f"`evaluator_config` must name columns in `subgroups`, as a list; got {names!r}."
         raise InputError(msg)
-    missing = [one for one in names if one not in getattr(rows, "columns", [])]
+    missing = [name for name in names if name not in getattr(rows, "columns", [])]
     if missing:
         msg = f"`subgroups` must be columns of the data; got {missing[0]!r}."
         raise InputError(msg)

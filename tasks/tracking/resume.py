@@ -76,7 +76,7 @@ def find_promotion(
     before = Ledger(gateway, model).chain.before(entry.number).links
     replaced = entry.content.replaces or None
     decisions = tell(judged, model, replaced, before, succession_of(policy))
-    return Decided([one for ones in verdicts for one in ones], decisions)
+    return Decided([verdict for ones in verdicts for verdict in ones], decisions)
 
 
 def _is_abandoned(run: Running) -> bool:
@@ -94,7 +94,7 @@ def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
     champion = gateway.alias(model, CHAMPION)
     if last is None or champion is None or champion.version != last.content.version:
         return None
-    parents = {gateway.parent_of(one.run_id) for one in last.content.verdicts}
+    parents = {gateway.parent_of(verdict.run_id) for verdict in last.content.verdicts}
     return last if parents == {run} else None
 
 

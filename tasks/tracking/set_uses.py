@@ -28,11 +28,11 @@ def count_set_uses(verdicts: Sequence[LoggedVerdict], run: EvaluationRun) -> lis
     gateway = run.workplace.gateway
     experiment_id = gateway.experiment_of(run.run_id)
     known = set(gateway.experiment_tags(experiment_id))
-    new = {_tag(one): one.decided_on for one in verdicts if _tag(one) not in known}
+    new = {_tag(verdict): verdict.decided_on for verdict in verdicts if _tag(verdict) not in known}
     gateway.tag_experiment(experiment_id, new)
     by_set: dict[str, list[LoggedVerdict]] = {}
-    for one in verdicts:
-        by_set.setdefault(one.evaluation_set.name, []).append(one)
+    for verdict in verdicts:
+        by_set.setdefault(verdict.evaluation_set.name, []).append(verdict)
     found = [
         use_of(of_set, sum(tag.startswith(_of_set(of_set[0])) for tag in known | new.keys()))
         for of_set in by_set.values()
@@ -74,7 +74,7 @@ def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
     chosen, adaptive = (
         selection_flattery(own, n_candidates, adaptive=one) for one in (False, True)
     )
-    bound = min(_distance(one) for one in verdicts)
+    bound = min(_distance(verdict) for verdict in verdicts)
     spent_by: SpentBy | None = "adaptive use" if adaptive >= bound else None
     spent_by = "selection" if chosen >= bound else spent_by
     errors = [one for one in map(_error, verdicts) if one]
@@ -83,7 +83,7 @@ def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
         name=first.evaluation_set.name,
         digest=first.evaluation_set.digest,
         n_candidates=n_candidates,
-        n_tonight=len({one.candidate.digest for one in verdicts}),
+        n_tonight=len({verdict.candidate.digest for verdict in verdicts}),
         objective=first.objective.metric,
         flattered_by=None if error is None else chosen * error,
         at_most=None if error is None else adaptive * error,

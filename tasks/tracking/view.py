@@ -87,8 +87,10 @@ def _view(name: str, condition: str, sections: Sequence[_Section], now: int) -> 
             if column.endswith(f"`{name}`")
         },
         "runsHiddenMode": "FIRST_10_RUNS",
-        "compareRunSections": [one.record() for one in sections],
-        "compareRunCharts": [chart.record(one.name) for one in sections for chart in one.charts],
+        "compareRunSections": [section.record() for section in sections],
+        "compareRunCharts": [
+            chart.record(section.name) for section in sections for chart in section.charts
+        ],
         "isAccordionReordered": True,
         "hideEmptyCharts": True,
     }
@@ -167,7 +169,7 @@ def _sections(baseline: str, keys: list[str]) -> list[_Section]:
             for name, key in PICTURES.items()
         ),
         _Section(DIFFERENCES, (_differences(baseline),), _TALL),
-        _Section(BARS, tuple(one for one in bars if one), _WIDE, is_open=False),
+        _Section(BARS, tuple(bar for bar in bars if bar), _WIDE, is_open=False),
         *(_Section(name, is_open=False) for name in (*prefixes, *_GENERATED)),
     ]
 

@@ -24,7 +24,7 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
     of its interval. An AEG is worst where it is farthest from 0, on either side; its `worst_low`
     is the smallest distance that the intervals allow. Undefined numbers are left out.
     """
-    outcomes = [one.outcome for one in verdict.results]
+    outcomes = [result.outcome for result in verdict.results]
     found: dict[str, float] = {
         FAILED: outcomes.count("fail"),
         INSUFFICIENT: outcomes.count("insufficient"),

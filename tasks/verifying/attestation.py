@@ -54,9 +54,9 @@ class Pins:
     def __post_init__(self) -> None:
         """Refuse a pin that pins nothing."""
         digests = [one for one in (self.sets or {}).values() if one]
-        for one in [*digests, self.policy_digest]:
-            if one is not None and not _DIGEST.fullmatch(one):
-                msg = f"a pinned digest must be 12 to 64 characters of 0-9 and a-f; got {one!r}."
+        for digest in [*digests, self.policy_digest]:
+            if digest is not None and not _DIGEST.fullmatch(digest):
+                msg = f"a pinned digest must be 12 to 64 characters of 0-9 and a-f; got {digest!r}."
                 raise InputError(msg)
         for what, text in (("model", self.model), ("version", self.version)):
             if text == "":
@@ -231,7 +231,7 @@ def _same_files(
         text = "the attestations name no files: how the model was reached is all they bind."
         return Finding("model", holds=False, sentence=text)
     judged = [
-        {one.name: one.digest.get("sha256", "") for one in statement.subject}
+        {subject.name: subject.digest.get("sha256", "") for subject in statement.subject}
         for statement in statements
     ]
     try:

@@ -161,7 +161,7 @@ def champion_files(
     moves = [link.content for link in chain.links if link.content.action in MOVES]
     rests_on = [rests for move in moves if move.version == number for rests in move.verdicts]
     text = f"the champion that was compared with on {name}, {uri}, had the files it was judged by."
-    recorded = [_verdict(one, gateway) for one in rests_on]
+    recorded = [_verdict(item, gateway) for item in rests_on]
     known = [one for one in recorded if one is not None]
     if len(known) < len(recorded):
         missing = f"{text} A verdict behind its promotion is missing or changed."
@@ -178,13 +178,13 @@ def champion_files(
     yield Finding("model", holds=holds, sentence=sentence)
 
 
-def _verdict(one: RestsOn, gateway: Gateway) -> Verdict | None:
+def _verdict(item: RestsOn, gateway: Gateway) -> Verdict | None:
     """Return a verdict that the ledger names; None if it is not there as it was."""
     try:
-        found = read_verdict(one.run_id, gateway)
+        found = read_verdict(item.run_id, gateway)
     except InputError:
         return None
-    return found if verdict_digest(found) == one.digest else None
+    return found if verdict_digest(found) == item.digest else None
 
 
 class _SetRecord(TypedDict):

@@ -47,14 +47,17 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
     vouched = chain.vouched_verdicts(trusted).by_entry
     moves = [link.content for link in chain.links if link.content.action in MOVES]
     named = [
-        one for move in reversed(moves) if move.version == version.version for one in move.verdicts
+        item
+        for move in reversed(moves)
+        if move.version == version.version
+        for item in move.verdicts
     ]
     runs = [
         run
         for key, run in sorted(version.tags.items())
         if key.startswith("biasgate.") and key.endswith(".run_id")
     ]
-    digests = {one.run_id: one.digest for one in named} or dict.fromkeys(runs)
+    digests = {item.run_id: item.digest for item in named} or dict.fromkeys(runs)
     for run_id, digest in digests.items():
         try:
             verdict = read_verdict(run_id, gateway)

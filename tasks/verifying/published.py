@@ -56,15 +56,15 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
     """
     findings: list[Finding] = []
     said: list[Annotations] = []
-    for one in results.each:
-        name, evidence = "/".join(one.names), one.evidence
+    for published in results.each:
+        name, evidence = "/".join(published.names), published.evidence
         if evidence is None:
             text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
             findings.append(Finding("evidence", holds=False, sentence=text))
             continue
         rows = evidence.digest
         bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
-        found, annotations = verified(one.folder, bundled)
+        found, annotations = verified(published.folder, bundled)
         findings += found
         said += annotations
     findings += _summary(results)
@@ -90,7 +90,7 @@ def _summary(results: Results) -> Iterator[Finding]:
         if own != logged:
             differ.append("/".join(one.names))
         each.setdefault(own.candidate.name, []).append(own)
-    decided = {one.candidate: one for one in summary.decisions}
+    decided = {decision.candidate: decision for decision in summary.decisions}
     differ += [name for name, one in decided.items() if not _follows(one, each.get(name, []))]
     differ += sorted({*each, *summary.outcome_of} - decided.keys())
     counted = [one.outcome for name, one in decided.items() if name in summary.outcome_of]
@@ -119,12 +119,12 @@ def _summary(results: Results) -> Iterator[Finding]:
 
 def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
     """Say whether what a summary says of a candidate is no better than its verdicts."""
-    required = [one.outcome for one in verdicts if one.evaluation_set.required]
+    required = [verdict.outcome for verdict in verdicts if verdict.evaluation_set.required]
     if not verdicts:
         return decision.outcome != "pass"
     if worst([decision.outcome, *required]) != decision.outcome:
         return False
-    same_code = all(one.code.bias_metrics == code_digest() for one in verdicts)
+    same_code = all(verdict.code.bias_metrics == code_digest() for verdict in verdicts)
     return (
         decision.word is None
         or not same_code
@@ -180,25 +180,25 @@ def as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
 
 
 def attested(
-    place: Path, documents: Documents, one: BundledVerdict, *, vouched: bool
+    place: Path, documents: Documents, verdict: BundledVerdict, *, vouched: bool
 ) -> Iterator[Finding]:
     """Check what was attested when the verdict was made.
 
     Where a key is trusted it must have signed that, unless a trusted key signs all: `vouched`.
     """
-    where, trusted = f"the attestation in {one.folder}", TrustedKeys.here()
+    where, trusted = f"the attestation in {verdict.folder}", TrustedKeys.here()
     try:
         envelope = Envelope.of_dict(read_json(place / ATTESTATION, where), where)
     except FileNotFoundError as error:
         msg = (
-            f"{ATTESTATION} in {one.folder} must be there, since it says of which files the "
+            f"{ATTESTATION} in {verdict.folder} must be there, since it says of which files the "
             "verdict is and who signed it; it is not."
         )
         raise InputError(msg) from error
     statement = read_statement(envelope, where)
     said = annotations_of(statement)
     signed_at = said.signed_at if said is not None else ""
-    digests: Mapping[str, str] = {**documents.digests, EVIDENCE: one.evidence}
+    digests: Mapping[str, str] = {**documents.digests, EVIDENCE: verdict.evidence}
     same = statement == statement_of(documents.verdict, digests, signed_at)
     text = f"{where} says what the verdict says, of these files."
     yield Finding("attestation", holds=same, sentence=text)

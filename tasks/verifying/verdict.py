@@ -148,7 +148,9 @@ def _recomputed(
 
     Reading rows takes time and memory, which nobody but who made the verdict may ask for.
     """
-    wrong = sorted({one.what for one in found if one.what in _STOP and not one.holds})
+    wrong = sorted(
+        {finding.what for finding in found if finding.what in _STOP and not finding.holds}
+    )
     if wrong:
         text = f"the verdict on {name} is not recomputed: its {' and '.join(wrong)} did not hold."
         yield Finding("verdict" if "evidence" in wrong else wrong[0], holds=False, sentence=text)
@@ -364,19 +366,21 @@ def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
     findings = list(same_digests(documents, name, rows))
     findings += same_origin(documents.verdict, documents.report, evidence, None, name)
     findings += _shards(folder / FOLDER, evidence.counted, name)
-    if all(one.holds for one in findings):
+    if all(finding.holds for finding in findings):
         verdict = documents.verdict
         findings += same_again(verdict, decide_again(documents, evidence, verdict.decided_on), name)
     text = f"the verdict on {name} is not signed, as none on counts is. {UNNOTICED}"
     findings.append(Finding("signature", holds=True, sentence=text, checked=False))
     said = annotations_of(statement_of(documents.verdict, {**documents.digests, FILE: rows}, ""))
-    return findings + [one for one in pins.check([said] if said else []) if one.what != "model"]
+    return findings + [
+        finding for finding in pins.check([said] if said else []) if finding.what != "model"
+    ]
 
 
 def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
     """Add the counts of the shards again, if they are all there."""
     record = whole.record
-    files = [folder / named(one.name, one.sha256, record.key) for one in record.shards]
+    files = [folder / named(shard.name, shard.sha256, record.key) for shard in record.shards]
     n_there = sum(path.is_file() for path in files)
     if record.clusters is not None:
         text = (

@@ -91,31 +91,31 @@ def _of_one_evaluation(
     known = list(verdicts.values())
     if not known:
         return
-    required = sorted({name for one in known for name in one.required_sets})
-    holds = all(sorted(one.required_sets) == required for one in known)
+    required = sorted({name for verdict in known for name in verdict.required_sets})
+    holds = all(sorted(verdict.required_sets) == required for verdict in known)
     text = (
         f"the tags of {version.uri} require the sets that its verdicts do: {', '.join(required)}."
     )
     yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
-    contexts = [(one.policy.digest, champion_of(one), one.ledger) for one in known]
+    contexts = [(verdict.policy.digest, champion_of(verdict), verdict.ledger) for verdict in known]
     if len(known) > 1:
         holds = all(context == contexts[0] for context in contexts)
         text = f"the verdicts of {version.uri} were made together, by one policy."
         yield Finding("verdict", holds=holds, sentence=text)
-    heads = [one.ledger for one in known]
+    heads = [verdict.ledger for verdict in known]
     holds = all(head is None or chain.has(head) for head in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
     first = min(0 if head is None else head.number for head in heads)
-    if blocked and all(one.outcome == "pass" for one in known):
+    if blocked and all(verdict.outcome == "pass" for verdict in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
 
 
 def write_signature_of(found: ModelVersion, file: Path, gateway: Gateway) -> None:
     """Sign the files of an attested version, if they are those of its verdicts, as OpenSSF says."""
-    broken = [one.sentence for one in verify_version(found, gateway) if not one.holds]
+    broken = [finding.sentence for finding in verify_version(found, gateway) if not finding.holds]
     if broken:
         msg = f"{found.uri} must verify before its files are signed; it does not: {broken[0]}"
         raise InputError(msg)

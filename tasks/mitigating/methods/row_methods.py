@@ -39,15 +39,15 @@ class Pool(RowMethod):
         found = choose(rows, pool, rng, self.wrong_labels)
         lacking = [
             {
-                "term": rows.identities[one.term],
-                "bucket": one.bucket,
-                "needed": one.needed.value,
-                "added": one.added,
-                "lacking": one.lacking,
-                "share_after": one.share_after,
-                "prior": one.prior,
+                "term": rows.identities[cell.term],
+                "bucket": cell.bucket,
+                "needed": cell.needed.value,
+                "added": cell.added,
+                "lacking": cell.lacking,
+                "share_after": cell.share_after,
+                "prior": cell.prior,
             }
-            for one in found.lacking
+            for cell in found.lacking
         ]
         cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
         report = {
@@ -136,7 +136,11 @@ def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Tabl
     texts = [pool.texts[at] for at in chosen.tolist()]
     identities = None
     if rows.matcher is None:
-        names = [one for one in rows.table.column_names if one.startswith("identity/")]
+        names = [
+            column_name
+            for column_name in rows.table.column_names
+            if column_name.startswith("identity/")
+        ]
         identities = np.stack(
             [pool.table[name].to_numpy()[chosen] >= pool.identity_threshold for name in names],
             axis=1,

@@ -154,7 +154,7 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     thresholds = _grid(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.
     rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
-    decided = [flagged(scores, one) for one in thresholds]
+    decided = [flagged(scores, threshold) for threshold in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     at_each = range(len(thresholds))
     for metric, rate in RATE_OF_GAP.items():
@@ -188,7 +188,7 @@ def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[fl
 
 def _ends(found: MetricValue) -> list[float | None]:
     ends = found.value, found.low, found.high
-    return [None if one is None else round(one, _DIGITS) for one in ends]
+    return [None if end is None else round(end, _DIGITS) for end in ends]
 
 
 def _flagged(decided: list[Bools], rows: Bools) -> list[float | None]:

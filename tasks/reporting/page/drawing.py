@@ -139,7 +139,7 @@ def is_empty(scores: GroupScores) -> bool:
 
 def _densities(counts: Sequence[float]) -> list[float]:
     total = math.fsum(counts)
-    return [math.sqrt(one / total) for one in counts] if total else []
+    return [math.sqrt(count / total) for count in counts] if total else []
 
 
 def _steps(heights: Sequence[float], most: float, *, closed: bool = False) -> str:

@@ -255,6 +255,8 @@ def axes_of(judged: Sequence[tuple[Report, Verdict]]) -> dict[str, Axis]:
             found = values[METRICS[metric].is_gap]
             beyond = 1.01 if METRICS[metric].is_gap else 0.99  # so that no limit is the edge
             found += [beyond * limit for limit in outcomes.limits(metric)]
-            found += [metric_cells(one)[metric].value for one in report.bias.subgroups.values()]
+            found += [
+                metric_cells(subgroup)[metric].value for subgroup in report.bias.subgroups.values()
+            ]
     aucs, gaps = Axis.of_aucs(values[False]), Axis.around_zero(values[True], 0.1)
     return {metric: gaps if METRICS[metric].is_gap else aucs for metric in SUBGROUP_METRICS}

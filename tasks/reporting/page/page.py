@@ -96,7 +96,7 @@ class Page:
     @property
     def n_passed(self) -> int:
         """How many candidates passed."""
-        return sum(one.word.status == "pass" for one in self.lines)
+        return sum(line.word.status == "pass" for line in self.lines)
 
     @property
     def is_whole(self) -> bool:
@@ -188,17 +188,17 @@ class Page:
     @property
     def has_quotes(self) -> bool:
         """Whether it quotes comments."""
-        return any(one.quotes for one in self.parts)
+        return any(part.quotes for part in self.parts)
 
     @property
     def names(self) -> frozenset[str]:
         """Names that others chose, which sentences may quote."""
-        found = {self.title, self.policy, *(one.name for one in self.lines)}
+        found = {self.title, self.policy, *(story.name for story in self.lines)}
         for line, _ in self.trend.lines if self.trend else ():
             found |= {line.candidate, line.evaluation_set, *(row.group for row in line.rows)}
         found.discard("")
-        for one in self.sets:
-            found |= {one.name, *(row[0] for row in one.counts.rows)}
+        for set_view in self.sets:
+            found |= {set_view.name, *(row[0] for row in set_view.counts.rows)}
         return frozenset(found)
 
 
@@ -225,12 +225,12 @@ def evaluation_page(
 
     `quotes` are comments by set and candidate; none unless a user asked for them.
     """
-    uses = {one.name: one for one in summary.sets}
+    uses = {set_use.name: set_use for set_use in summary.sets}
     page = _page(summary.evaluation, judged, uses, quotes)
     return replace(
         page,
         word=word_of(summary),
-        lines=tuple(CandidateStory.each(summary.decisions, [one.story for one in page.parts])),
+        lines=tuple(CandidateStory.each(summary.decisions, [part.story for part in page.parts])),
         trend=None if trend is None else describe_trend(trend),
         config=summary.config,
         output=output,
@@ -279,22 +279,22 @@ def describe_trend(trend: Trend) -> TrendView:
     nights = trend.nights
     return TrendView(
         nights[-1].number,
-        sum(bool(one.models) for one in nights[:-1]),
+        sum(bool(night.models) for night in nights[:-1]),
         tuple(nights[-1].news),
-        tuple(result_in_words(one) for one in trend.drift),
+        tuple(result_in_words(drifted) for drifted in trend.drift),
         tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),
         tuple((one, draw_line(one.values)) for one in moved(nights)[:PANELS]),
     )
 
 
-def result_in_words(one: Drifted) -> str:
+def result_in_words(drifted: Drifted) -> str:
     """Say what was tested, and how it ended."""
-    of = f"{one.candidate or 'the data'} on {one.evaluation_set}"
-    if one.why_not is not None:
-        return f"{of}: not tested for drift ({one.why_not})."
-    shared = f", {one.n_shared:,} of them in both" if one.n_shared else ""
-    rows = f"{one.n_now:,} comments against {one.n_before:,}{shared}"
-    number = len(one.alarms)
+    of = f"{drifted.candidate or 'the data'} on {drifted.evaluation_set}"
+    if drifted.why_not is not None:
+        return f"{of}: not tested for drift ({drifted.why_not})."
+    shared = f", {drifted.n_shared:,} of them in both" if drifted.n_shared else ""
+    rows = f"{drifted.n_now:,} comments against {drifted.n_before:,}{shared}"
+    number = len(drifted.alarms)
     found = "no number changed by more than chance" if number == 0 else f"{number} changed"
     return f"{of}: {rows}; {found}."
 

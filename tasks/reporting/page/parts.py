@@ -290,7 +290,7 @@ def explore(curves: Curves) -> Explorer:
     subgroups = curves.subgroups
     axis = _axis(list(subgroups.values()), position)
     overall = curves.overall
-    texts = tuple(plus_minus(by_locale(f"{one:.4g}")) for one in curves.thresholds)
+    texts = tuple(plus_minus(by_locale(f"{threshold:.4g}")) for threshold in curves.thresholds)
     return Explorer(
         thresholds=texts,
         position=position,
@@ -311,13 +311,13 @@ def explore(curves: Curves) -> Explorer:
             "rows": [
                 [
                     [
-                        _thousandths(_of(one, rate)),
-                        *_columns(_of(one, f"{rate}_ends")),
-                        *_columns(_of(one, gap)),
+                        _thousandths(_of(subgroup, rate)),
+                        *_columns(_of(subgroup, f"{rate}_ends")),
+                        *_columns(_of(subgroup, gap)),
                     ]
                     for rate, gap in zip(RATES, GAPS, strict=True)
                 ]
-                for one in subgroups.values()
+                for subgroup in subgroups.values()
             ],
         },
     )
@@ -330,7 +330,7 @@ def position_of(curves: Curves) -> int:
 
 def _axis(subgroups: Sequence[GroupRates], position: int) -> Axis:
     """Return the axis of the gaps at one threshold; what is beyond is drawn at its end."""
-    ends = [end for one in subgroups for gap in GAPS for end in _of(one, gap)[position]]
+    ends = [end for subgroup in subgroups for gap in GAPS for end in _of(subgroup, gap)[position]]
     return Axis.around_zero(ends, 0.02)
 
 
@@ -338,11 +338,11 @@ def _of(rates: Rates | GroupRates, name: str) -> Any:
     return getattr(rates, name)
 
 
-def _gap(one: GroupRates, side: int, position: int, axis: Axis) -> Gap:
-    value, low, high = _of(one, GAPS[side])[position]
+def _gap(rates: GroupRates, side: int, position: int, axis: Axis) -> Gap:
+    value, low, high = _of(rates, GAPS[side])[position]
     strip = None if value is None else drawn(axis, (value, low, high))
     shown = "" if low is None or high is None else between(points(low), points(high))
-    rate, ends = (_of(one, name)[position] for name in (RATES[side], f"{RATES[side]}_ends"))
+    rate, ends = (_of(rates, name)[position] for name in (RATES[side], f"{RATES[side]}_ends"))
     return Gap(percent(rate), _between(*ends), points(value), shown, strip)
 
 

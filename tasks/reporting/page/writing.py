@@ -104,7 +104,9 @@ def quote_comments(
     judged = _judged(summary, output)
     loaded = [EvaluationSet.load(Path(one)) for one in frozen]
     shown = {place: list(details.scores.subgroups) for place, (_, _, details) in judged.items()}
-    quotes = quotes_of(Path(output), {one.name: one for one in loaded}, shown)
+    quotes = quotes_of(
+        Path(output), {evaluation_set.name: evaluation_set for evaluation_set in loaded}, shown
+    )
     path = Path(output) / FILE
     trend = read_trend(Path(output))
     with reading(language):
@@ -114,8 +116,8 @@ def quote_comments(
 
 def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
     return {
-        (one.evaluation_set.name, one.candidate.name): read_judged(Path(output), one)
-        for one in summary.verdicts
+        (verdict.evaluation_set.name, verdict.candidate.name): read_judged(Path(output), verdict)
+        for verdict in summary.verdicts
     }
 
 

@@ -205,8 +205,12 @@ class Guard(Settings):
     def refuse_other_model(self, outcomes: Collection[Outcome], of: str) -> None:
         """Refuse a model of whose answers none can be used; what it refused is no answer."""
         unusable = Missing(NO_ANSWER)
-        answers = [one for one in outcomes if one == unusable or not isinstance(one, Missing)]
-        if len(answers) >= _ENOUGH and all(one == unusable for one in answers):
+        answers = [
+            outcome
+            for outcome in outcomes
+            if outcome == unusable or not isinstance(outcome, Missing)
+        ]
+        if len(answers) >= _ENOUGH and all(answer == unusable for answer in answers):
             after = f" after {self.after!r}" if self.after else ""
             msg = (
                 f"{of} must answer with one of {', '.join(map(repr, self.words))}{after}; none of "

@@ -196,8 +196,11 @@ class LmEvalSamples(_Log):
         answers = row.get("filtered_resps")
         if not isinstance(answers, list) or not self.choice < len(answers):
             return None
-        logs = [_number(one[0] if isinstance(one, list) and one else one) for one in answers]
-        known = [one for one in logs if one is not None]
+        logs = [
+            _number(answer[0] if isinstance(answer, list) and answer else answer)
+            for answer in answers
+        ]
+        known = [log for log in logs if log is not None]
         if len(known) < len(logs):
             return None
         top = max(known)

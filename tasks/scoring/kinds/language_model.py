@@ -116,8 +116,10 @@ class LanguageModelScorer(Scorer):
     def _outcomes(self, answers: Sequence[Answer | None]) -> list[Outcome]:
         counted = self._settings.categories
         return [
-            Missing(TOO_LONG) if one is None else self._guard.outcome(one.text, one.tokens, counted)
-            for one in answers
+            Missing(TOO_LONG)
+            if answer is None
+            else self._guard.outcome(answer.text, answer.tokens, counted)
+            for answer in answers
         ]
 
     @cached_property

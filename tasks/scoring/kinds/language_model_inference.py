@@ -162,7 +162,8 @@ class Answers:
         messages: list[dict[str, Any]] = list(self._guard.messages(text))
         if self._in_parts:
             messages = [
-                {**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages
+                {**message, "content": [{"type": "text", "text": message["content"]}]}
+                for message in messages
             ]
         variables = dict(self._guard.filled_template or {})
         if self._guard.effort is not None:

@@ -179,7 +179,7 @@ class Classifier:
         waiting: list[Tokens] = []
         for part in parts:
             waiting.append(part)
-            if sum(int(one.lengths.sum()) for one in waiting) > self._budget:
+            if sum(int(tokens.lengths.sum()) for tokens in waiting) > self._budget:
                 waiting = [(yield from self._full_batches(waiting))]
         if waiting:
             yield (yield from self._full_batches(waiting))
