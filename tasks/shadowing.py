@@ -76,7 +76,7 @@ class ShadowFile(Settings):
             if candidate.training() is not None:
                 msg = f"candidate {candidate.name} must exist already; it is trained here"
                 raise ValueError(msg)
-        if self.comments.weight is not None:
+        if self.comments.is_weighted:
             msg = "`comments` must have no `weight`: every comment counts once"
             raise ValueError(msg)
         return self

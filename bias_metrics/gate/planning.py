@@ -246,15 +246,15 @@ def _moves(metric: str, value: float, counts: Counts) -> list[tuple[int, float]]
     auc = value + METRICS[metric].centre
     size = math.sqrt(_spread(auc))
     own_x = _U if metric in AUCS else _V
-    if METRICS[metric].is_gap:
-        positive = PAIRS[metric].x == "positive"
-        if positive:
+    pair = PAIRS[metric]
+    if pair.x == pair.y:
+        if pair.x == "positive":
             parts = [(_V, counts.positive, 1.0), (_OUT_POSITIVE, counts.outside_positive, -1.0)]
         else:
             parts = [(_T, counts.negative, 1.0), (_OUT_NEGATIVE, counts.outside_negative, -1.0)]
-    elif PAIRS[metric].inside:
+    elif pair.inside:
         parts = [(own_x, counts.positive, 1.0), (_W, counts.negative, -1.0)]
-    elif PAIRS[metric].x == "positive":
+    elif pair.x == "positive":
         parts = [(own_x, counts.positive, 1.0), (_OUT_NEGATIVE, counts.outside_negative, -1.0)]
     else:
         parts = [(_W, counts.negative, -1.0), (_OUT_POSITIVE, counts.outside_positive, 1.0)]

@@ -14,9 +14,6 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Background
 
-"""Which rows a subgroup may be compared with; the default first."""
-
-
 _NOT_ASSISTED = {"weight": None, "gain": None}
 
 

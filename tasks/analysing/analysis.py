@@ -121,7 +121,7 @@ class Analysis(Settings):
 
         It is asked before any work, so that only what no file can change belongs here.
         """
-        if getattr(source, "weight", None) is not None and source.weight_kind == "probability":
+        if source.is_weighted and source.weight_kind == "probability":
             return "no sampling weights; it has `weight`"
         return None
 

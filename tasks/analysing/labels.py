@@ -45,7 +45,7 @@ class LabelNoiseAnalysis(Analysis):
 
     def objection(self, source: SourceSettings) -> str | None:
         """Return which option is missing or too many."""
-        if getattr(source, "weight", None) is not None:
+        if source.is_weighted:
             return "no weights; it has `weight`"
         if not getattr(source, "raters", True):  # a source of a plugin may have no such option
             return "the number of raters of each comment; name it with `raters`"

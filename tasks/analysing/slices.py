@@ -15,9 +15,8 @@ from bias_metrics.metrics import AUCS
 from bias_metrics.parts import counted
 from bias_metrics.report import bonferroni_level, within_strata, worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
-from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
+from biasgate.tasks.data.evaluation_set import CLUSTER, SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evidence.choose import CLUSTER
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 

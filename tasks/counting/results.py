@@ -108,7 +108,7 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             n_rows_rated=sum(shard.n_rated for shard in shards),
             n_rows_measured=sum(shard.n_measured for shard in shards),
             confidence=CONFIDENCE,
-            weights=None if settings.weight is None else settings.weight_kind,
+            weights=settings.weight_kind if settings.is_weighted else None,
             n_clusters=None if clusters is None else clusters.n,
         ),
         power_mean_groups=settings.power_mean_groups,

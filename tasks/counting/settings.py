@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic.config import JsonDict
 
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN, METRICS
@@ -24,12 +25,12 @@ from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.counted import FILE, Shard, read_counted, shown
+from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
 
 ENDING = ".counts"
 _AT_ONCE = 8
-SCORE = "score/"
 _IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
 _WITHOUT = {
     "stratum": "counts do not tell which rows were drawn together",
@@ -55,10 +56,12 @@ _DECIDES_LATER = {
 }
 
 
-def _without_refused(schema: dict[str, Any]) -> None:
+def _without_refused(schema: JsonDict) -> None:
     """Remove the keys that counts refuse from what is explained."""
+    keys = schema["properties"]
+    assert isinstance(keys, dict)  # noqa: S101 - those of a model
     for key in _WITHOUT:
-        del schema["properties"][key]
+        del keys[key]
 
 
 class CountedModel(Settings):
@@ -110,11 +113,11 @@ class CountFile(FileSource):
         if self.population == "these_rows":
             msg = "`population: these_rows` is for lists of phrases, which need no counts"
             raise ValueError(msg)
-        for other in ("weight", "earlier"):
-            if self.cluster is not None and getattr(self, other) is not None:
+        for other, is_set in (("weight", self.is_weighted), ("earlier", self.earlier is not None)):
+            if self.cluster is not None and is_set:
                 msg = f"`cluster` must not be set beside `{other}` for counts"
                 raise ValueError(msg)
-        if self.weight is not None and self.weight_kind != "frequency":
+        if self.is_weighted and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)
         return self

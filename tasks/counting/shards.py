@@ -23,11 +23,11 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, whole_file
 from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
-from biasgate.tasks.counting.settings import ENDING, SCORE, CountFile
+from biasgate.tasks.counting.settings import ENDING, CountFile
 from biasgate.tasks.counting.stores import here, name_of
-from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, WEIGHT
-from biasgate.tasks.evidence.choose import CLUSTER
+from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, RATERS, WEIGHT
 from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
+from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.evidence.rows import CANDIDATE
 
 FOLDER = "counts"

@@ -384,10 +384,11 @@ class CivilCommentsSource(SourceSettings):
         return available if self.identities == "all" else list(dict.fromkeys(self.identities))
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on; `raters` only if they are kept."""
-        known = super().provenance()
-        known |= {} if self._archive is None else {"archive": {**self._archive}}
-        return known if self.raters else {key: known[key] for key in known if key != "raters"}
+        """Return what the frozen rows depend on, also the archive."""
+        archive: dict[str, JsonValue] = {}
+        if self._archive is not None:
+            archive = {"archive": {**self._archive}}
+        return super().provenance() | archive
 
     @property
     def _local(self) -> Path:

@@ -9,6 +9,7 @@ from bias_metrics.parts import MAX_WEIGHT, counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import (
+    CLUSTER,
     IDENTITY,
     MATCHED,
     OTHER_LABEL,
@@ -24,7 +25,7 @@ from biasgate.tasks.data.plain_columns import is_text
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
 _OPTIONAL = {
     "text": pa.large_string(),
-    "cluster": pa.string(),
+    CLUSTER: pa.string(),
     STRATUM: pa.string(),
     WEIGHT: pa.float64(),
     RATERS: pa.float64(),

@@ -42,7 +42,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
-STRATUM = "stratum"
+CLUSTER, STRATUM = "cluster", "stratum"
 MATCHED, OTHER_LABEL = "matched/", "label/"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000

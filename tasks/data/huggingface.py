@@ -178,8 +178,7 @@ class HuggingFaceSource(MappedSource):
         known = super().provenance()
         named = enumerate(self._local)
         known["files"] = {f"{at} {path.name}": file_digest(path) for at, path in named}
-        unset = {key for key in ("dataset", "revision", "config", "split") if not known[key]}
-        return {key: known[key] for key in known if key not in unset}
+        return known
 
     def split_name(self) -> str:
         """Return the split and the part of it."""

@@ -22,6 +22,7 @@ from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.settings import Name, SliceName, slice_name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import (
+    CLUSTER,
     IDENTITY,
     MATCHED,
     OTHER_LABEL,
@@ -46,7 +47,6 @@ from biasgate.tasks.data.terms import Matching, TermMatcher
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
-_UNSET = ("weight", "stratum", "raters", "votes", "label_rule", "names_in", "names_separator")
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
 
 
@@ -210,7 +210,7 @@ class MappedSource(SourceSettings):
         if both := sorted(set(self.identities) & set(self.names)):
             msg = f"{both[0]} must be in `identities` or in `names`, not in both"
             raise ValueError(msg)
-        if self.weight is not None:
+        if self.is_weighted:
             msg = (
                 "`prediction_powered` and `weight` must not be set together: labelled rows must be "
                 "a plain random sample of all rows. Remove one of them"
@@ -218,23 +218,20 @@ class MappedSource(SourceSettings):
             raise ValueError(msg)
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether an option names weights."""
+        return self.weight is not None
+
+    @property
     def has_text(self) -> bool:
         """Whether the rows have text."""
         return self.text is not None
-
-    def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on; some options only if they are set."""
-        unset = {name for name in _UNSET if getattr(self, name) is None}
-        unset |= {
-            name for name in ("names", "slices_in", "other_labels") if not getattr(self, name)
-        }
-        return {key: value for key, value in super().provenance().items() if key not in unset}
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
         matcher = self._matcher = self.matcher()
         named = self._named = self._name_matcher()
-        counted, where = self.weight is None, ""
+        counted, where = not self.is_weighted, ""
         values = {column: self._slices_of(column) for column in self.slices_in}
         self._in_no_slice = {}
         for chunk in self._raw_chunks(self._columns()):
@@ -347,7 +344,7 @@ class MappedSource(SourceSettings):
         columns |= self._labels(chunk, ids)
         columns |= {
             name: reading.to_strings(chunk, column, ids, shown=name == STRATUM)
-            for name, column in (("cluster", self.cluster), (STRATUM, self.stratum))
+            for name, column in ((CLUSTER, self.cluster), (STRATUM, self.stratum))
             if column is not None
         }
         if self.weight is not None:

@@ -210,6 +210,11 @@ class SourceSettings(Settings):
         return self
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether options say that rows have weights."""
+        return False
+
+    @property
     def has_text(self) -> bool:
         """Whether the rows have text."""
         return True
@@ -249,11 +254,13 @@ class SourceSettings(Settings):
         return available
 
     def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on: options, and files by content."""
+        """Return what the frozen rows depend on: options that are set, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
-        if not self.prediction_powered:  # as sets were frozen before it existed
-            options.pop("prediction_powered")
-        return options | {
+        return {key: value for key, value in options.items() if _is_set(value)} | {
             "conversion": self.conversion,
             "files": {path.name: file_digest(path) for path in self.files()},
         }
+
+
+def _is_set(value: JsonValue) -> bool:
+    return not (value is None or value is False or value in ([], {}))

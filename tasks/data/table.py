@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pyarrow as pa
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
@@ -37,13 +37,6 @@ class FileSource(MappedSource):
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
         reading.require_columns(self.path, self._columns(), self.separator)
-
-    def provenance(self) -> dict[str, JsonValue]:
-        """Return what the frozen rows depend on; `separator` only if it is set."""
-        known = super().provenance()
-        if self.separator is None:
-            known.pop("separator")
-        return known
 
     def split_name(self) -> str:
         """Return the part of the rows."""

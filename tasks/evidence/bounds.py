@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import CLUSTER
 
 MOST_VALUES = 400_000_000
 """Rows times columns: 3 GiB of numbers, such as 13 million rows of 30 columns."""
 MOST_BYTES = 8 * 2**30
 """Bytes of the file, and of its pages when they are unpacked."""
 _MOST_TEXT = 1000  # characters of a cluster's name
-_TEXTS = frozenset({"id", "cluster"})
+_TEXTS = frozenset({"id", CLUSTER})
 _NUMBERS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
 
 
@@ -63,9 +64,9 @@ def require_short(table: pa.Table, name: str) -> pa.Table:
     InputError
         If one is longer.
     """
-    if "cluster" not in table.column_names or not pa.types.is_dictionary(table["cluster"].type):
+    if CLUSTER not in table.column_names or not pa.types.is_dictionary(table[CLUSTER].type):
         return table
-    for chunk in table["cluster"].chunks:
+    for chunk in table[CLUSTER].chunks:
         longest = max(map(len, chunk.dictionary.to_pylist()), default=0)
         if longest > _MOST_TEXT:
             msg = (

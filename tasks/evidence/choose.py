@@ -14,6 +14,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data.evaluation_set import (
+    CLUSTER,
     IDENTITY,
     OTHER_LABEL,
     RATERS,
@@ -25,8 +26,6 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
 from biasgate.tasks.records.numbers import CONFIDENCE
-
-CLUSTER = "cluster"
 
 
 def choose_rows(

@@ -39,7 +39,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json, read_record
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, STRATUM
+from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, MATCHED, SLICE, STRATUM
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
@@ -157,7 +157,7 @@ class EvidenceFile:
             np.isnan(as_numpy(rows[SCORE + "candidate"])),
             PackedMasks.of(masks, rows.num_rows),
             confidence=level,
-            clusters=as_numpy(rows["cluster"]) if "cluster" in rows.column_names else None,
+            clusters=as_numpy(rows[CLUSTER]) if CLUSTER in rows.column_names else None,
             background=self.background,
         )
 
@@ -183,7 +183,7 @@ class EvidenceFile:
                 if name != _IDS and not name.startswith(_AGAIN) and not (name == "label" and again)
             ]
         # A dictionary holds a text once, however many rows have it.
-        texts = ["cluster"] if "cluster" in names else None
+        texts = [CLUSTER] if CLUSTER in names else None
         with pq.ParquetFile(self.path, read_dictionary=texts) as file:
             found = file.read(names)
             if again is not None:
@@ -433,7 +433,7 @@ class EvidenceFile:
 
     @property
     def _clusters(self) -> npt.NDArray[Any] | None:
-        return self.column("cluster") if "cluster" in self._table.column_names else None
+        return self.column(CLUSTER) if CLUSTER in self._table.column_names else None
 
     @cached_property
     def _strata(self) -> Strata | None:

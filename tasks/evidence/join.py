@@ -22,6 +22,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import (
+    CLUSTER,
     IDENTITY,
     MATCHED,
     SLICE,
@@ -31,7 +32,6 @@ from biasgate.tasks.data.evaluation_set import (
 )
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import (
-    CLUSTER,
     choose_again,
     choose_rows,
     cluster_codes,

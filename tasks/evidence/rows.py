@@ -12,10 +12,10 @@ import numpy.typing as npt
 from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background, Strata
 from bias_metrics.rows import Rows as LabelledRows
-from biasgate.tasks.data.evaluation_set import WEIGHT
+from biasgate.tasks.data.evaluation_set import CLUSTER, WEIGHT
 
 CANDIDATE, LABELLED = "candidate", "labelled"
-COLUMNS = {"labels": "label", "clusters": "cluster", "weights": WEIGHT, "labelled": LABELLED}
+COLUMNS = {"labels": "label", "clusters": CLUSTER, "weights": WEIGHT, "labelled": LABELLED}
 """The columns of the evidence that are fields of `Rows` as they are, by the name of the field."""
 
 

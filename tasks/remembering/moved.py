@@ -20,9 +20,8 @@ from bias_metrics import Drift, data_drift, metric_drift
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.folders import Folder
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import CLUSTER, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evidence.choose import CLUSTER
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import places, write_evidence
 from biasgate.tasks.measuring.identities import Measured
