@@ -156,16 +156,22 @@ def changed_again(verdict: Verdict) -> list[str]:
 
 def _again_in_words(again: JudgedAgain, outcome: str) -> str:
     """Say what changes; the reason is a check that ends as the verdict does, if there is one."""
-    if again.outcome == outcome and not again.changed:
+    if again.outcome == outcome and not again.changed and not again.gone:
         return ""
     told = f"with {again.choices} the outcome would be {again.outcome}"
     if again.outcome == outcome:
         told = f"with {again.choices} the outcome would be the same"
-    reasons = sorted(again.changed, key=lambda result: result.outcome != again.outcome)
-    n = len(reasons)
-    of = f"; {n:,} of {counted(again.n_checks, 'check')} {'ends' if n == 1 else 'end'} otherwise"
-    reason = f": {reasons[0].outcome}, {reasons[0].sentence}" if reasons else "."
-    return f"{told}{of if reasons else ''}{reason}"
+    reasons = sorted(
+        again.changed, key=lambda result: (not result.counts, result.outcome != again.outcome)
+    )
+    if again.gone:
+        numbers = dict.fromkeys(f"{result.metric} of {result.group}" for result in again.gone)
+        told += f"; not failing then: {first_names(list(numbers), _NAMED)}"
+    if not reasons:
+        return f"{told}."
+    n, checks = len(reasons), counted(again.n_checks, "check")
+    told += f"; {n:,} of {checks} {'ends' if n == 1 else 'end'} otherwise"
+    return f"{told}: {reasons[0].outcome}, {reasons[0].sentence}"
 
 
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:

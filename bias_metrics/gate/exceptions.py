@@ -192,20 +192,22 @@ def _words(result: RuleResult, n_checks: int, n_unbounded: int = 0) -> str:
 
 def _left_open(result: RuleResult) -> Iterator[str]:
     """Say what a group's own rows say, and what they do not exclude."""
+    among = "" if result.slice is None else f" in slice {result.slice}"
     if result.value is None or result.not_excluded is None or result.visible is None:
-        yield f"no bound of {result.metric}"
+        yield f"no bound of {result.metric}{among}"
         return
     if result.kind not in RIVALS:
         sign = -1 if result.kind == "floor" else 1
         own_size = abs(result.value) if result.kind == "ceiling" else result.value
         reached = result.limit + sign * result.visible
         would = f"{reached:.2f} would be seen" if 0 < reached < 1 else "no value would be seen"
-        own = f"own {result.metric} {own_size:.3f}"
+        own = f"own {result.metric}{among} {own_size:.3f}"
         yield f"{own}; {result.not_excluded:.2f} is not excluded, {would}"
         return
     signed = "+" if METRICS[result.metric].is_gap else ""
     rival = result.value if result.rival is None else result.rival
-    own = f"own {result.metric} {result.value:{signed}.3f}, the {result.kind}'s {rival:{signed}.3f}"
+    values = f"{result.value:{signed}.3f}, the {result.kind}'s {rival:{signed}.3f}"
+    own = f"own {result.metric}{among} {values}"
     left = f"a loss of {result.not_excluded:.2g} is not excluded"
     if result.not_excluded <= 0:
         left = "no loss is left open"

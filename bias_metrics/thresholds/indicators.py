@@ -8,7 +8,7 @@ no formula of their own. Its interval is Wilson's, for as many rows as its varia
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -296,7 +296,7 @@ class _Decided:
             },
             each,
             bool(each.size and (each != each[0]).any()),
-            {kind: _heaviest(each[mask], rows, mask) for kind, mask in _either(decided)},
+            {kind: float(each[mask].max(initial=0.0)) for kind, mask in _either(decided)},
         )
 
     def group(
@@ -339,14 +339,24 @@ class _Decided:
         heaviest = None
         if self.is_weighted:
             rest = [one for one in wholes if one not in parts]
-            with_, without = (
-                max(self.heaviest[kind in _FLAGGED] for kind in kinds) for kinds in (parts, rest)
-            )
+            with_, without = (self._one_more(members, kinds) for kinds in (parts, rest))
             heaviest = with_ / whole, without / whole
         firm = self.rows.strata is not None and estimate.freedom >= FIRM
         most = math.inf if firm else float(counted.size)
         worth = self._worth(events, weight, None if clusters is None else clusters[counted], most)
         return _Share(estimate, int(events.sum()), counted.size, heaviest, worth, most)
+
+    def _one_more(self, members: Places, kinds: Iterable[str]) -> float:
+        """Return the weight of one more decision: any row's, or that of one of these clusters."""
+        found = [0.0]
+        for is_flagged in {kind in _FLAGGED for kind in kinds}:
+            found.append(self.heaviest[is_flagged])
+            if self.rows.clusters is not None:
+                flagged = np.logical_or.reduce([self.kinds[kind][members] for kind in _FLAGGED])
+                own = members[flagged == is_flagged]
+                sums = np.bincount(self.rows.clusters[own], self.weight[own])
+                found.append(float(sums.max(initial=0.0)))
+        return max(found)
 
     def _worth(
         self, events: BoolArray, weight: Floats, clusters: Places | None, most: float
@@ -364,15 +374,6 @@ class _Decided:
 def _either(decided: BoolArray) -> Iterator[tuple[bool, BoolArray]]:
     yield True, decided
     yield False, ~decided
-
-
-def _heaviest(weight: Floats, rows: Rows, mask: BoolArray) -> float:
-    """Return the weight of the heaviest of some rows, or of the heaviest cluster."""
-    if not weight.size:
-        return 0.0
-    if rows.clusters is None:
-        return float(weight.max())
-    return float(np.bincount(rows.clusters[mask], weight).max())
 
 
 def _complement(value: MetricValue) -> MetricValue:

@@ -45,6 +45,7 @@ from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import COLUMNS, LABELLED, Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
+from biasgate.tasks.records.nights import LAST_NIGHTS
 from biasgate.tasks.records.record import Record
 
 FILE = "evidence.parquet"
@@ -54,7 +55,6 @@ SCORE = "score/"
 NIGHT = "night"
 AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
 _AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
-_LAST_NIGHTS = 7
 _IDS = "id"
 # Steps that measure identities at once share what is read and ranked.
 _READING = threading.RLock()
@@ -424,7 +424,7 @@ class EvidenceFile:
     @property
     def last_nights(self) -> str | None:
         """The slice of the last nights' rows, if more are pooled; no set can have its name."""
-        return f"last {_LAST_NIGHTS} nights' rows" if self.n_nights > _LAST_NIGHTS else None
+        return f"last {LAST_NIGHTS} nights' rows" if self.n_nights > LAST_NIGHTS else None
 
     @property
     def is_sample(self) -> bool:
@@ -481,7 +481,7 @@ class EvidenceFile:
         if slice_ is None:
             return None
         if slice_ == self.last_nights:
-            return self.column(NIGHT) > self.n_nights - _LAST_NIGHTS
+            return self.column(NIGHT) > self.n_nights - LAST_NIGHTS
         slices = self.columns(SLICE)
         if slice_ not in slices:
             known = ", ".join(slices) or "none"

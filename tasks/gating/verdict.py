@@ -168,7 +168,11 @@ def build_verdict(
         ],
         reservations=reservations(report, evidence.dominant),
         bounds=bounds_looked_at(
-            results, losses, 1 - policy.confidence, given, is_sample=evidence.is_sample
+            [result for result in results if result.slice is None or result.slice != last_nights],
+            losses,
+            1 - policy.confidence,
+            given,
+            is_sample=evidence.is_sample,
         ),
         results=results,
         objective=objective,
@@ -228,11 +232,13 @@ class _Judging:
         """Judge by other choices; a check is the same if it is of the same number and limit."""
         results, outcome = self.judge(evidence, answer(evidence, self.asked, None))
         known = {_key(result): result.outcome for result in before}
+        there = {_key(result) for result in results}
         return JudgedAgain(
             choices=evidence.otherwise,
             outcome=outcome,
             n_checks=len(results),
-            changed=[one for one in results if known.get(_key(one)) != one.outcome],
+            changed=[result for result in results if known.get(_key(result)) != result.outcome],
+            gone=[one for one in before if one.outcome == "fail" and _key(one) not in there],
         )
 
 

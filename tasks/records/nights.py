@@ -24,6 +24,10 @@ class NightsRecord(Record):
     each: list[NightRecord]
 
 
+LAST_NIGHTS = 7
+"""On how many nights' rows floors and ceilings are looked at alone, where more are pooled."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgedNights(NightsRecord):
     """What a verdict says of the nights that it pools.

@@ -139,13 +139,15 @@ class RestsOnCounts(Record):
 class JudgedAgain(Record):
     """What comes of a verdict if a set is read by other choices.
 
-    `changed` are the checks whose outcome is another, as judged again.
+    `changed` are the checks whose outcome is another, as judged again, and `gone` the failures, as
+    before, that are not there then: losses that are not shown any more.
     """
 
     choices: str
     outcome: Outcome
     n_checks: int
     changed: list[RuleResult]
+    gone: list[RuleResult]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from biasgate.tasks.common.language import by_locale, listed, marked, phrase, ph
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
+from biasgate.tasks.records.nights import LAST_NIGHTS
 from biasgate.tasks.reporting.tables import number, titled
 from biasgate.tasks.wording import (
     changed_again,
@@ -230,6 +231,11 @@ def _nights(verdict: Verdict) -> Iterator[str]:
             f"bounds hold at every night together ({nights.bound}, tightest at "
             f"{nights.planned_rows:,} rows).{first}"
         )
+        if nights.number > LAST_NIGHTS:
+            yield (
+                f"Floors and ceilings are looked at on the last {LAST_NIGHTS} nights' rows too, "
+                "with bounds for one look: there a check can only fail."
+            )
 
 
 def _year(verdict: Verdict) -> Iterator[str]:

@@ -251,8 +251,14 @@ def clustered(rng, n=300, size=20):
     return found | {"clusters": codes}
 
 
+def weighted_threads(rng):
+    """Threads with rows that stand for one comment, or for three."""
+    found = clustered(rng, 150, 10)
+    return found | {"sample_weight": rng.choice([1.0, 3.0], found["y_true"].size)}
+
+
 @pytest.mark.evaluates
-@pytest.mark.parametrize("draw", [independent, by_decision, clustered])
+@pytest.mark.parametrize("draw", [independent, by_decision, clustered, weighted_threads])
 def test_intervals_hold_as_often_as_they_claim(draw):
     """95 % are claimed. Of 400 samples, 92 % or fewer would hold in 1 of 200 runs by chance."""
     rng = np.random.default_rng(3)
@@ -288,3 +294,19 @@ def test_weights_are_not_counts_and_unknown_thresholds_are_refused():
     found = measured(Y_TRUE, Y_SCORE, sample_weight=[0, 1, 1, 1, 1, 1, 1, 1])
     kept = measured(Y_TRUE[1:], Y_SCORE[1:])
     assert replace(found.overall, gaps={}) == kept.overall
+
+
+def test_large_clusters_of_others_do_not_widen_the_interval_of_an_identity():
+    rng = np.random.default_rng(8)
+    y_true, mask = rng.random(700) < 0.3, np.arange(700) < 100
+    y_score = rng.random(700) + 0.8 * y_true
+    clusters = np.where(mask, np.arange(700), 1000 + np.arange(700) // 20)
+    almost = np.where(np.arange(700) % 2, 1.0, 1.01)
+    given = y_true, y_score, {"few": mask}
+    plain, weighted = (
+        measured(*given, clusters=clusters, sample_weight=weight).subgroups["few"].shares
+        for weight in (None, almost)
+    )
+    for name in plain:
+        ends = [(of[name].low, of[name].high) for of in (plain, weighted)]
+        assert ends[1] == pytest.approx(ends[0], abs=0.06), name

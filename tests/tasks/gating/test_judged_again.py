@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from support.judging import NO_FILES, policy_of, report_of
+from support.judging import CHAMPION, NO_FILES, policy_of, report_of
 
 from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.common.errors import InputError
@@ -23,7 +23,7 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.verdict import decided_again
-from biasgate.tasks.wording import exceptions_in_words
+from biasgate.tasks.wording import changed_again, exceptions_in_words
 
 N = 3000
 TODAY = date(2026, 11, 25)
@@ -60,7 +60,7 @@ def judged(tmp_path, table):
     path = tmp_path / "rows.csv"
     table.to_csv(path, index=False)
 
-    def judged(rules=RULES, **choices):
+    def judged(rules=RULES, champion=None, **choices):
         options = {"name": "rows", "source": "table", "path": path, "raters": "asked"}
         source = SOURCES.validate_python(options | {"identities": ["gay"]} | choices)
         rows = freeze(source, tmp_path / "store")
@@ -68,7 +68,14 @@ def judged(tmp_path, table):
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         folder = tmp_path / "_".join(choices)
         folder.mkdir(exist_ok=True)
-        evidence = write_evidence(rows, scored, {}, source, folder / FILE)
+        rivals, compared = {}, {}
+        if champion is not None:
+            rival = CANDIDATES.validate_python(
+                {"name": "old", "kind": "scores", "path": path, "score": champion}
+            )
+            rivals["champion"] = score_rows(rival.open(None), rows, rival, str(tmp_path / "old"))
+            compared["champion"] = CHAMPION
+        evidence = write_evidence(rows, scored, rivals, source, folder / FILE)
         report = report_of(
             evidence.measure_set(0.95).report,
             on="rows",
@@ -76,9 +83,12 @@ def judged(tmp_path, table):
             choices=evidence.record.choices.to_dict(),
             candidate={"digest": evidence.record.scores["candidate"], "bound": NO_FILES},
         )
-        policy = policy_of(*rules)
-        return evidence, report, build_verdict(report, policy, evidence, {}, **WHEN), policy
+        harm = None if champion is None else {"tolerance": 0.01}
+        policy = policy_of(*rules, shown_harm=harm)
+        verdict = build_verdict(report, policy, evidence, compared, **WHEN)
+        return evidence, report, verdict, policy
 
+    judged.path = path
     return judged
 
 
@@ -102,6 +112,23 @@ def test_each_choice_gives_the_verdict_of_a_set_with_that_choice(again, judged):
         assert one.changed == [r for r in alone.results if r.outcome != before[r.rule]]
         assert one.n_checks == len(alone.results)
     assert [one.outcome for one in verdict.again.each] == ["fail", "pass", "pass"]
+
+
+def test_a_failure_that_is_gone_by_other_choices_is_told(judged, table):
+    contested = (table["label"] == 0.6) & (table["gay"] == 1)
+    table["old"] = table["prediction"] + 0.8 * contested
+    table.to_csv(judged.path, index=False)
+    verdict = judged(champion="old", judge_again=[{"label_threshold": 0.7}])[2]
+    [by_others] = verdict.again.each
+    failed = [(one.rule, one.metric, one.group) for one in verdict.results if one.outcome == "fail"]
+    still = {(one.rule, one.metric, one.group) for one in by_others.changed}
+    assert ("shown_harm", "bnsp_auc", "gay") in failed
+    assert [(one.rule, one.metric, one.group) for one in by_others.gone] == [
+        one for one in failed if one[0] == "shown_harm" and one not in still
+    ]
+    [told] = changed_again(verdict)
+    assert "; not failing then: " in told
+    assert "bnsp_auc of gay" in told
 
 
 def test_the_rows_of_other_choices_do_not_count_in_the_verdict(again, judged, table):
