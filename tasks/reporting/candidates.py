@@ -9,6 +9,7 @@ from typing import Any
 from bias_metrics import RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
 from bias_metrics.gate import RULE as HARM
+from bias_metrics.parts import LEAST_NIGHTS
 from biasgate.tasks.common.language import (
     Said,
     as_written,
@@ -323,8 +324,12 @@ class CandidateStory:
         if failed[1:]:
             text = phrase_of(len(failed) - 1, "{n} more failed check", "{n} more failed checks")
             parts.append(text)
-        lacking = [check.result for check in unmet if not check.has_failed]
-        return self._cured(listed([*parts, *_lacking(lacking)], "; "))
+        early = [check for story in self.stories if story.is_early for check in story.unmet]
+        lacking = [check for check in unmet if not check.has_failed]
+        if any(check in early for check in lacking):
+            parts.append(phrase(_EARLY, n=LEAST_NIGHTS))
+        parts += _lacking([check.result for check in lacking if check not in early])
+        return self._cured(listed(parts, "; "))
 
 
 def _word(decision: CandidateDecision, stories: Sequence[Story]) -> Word:
@@ -381,6 +386,7 @@ _RATHER_THAN = {
         "{number} no longer shown to be more than {limit} worse than the reference's"
     ),
 }
+_EARLY = marked("how much nights differ is not known before night {n}")
 # By the kind of a limit and whether it must be shown.
 _NEEDED = {
     ("floor", False): marked("{number} at least {limit}"),

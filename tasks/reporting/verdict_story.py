@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
-from bias_metrics.parts import counted
+from bias_metrics.parts import LEAST_NIGHTS, counted
 from biasgate.tasks.common.language import by_locale, listed, marked, phrase, phrase_of
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
@@ -154,6 +154,12 @@ class VerdictStory:
             objective=ranked if champion is None else objective.comparison,
             verdict=verdict,
         )
+
+    @property
+    def is_early(self) -> bool:
+        """Whether so few nights are pooled that no number has an interval."""
+        nights = self.verdict.nights
+        return nights is not None and nights.number < LEAST_NIGHTS
 
     @property
     def failing(self) -> tuple[str, ...]:

@@ -110,6 +110,23 @@ def test_the_terminal_shows_the_numbers_of_all_nights_like_the_verdict(home):
     assert "200 rows, " in run("show", folder / "out0", "--all")[1]
 
 
+def test_the_page_says_what_is_of_the_last_night_alone(home):
+    folder, _ = home
+    page = (folder / "out5/report.html").read_text("utf-8")
+    assert "(last night alone)" in page
+    worst = [line for line in run("show", folder / "out5")[1].splitlines() if "worst" in line]
+    assert worst
+    assert not [line for line in worst if "last night alone" in line]
+
+
+def test_the_first_nights_say_that_nobody_knows_how_nights_differ(home):
+    _, results = home
+    early, late = (" ".join(results[number][1].split()) for number in (2, 5))
+    assert "how much nights differ is not known before night 5" in early
+    assert "too few comments" not in early
+    assert "how much nights differ" not in late
+
+
 def test_the_verdict_verifies(home):
     del home
     code, text = run("verify", "toxicity")
