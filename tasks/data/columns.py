@@ -9,36 +9,21 @@ from bias_metrics.parts import MAX_WEIGHT, counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import (
-    CLUSTER,
     IDENTITY,
-    MATCHED,
     OTHER_LABEL,
     RATERS,
-    SLICE,
-    STRATUM,
+    TYPES,
+    TYPES_BY_PREFIX,
     WEIGHT,
 )
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.mapped_columns import MOST_RATERS
 from biasgate.tasks.data.plain_columns import is_text
 
-_NEEDED = {"id": pa.string(), "label": pa.float64()}
-_OPTIONAL = {
-    "text": pa.large_string(),
-    CLUSTER: pa.string(),
-    STRATUM: pa.string(),
-    WEIGHT: pa.float64(),
-    RATERS: pa.float64(),
-}
+_NEEDED = frozenset({"id", "label"})
 _RANGES = {
     WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
     RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
-}
-_BY_PREFIX = {
-    IDENTITY: pa.float64(),
-    OTHER_LABEL: pa.float64(),
-    MATCHED: pa.bool_(),
-    SLICE: pa.bool_(),
 }
 _NULLABLE = (IDENTITY, OTHER_LABEL)
 
@@ -62,7 +47,7 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
     if not isinstance(chunk, pa.Table):
         msg = f"{of} must yield tables of pyarrow; got {type(chunk).__name__}."
         raise InputError(msg)
-    missing = sorted(_NEEDED.keys() - set(chunk.column_names))
+    missing = sorted(_NEEDED - set(chunk.column_names))
     if missing:
         found = ", ".join(map(repr, chunk.column_names))
         msg = f"{of} must yield the column {missing[0]!r}; it yields {found}."
@@ -111,13 +96,12 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
 
 def _type(column: str, of: str) -> pa.DataType:
     """Return the type of a column."""
-    for prefix, kind in _BY_PREFIX.items():
+    for prefix, kind in TYPES_BY_PREFIX.items():
         if column.startswith(prefix) and column != prefix:
             return kind
-    known = _NEEDED | _OPTIONAL
-    if column not in known:
-        names = [*known, *(f"{prefix}NAME" for prefix in _BY_PREFIX)]
-        hint = did_you_mean(column, known) or f" Known columns: {', '.join(names)}."
+    if column not in TYPES:
+        names = [*TYPES, *(f"{prefix}NAME" for prefix in TYPES_BY_PREFIX)]
+        hint = did_you_mean(column, TYPES) or f" Known columns: {', '.join(names)}."
         msg = f"{of} must yield known columns; it yields {column!r}.{hint}"
         raise InputError(msg)
-    return known[column]
+    return TYPES[column]

@@ -44,6 +44,21 @@ ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
 CLUSTER, STRATUM = "cluster", "stratum"
 MATCHED, OTHER_LABEL = "matched/", "label/"
+TYPES = {
+    "id": pa.string(),
+    "label": pa.float64(),
+    "text": pa.large_string(),
+    CLUSTER: pa.string(),
+    STRATUM: pa.string(),
+    WEIGHT: pa.float64(),
+    RATERS: pa.float64(),
+}
+TYPES_BY_PREFIX = {
+    IDENTITY: pa.float64(),
+    OTHER_LABEL: pa.float64(),
+    MATCHED: pa.bool_(),
+    SLICE: pa.bool_(),
+}
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
 _ROWS_A_GROUP = 10_000
