@@ -5,26 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bias_metrics.parts import MAX_WEIGHT, counted
+from bias_metrics.parts import counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import (
     IDENTITY,
     OTHER_LABEL,
+    RANGES,
     RATERS,
     TYPES,
     TYPES_BY_PREFIX,
-    WEIGHT,
 )
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.mapped_columns import MOST_RATERS
 from biasgate.tasks.data.plain_columns import is_text
 
 _NEEDED = frozenset({"id", "label"})
-_RANGES = {
-    WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
-    RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
-}
 _NULLABLE = (IDENTITY, OTHER_LABEL)
 
 
@@ -81,7 +76,7 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
         msg += f"{counted(values.null_count, 'row has', 'rows have')} none."
         raise InputError(msg)
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
-        least, most, rule = _RANGES.get(column, (0.0, 1.0, "between 0 and 1"))
+        least, most, rule = RANGES.get(column, (0.0, 1.0, "between 0 and 1"))
         inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
         if column == RATERS:
             inside = pc.and_(inside, pc.equal(values, pc.floor(values)))

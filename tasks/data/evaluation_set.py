@@ -36,6 +36,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import JsonValue
 
+from bias_metrics.parts import MAX_WEIGHT
 from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
@@ -44,6 +45,7 @@ ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
 CLUSTER, STRATUM = "cluster", "stratum"
 MATCHED, OTHER_LABEL = "matched/", "label/"
+MOST_RATERS = 1e9
 TYPES = {
     "id": pa.string(),
     "label": pa.float64(),
@@ -53,6 +55,11 @@ TYPES = {
     WEIGHT: pa.float64(),
     RATERS: pa.float64(),
 }
+RANGES = {
+    WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
+    RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
+}
+"""Of numbers that are no fractions."""
 TYPES_BY_PREFIX = {
     IDENTITY: pa.float64(),
     OTHER_LABEL: pa.float64(),

@@ -18,6 +18,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
+from biasgate.tasks.data.evaluation_set import MOST_RATERS
 from biasgate.tasks.data.plain_columns import is_text, plain_column
 from biasgate.tasks.data.reading import refuse_values, to_numbers
 
@@ -107,9 +108,6 @@ def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.A
         rule = "a weight must be a whole number where `weight_kind` is `frequency`"
         refuse_values(chunk, column, pc.not_equal(known, pc.floor(known)), rule, ids, numbers)
     return numbers
-
-
-MOST_RATERS = 1e9
 
 
 def to_raters(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
