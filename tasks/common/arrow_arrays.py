@@ -1,10 +1,12 @@
-"""Arrow columns as numpy arrays and back, without pandas.
+"""Arrow columns as numpy arrays and back, without pandas; their memory is given back.
 
 PyArrow's own conversions import pandas, which takes longer than to verify a small set.
 """
 
 from __future__ import annotations
 
+import ctypes
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -51,3 +53,10 @@ def _by_arrow(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[Any]:
     if isinstance(column, pa.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the system; else PyArrow and the C library keep most of it."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError, TypeError):  # only glibc has it
+        ctypes.CDLL(None).malloc_trim(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from bias_metrics.gate import (
 )
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import MeasuredNumbers, Report, metric_cells
@@ -42,6 +44,8 @@ class Asked:
     """What a verdict asks of evidence."""
 
     rules: Sequence[Rule]
+    alarms: Sequence[Rule]
+    """Rules that can only fail."""
     share: float
     """The share of alpha that the rules' confidences have."""
     objective: float
@@ -80,7 +84,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answer
     RuntimeError
         If the evidence gives other numbers than the report.
     """
-    rules, level = asked.rules, asked.rules[0].level
+    rules, level = [*asked.rules, *asked.alarms], asked.rules[0].level
     everyone, compared = (None, level), (None, asked.objective)
     thresholds = find_thresholds(rules, evidence, asked.thresholds)
     evidence.expect(level, asked.objective, CONFIDENCE)
@@ -214,3 +218,12 @@ def refuse_missing_thresholds(
     for role, one in settings:
         if role in roles and one.threshold is None:
             raise InputError(missing_threshold(role, one.name))
+
+
+def given_threshold(file: Path) -> dict[str, dict[str, float]]:
+    """Return the threshold that the candidate was evaluated with, by name and role, if any."""
+    report = file.with_name("report.json")
+    if not report.is_file():
+        return {}
+    thresholds = read_record(report, Report).thresholds
+    return {GIVEN: {"candidate": thresholds[GIVEN].threshold}} if GIVEN in thresholds else {}

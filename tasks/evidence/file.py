@@ -9,10 +9,8 @@ which rows count by each choice, and which of them are toxic.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,20 +29,20 @@ from bias_metrics import (
     missing_scores,
 )
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.parts import DominantUnits, PackedMasks, dominant_units
 from bias_metrics.report import Measurement
 from bias_metrics.rows import Background, Strata
-from biasgate.tasks.common.arrow_arrays import as_numpy
+from biasgate.tasks.common.arrow_arrays import as_numpy, give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.common.untrusted import check, parse_json, read_record
+from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, MATCHED, SLICE, STRATUM
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import COLUMNS, LABELLED, Rows
-from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
+from biasgate.tasks.records import Bound, Choices, NightsRecord
 from biasgate.tasks.records.nights import LAST_NIGHTS
 from biasgate.tasks.records.record import Record
 
@@ -490,13 +488,6 @@ class EvidenceFile:
         return np.asarray(slices[slice_], dtype=np.bool_)
 
 
-def give_back_memory() -> None:
-    """Return freed memory to the system; else PyArrow and the C library keep most of it."""
-    pa.default_memory_pool().release_unused()
-    with suppress(AttributeError, OSError, TypeError):  # only glibc has it
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def evidence_at(path: Path) -> EvidenceFile:
     """Return the evidence in a folder of results, or in a file."""
     file = path / FILE if path.is_dir() else path
@@ -504,12 +495,3 @@ def evidence_at(path: Path) -> EvidenceFile:
         msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
         raise InputError(msg)
     return EvidenceFile(file)
-
-
-def given_threshold(file: Path) -> dict[str, dict[str, float]]:
-    """Return the threshold that the candidate was evaluated with, by name and role, if any."""
-    report = file.with_name("report.json")
-    if not report.is_file():
-        return {}
-    thresholds = read_record(report, Report).thresholds
-    return {GIVEN: {"candidate": thresholds[GIVEN].threshold}} if GIVEN in thresholds else {}

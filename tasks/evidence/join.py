@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bias_metrics.parts import PackedMasks
+from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
@@ -47,7 +48,6 @@ from biasgate.tasks.evidence.file import (
     SCORE,
     EvidenceFile,
     EvidenceRecord,
-    give_back_memory,
 )
 from biasgate.tasks.evidence.powered import read_matched
 from biasgate.tasks.evidence.rows import CANDIDATE, LABELLED

@@ -10,7 +10,8 @@ from bias_metrics.gate import AGGREGATE, EACH, OVERALL, WORST, Hierarchy, Rule
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
 from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.evidence.file import evidence_at, given_threshold
+from biasgate.tasks.evidence.answers import given_threshold
+from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import EACH_SLICE, OnlineSettings
 

@@ -15,7 +15,8 @@ from bias_metrics import MetricValue
 from bias_metrics.gate import chance_of_all, chance_of_proof, difference_error
 from bias_metrics.metrics import AUCS, GIVEN, METRICS, metrics_of
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evidence.file import evidence_at, given_threshold
+from biasgate.tasks.evidence.answers import given_threshold
+from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.policy_losses import (
     CORRELATION,
     Asked,

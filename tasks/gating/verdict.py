@@ -14,7 +14,6 @@ from bias_metrics.gate import (
     HarmLimit,
     MissingLimits,
     Outcome,
-    Rule,
     Waiver,
     bounds_looked_at,
     decide,
@@ -108,9 +107,9 @@ def build_verdict(
     if nights is not None or online is not None:
         rules = for_every_look(rules)
     last_nights = None if file is None else file.last_nights
-    recent = [] if last_nights is None else on_last_nights(rules, last_nights)
     asked = Asked(
-        rules=[*rules, *recent],
+        rules=rules,
+        alarms=[] if last_nights is None else on_last_nights(rules, last_nights),
         share=share,
         objective=2 * confidence - 1,
         small=small,
@@ -119,7 +118,7 @@ def build_verdict(
         missing=None if limits is None else limits.level,
     )
     waivers = [one for _, one in policy.waivers_on(evidence.identities, slices)]
-    judging = _Judging(policy, asked, rules, recent, harm_limit, limits, today, waivers)
+    judging = _Judging(policy, asked, harm_limit, limits, today, waivers)
     try:
         answers = answer(evidence, asked, report)
         results, outcome = judging.judge(evidence, answers)
@@ -195,9 +194,6 @@ class _Judging:
 
     policy: Policy
     asked: Asked
-    rules: Sequence[Rule]
-    recent: Sequence[Rule]
-    """Those on the last nights' rows: one counts where its limit is shown to be missed."""
     harm_limit: HarmLimit | None
     missing: MissingLimits | None
     today: date
@@ -207,11 +203,11 @@ class _Judging:
         """Return the results of all checks, and the outcome."""
         decision = decide(
             answers.measured,
-            self.rules,
+            self.asked.rules,
             today=self.today,
             waivers=self.waivers,
             allow_first=self.policy.allow_first,
-            alarms=self.recent,
+            alarms=self.asked.alarms,
         )
         harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)
         unscored = judge_missing(

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence import bounds
-from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile, give_back_memory
+from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
 from biasgate.tasks.evidence.join import gather_evidence, write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows

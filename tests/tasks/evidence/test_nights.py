@@ -143,9 +143,15 @@ def test_a_floor_that_the_last_seven_nights_are_shown_to_miss_blocks(tmp_path):
 
 
 def test_the_last_nights_are_not_told_where_they_show_nothing(tmp_path):
-    verdict = verdict_of(pooled(tmp_path, 9), 9, FLOORS)
+    evidence = pooled(tmp_path, 9)
+    verdict = verdict_of(evidence, 9, FLOORS)
     assert verdict.outcome == "pass"
     assert all(one.slice is None for one in verdict.results)
+    told, untold = (
+        VerdictStory.of_verdict(one).basis for one in (verdict, verdict_of(evidence, 9))
+    )
+    assert "looked at on the last 7 nights' rows too, with bounds for one look" in " ".join(told)
+    assert "last 7 nights" not in " ".join(untold)
 
 
 def test_a_floor_that_all_nights_miss_is_told_once(tmp_path):
