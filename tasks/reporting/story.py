@@ -163,7 +163,7 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            look_first=f"Last night alone: {look_first}" if pooled else look_first,
+            look_first=f"Last night alone: {look_first}" if pooled and not no_use else look_first,
             focus=_focus(report, worst),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
