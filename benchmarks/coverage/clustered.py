@@ -11,13 +11,14 @@ import numpy as np
 
 from benchmarks.coverage.aggregates import CONFIDENCES, reports_of, samples_of
 from benchmarks.coverage.held import Case, Sample
-from benchmarks.coverage.populations import shift_of
+from benchmarks.coverage.populations import POWER, Floats, shift_of
 from bias_metrics import (
     BiasComparison,
     BiasReport,
     Difference,
     MetricValue,
     Rows,
+    power_mean,
 )
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import Options
@@ -75,7 +76,7 @@ class Clustered(Case):
             codes = np.where(y_true & (group == 0), codes % self.few, codes)
         effect = math.sqrt(self.correlation) * rng.normal(size=self.n_clusters)
         own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
-        base, shift = effect[codes] + own, shift_of(self.auc) * y_true
+        base, shift = effect[codes] + own, self._shifts[group] * y_true
         masks = {str(one): group == one for one in range(GROUPS)}
         rows = Rows(y_true, masks, clusters=codes)
         if self.models == 1:
@@ -98,6 +99,42 @@ class Clustered(Case):
         kind += f", positives in {self.few}" if self.few else ""
         numbers = (f"{one:,}" for one in (self.n_clusters, self.n_clusters * self.rows))
         return [*numbers, kind, f"{self.correlation:g}", f"{self.auc:g}"]
+
+    @property
+    def _shifts(self) -> Floats:
+        """How far the positives of each group, and of none, score above the negatives."""
+        return np.full(GROUPS + 1, shift_of(self.auc))
+
+
+@dataclass(frozen=True)
+class Apart(Clustered):
+    """The same of groups for which the model is not equally good; `auc` is that of the first.
+
+    Attributes
+    ----------
+    others : tuple of float
+        Subgroup and BNSP AUC of the other groups, and of the rows of none.
+    """
+
+    others: tuple[float, ...] = ()
+
+    def truths(self) -> Mapping[str, float]:
+        """Return two cells of the first group, a power mean and the final score."""
+        aucs = [self.auc, *self.others]
+        # Positives outside of a group are of each other one, and of none, as often.
+        bpsn = [(sum(aucs) - auc) / GROUPS for auc in aucs[:GROUPS]]
+        own, outside = power_mean(aucs[:GROUPS], POWER), power_mean(bpsn, POWER)
+        final = (sum(aucs) / len(aucs) + 2 * own + outside) / 4
+        return dict(zip(NUMBERS, (self.auc, self.auc, own, final), strict=True))
+
+    def described(self) -> list[str]:
+        """Return clusters, rows, kind, correlation and AUC."""
+        *before, auc = super().described()
+        return [*before, f"{auc}; {', '.join(f'{other:g}' for other in self.others)}"]
+
+    @property
+    def _shifts(self) -> Floats:
+        return np.array([shift_of(auc) for auc in (self.auc, *self.others)])
 
 
 @dataclass(frozen=True)
@@ -166,6 +203,12 @@ NESTED = [
         (200, 400), (False, True), CORRELATIONS, (0.7, 0.9, 0.99)
     )
 ]
+APART = [
+    Apart(200, auc, correlation, unequal, nested=True, others=others)
+    for unequal, correlation, (auc, others) in product(
+        (False, True), CORRELATIONS, ((0.6, (0.8, 0.9, 0.8)), (0.8, (0.9, 0.95, 0.9)))
+    )
+]
 FEW = [
     *(Clustered(200, 0.9, unequal=False, few=few) for few in (5, 10)),
     *(
@@ -190,4 +233,12 @@ MANY = [
         (0.1, 0.3, 0.7, 0.95),
         (False, True),
     )
+]
+# Of `MANY`, those whose width is near what is asked: more samples tell.
+WIDE = [
+    OneAuc(100, 0.97, 0.7, unequal=True, rows=40),
+    OneAuc(1000, 0.97, 0.1, unequal=True),
+    OneAuc(1000, 0.97, 0.3, unequal=False),
+    OneAuc(1000, 0.97, 0.3, unequal=True),
+    OneAuc(1000, 0.97, 0.7, unequal=False),
 ]

@@ -24,10 +24,12 @@ TITLES = {
     "stratified": "rows, or clusters, drawn by strata",
     "crossing": "clusters that hold rows of all groups",
     "nested": "clusters of one group each",
+    "apart": "the same, where the model is not equally good for all groups",
     "few": "positives in a few of 200 clusters",
     "large": "large clusters, of 120 rows on average",
     "models": "difference of two models, in clusters",
     "many": "one AUC in clusters",
+    "wide": "the same, where the width is near what is asked, with more samples",
     "rates": "gap of an error rate, in clusters",
     "shared": "the same, where subgroup and background are in the same clusters",
     "rare": "one AUC where few threads or rows decide: all samples, and those without a warning",
@@ -82,6 +84,8 @@ def _numbers(held: Held) -> list[float]:
 
 
 def _rounded(number: float) -> str:
+    if isinstance(number, int):
+        return str(number)
     return "" if math.isnan(number) else f"{number:.4g}"
 
 
