@@ -118,18 +118,21 @@ def build_verdict(
         missing=None if limits is None else limits.level,
     )
     waivers = [one for _, one in policy.waivers_on(evidence.identities, slices)]
+    choices = [] if file is None else file.again
     judging = _Judging(policy, asked, harm_limit, limits, today, waivers)
     try:
-        answers = answer(evidence, asked, report)
-        results, outcome = judging.judge(evidence, answers)
-        objective = measure_objective(policy.objective, answers.compared, confidence)
-        again = [
-            judging.again(evidence_file, results) for evidence_file in (file.again if file else ())
-        ]
+        judged, *others = (
+            judging.judge(each, report if each is evidence else None)
+            for each in (evidence, *choices)
+        )
+        objective = measure_objective(policy.objective, judged.answers.compared, confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
-    losses = answers.losses
+    losses, results = judged.answers.losses, judged.results
+    again = [
+        judged.otherwise(of.otherwise, other) for of, other in zip(choices, others, strict=True)
+    ]
     evaluation_set = report.evaluation_set
     if context is None:
         names = [evaluation_set.name] if required else []
@@ -157,7 +160,7 @@ def build_verdict(
         evidence_digest=evidence.digest,
         code=Code(version=version("biasgate"), bias_metrics=code_digest()),
         decided_on=today.isoformat(),
-        outcome=outcome,
+        outcome=judged.outcome,
         holds_for=HoldsFor(
             identities=[name for name in extent.groups if name not in worse], of=extent.of
         ),
@@ -199,8 +202,9 @@ class _Judging:
     today: date
     waivers: Sequence[Waiver]
 
-    def judge(self, evidence: AnyEvidence, answers: Answers) -> tuple[list[RuleResult], Outcome]:
-        """Return the results of all checks, and the outcome."""
+    def judge(self, evidence: AnyEvidence, report: Report | None) -> _Judged:
+        """Judge by all checks; `report`, if given, must have the numbers of the evidence."""
+        answers = answer(evidence, self.asked, report)
         decision = decide(
             answers.measured,
             self.asked.rules,
@@ -222,19 +226,33 @@ class _Judging:
             if result.counts and result.outcome != "skipped"
         ]
         results = [*harm, *decision.results, *unscored]
-        return results, worst([decision.outcome, *others])
+        return _Judged(answers, results, worst([decision.outcome, *others]))
 
-    def again(self, evidence: EvidenceFile, before: Sequence[RuleResult]) -> JudgedAgain:
-        """Judge by other choices; a check is the same if it is of the same number and limit."""
-        results, outcome = self.judge(evidence, answer(evidence, self.asked, None))
-        known = {_key(result): result.outcome for result in before}
-        there = {_key(result) for result in results}
+
+@dataclass(frozen=True)
+class _Judged:
+    """What evidence answers, the results of all checks, and the outcome."""
+
+    answers: Answers
+    results: list[RuleResult]
+    outcome: Outcome
+
+    def otherwise(self, choices: str, other: _Judged) -> JudgedAgain:
+        """Say what these choices change; a check is the same if its number and limit are."""
+        known = {_key(result): result.outcome for result in self.results}
+        there = {_key(result) for result in other.results}
         return JudgedAgain(
-            choices=evidence.otherwise,
-            outcome=outcome,
-            n_checks=len(results),
-            changed=[result for result in results if known.get(_key(result)) != result.outcome],
-            gone=[one for one in before if one.outcome == "fail" and _key(one) not in there],
+            choices=choices,
+            outcome=other.outcome,
+            n_checks=len(other.results),
+            changed=[
+                result for result in other.results if known.get(_key(result)) != result.outcome
+            ],
+            gone=[
+                result
+                for result in self.results
+                if result.outcome == "fail" and _key(result) not in there
+            ],
         )
 
 
