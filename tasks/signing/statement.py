@@ -4,7 +4,8 @@ Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 Test result: https://github.com/in-toto/attestation/blob/main/spec/predicates/test-result.md
 
 Its subject is the files of the judged model. Its configuration names the files of the run that the
-verdict rests on, with the SHA-256 of their bytes, and in annotations what decides on a promotion.
+verdict rests on, with the SHA-256 of their bytes, and in annotations what decides on a promotion,
+and what the result does not say.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics import RuleResult
+from bias_metrics.gate import Outcome
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
-from biasgate.tasks.records import Verdict, champion_of
+from biasgate.tasks.records import HoldsFor, Verdict, champion_of
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.signing.envelope import CamelRecord, Envelope
 from biasgate.tasks.signing.keys import PrivateKey, now
@@ -58,7 +60,7 @@ class NamedHead(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Annotations(CamelRecord):
-    """What decides on a promotion."""
+    """What decides on a promotion, and what the result does not say."""
 
     candidate: str
     model: str | None
@@ -71,6 +73,11 @@ class Annotations(CamelRecord):
     policy: str
     policy_digest: str
     report_only: bool
+    holds_for: HoldsFor
+    exceptions: list[str]
+    reservations: list[str]
+    judged_again: dict[str, Outcome]
+    """By other choices of rows and labels, the outcome."""
     policy_registered: Registered | None
     ledger: NamedHead | None
     bound: str | None
@@ -211,6 +218,13 @@ def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
         policy=policy.name,
         policy_digest=policy.digest,
         report_only=policy.report_only,
+        holds_for=verdict.holds_for,
+        exceptions=[exception.sentence for exception in verdict.exceptions],
+        reservations=verdict.reservations,
+        judged_again={
+            judged.choices: judged.outcome
+            for judged in (verdict.again.each if verdict.again else ())
+        },
         policy_registered=None
         if registered is None
         else Registered(at=registered.at, before_scores=registered.before_scores),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.untrusted import parse_json, read_bytes
@@ -202,7 +203,13 @@ def _passed(statement: Statement, said: Annotations | None, name: str) -> Findin
     result = statement.predicate.result
     holds = result in {"PASSED", "WARNED"} and not said.report_only
     only = ", by a policy that only reports" if said.report_only else ""
-    text = f"the verdict on {name} by policy {said.policy} is {result}{only}."
+    told = ""
+    if holds:
+        told = f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
+        limits = {"exception": len(said.exceptions), "reservation": len(said.reservations)}
+        listed = [counted(n, what) for what, n in limits.items() if n]
+        told += f", with {' and '.join(listed)} that it lists" if listed else ""
+    text = f"the verdict on {name} by policy {said.policy} is {result}{only}{told}."
     return Finding("verdict", holds=holds, sentence=text)
 
 

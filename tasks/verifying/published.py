@@ -150,11 +150,14 @@ def verified(
         verdict = documents.verdict
         findings = list(as_named(documents, one))
         findings += attested(place, documents, one, vouched=vouched)
-        if one.rows is not None and all(finding.holds for finding in findings):
+        held = all(finding.holds for finding in findings)
+        if one.rows is not None and held:
             findings += recomputed(place, documents, name)
-        elif one.rows is None:
-            text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: no rows are here."
-            findings.append(Finding("verdict", holds=True, sentence=text, checked=False))
+        else:
+            why = "no rows are here" if one.rows is None else "what is said above does not hold"
+            text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: {why}."
+            told = one.rows is None
+            findings.append(Finding("verdict", holds=told, sentence=text, checked=not told))
         digests = {**documents.digests, EVIDENCE: one.evidence}
         said = annotations_of(statement_of(verdict, digests, ""))
     except Exception as error:  # noqa: BLE001 - documents of others may make any library fail

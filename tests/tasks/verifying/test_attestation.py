@@ -85,6 +85,18 @@ def test_the_files_that_were_judged_hold(world):
     assert wrong(world) == set()
 
 
+def test_a_pass_says_for_whom_it_is_proven_and_how_much_limits_it(world, made):
+    def less(statement):
+        said(statement)["holdsFor"]["identities"] = []
+        said(statement).update({"exceptions": ["a", "b"], "reservations": ["c"]})
+
+    resign(world, made[1], less)
+    told = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
+    [text] = [sentence for sentence in told if sentence.startswith("the verdict on ")]
+    assert " for 0 of " in text
+    assert text.endswith("identities, with 2 exceptions and 1 reservation that it lists.")
+
+
 @pytest.mark.parametrize("change", ["flipped", "added", "removed", "linked"])
 def test_another_file_is_found(world, change):
     weights = next(path for path in (world / "model").rglob("*") if path.is_file())
