@@ -206,9 +206,15 @@ def _passed(statement: Statement, said: Annotations | None, name: str) -> Findin
     told = ""
     if holds:
         told = f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
-        limits = {"exception": len(said.exceptions), "reservation": len(said.reservations)}
-        listed = [counted(n, what) for what, n in limits.items() if n]
-        told += f", with {' and '.join(listed)} that it lists" if listed else ""
+        failing = sum(outcome != "pass" for outcome in said.judged_again.values())
+        limits = {
+            counted(len(said.exceptions), "exception"): said.exceptions,
+            counted(len(said.reservations), "reservation"): said.reservations,
+            counted(failing, "choice of rows or labels", "choices of rows or labels")
+            + " by which it would not pass": failing,
+        }
+        listed = [limit for limit, known in limits.items() if known]
+        told += f"; it lists {', '.join(listed)}" if listed else ""
     text = f"the verdict on {name} by policy {said.policy} is {result}{only}{told}."
     return Finding("verdict", holds=holds, sentence=text)
 

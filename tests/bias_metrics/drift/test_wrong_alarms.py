@@ -6,7 +6,7 @@ import pytest
 
 drift = pytest.importorskip("benchmarks._drift")
 pytestmark = pytest.mark.slow
-N_SAMPLES = 350  # the documentation shows the shares of 2,000
+N_SAMPLES = 500  # the documentation shows the shares of 2,000
 ALPHA = 0.01
 
 

@@ -4,7 +4,7 @@ import pytest
 
 operating = pytest.importorskip("benchmarks._operating")
 pytestmark = pytest.mark.slow
-DRAWS = 200  # the documentation shows the shares of more
+DRAWS = 300  # the documentation shows the shares of more
 
 
 @pytest.mark.parametrize("situation", list(operating.situations()), ids=lambda one: one.name)

@@ -8,7 +8,7 @@ import pytest
 nightly = pytest.importorskip("benchmarks._nights")
 operating = pytest.importorskip("benchmarks._operating")
 pytestmark = pytest.mark.slow
-DRAWS, STATED = 100, 0.05
+DRAWS, STATED = 150, 0.05
 
 
 @pytest.mark.parametrize("situation", nightly.SITUATIONS, ids=lambda one: one.name)
