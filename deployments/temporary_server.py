@@ -39,17 +39,8 @@ def start_server() -> Callable[[], None]:
         return lambda: None
     if "connection_url" not in settings.server.database.model_fields_set:
         require_writable(settings.home.absolute(), "PREFECT_HOME")
-    given = settings.to_environment_variables(exclude_unset=True)
-    server = subprocess.Popen(
-        [sys.executable, "-P", "-m", "biasgate.deployments.server_process"],
-        env=os.environ | given | _EPHEMERAL,
-        stdin=subprocess.PIPE,  # its other end is open for as long as this process lives
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    atexit.register(_stop, server)
-    said = server.stdout.readline() if server.stdout else b""
-    url = f"http://127.0.0.1:{int(said or 0)}/api"
+    server, url = launch()
+    atexit.register(stop, server)
     os.environ |= {"PREFECT_API_URL": url, TEMPORARY: "1"}
     refresh_global_settings_context()
 
@@ -67,7 +58,22 @@ def start_server() -> Callable[[], None]:
     return wait
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
+def launch() -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server with the settings of here; return its process and the URL that it answers."""
+    given = get_current_settings().to_environment_variables(exclude_unset=True)
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-m", "biasgate.deployments.server_process"],
+        env=os.environ | given | _EPHEMERAL,
+        stdin=subprocess.PIPE,  # its other end is open for as long as this process lives
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    said = server.stdout.readline() if server.stdout else b""
+    return server, f"http://127.0.0.1:{int(said or 0)}/api"
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """End the process of a server; kill it if it hangs."""
     server.terminate()
     try:
         server.wait(_PATIENCE_S)

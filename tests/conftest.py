@@ -132,8 +132,10 @@ def reference(real_data):
 def prefect_server(tmp_path_factory):
     """Prefect in this process against a throwaway server; flows called by tests just run."""
     # Here, since the tests of bias_metrics also run where only numpy is installed.
-    from prefect import settings  # noqa: PLC0415
-    from prefect.testing.utilities import prefect_test_harness  # noqa: PLC0415
+    import httpx  # noqa: PLC0415
+    from prefect import context, settings  # noqa: PLC0415
+
+    from biasgate.deployments import temporary_server  # noqa: PLC0415
 
     changed = {
         settings.PREFECT_HOME: tmp_path_factory.mktemp("prefect-home"),
@@ -144,8 +146,17 @@ def prefect_server(tmp_path_factory):
     with settings.temporary_settings(changed), pytest.MonkeyPatch.context() as patch:
         for unused in ("EVENT_LOGGER", "EVENT_PERSISTER", "TRIGGERS"):  # a fifth of its time
             patch.setenv(f"PREFECT_SERVER_SERVICES_{unused}_ENABLED", "false")
-        with prefect_test_harness(server_startup_timeout=300):
-            yield
+        server, url = temporary_server.launch()
+        try:
+            httpx.get(f"{url}/health", timeout=300, trust_env=False).raise_for_status()
+            with (
+                settings.temporary_settings({settings.PREFECT_API_URL: url}),
+                # Of other threads, too.
+                context._temporary_global_settings_context(context.get_settings_context()),
+            ):
+                yield
+        finally:
+            temporary_server.stop(server)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """A command that is stopped ends at once, and nothing that it started is left."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+import sqlalchemy
+from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
@@ -20,6 +23,7 @@ from prefect.settings import (
 from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
+from biasgate.deployments import server_process
 from biasgate.deployments.temporary_server import start_server
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ending import until_stopped
@@ -129,6 +133,28 @@ def test_a_temporary_server_that_ends_at_once_is_told(tmp_path):
     found = "temporary server must start on this machine; it did not. It ended with the code 3."
     assert found in ended.stderr
     assert "OSError: no" not in ended.stderr
+
+
+def test_a_transaction_of_the_temporary_server_locks_sqlite_before_it_reads(tmp_path):
+    url = f"sqlite+aiosqlite:///{tmp_path}/prefect.db"
+    with pytest.MonkeyPatch.context() as patch:
+        kept = AioSqliteConfiguration.begin_transaction
+        patch.setattr(AioSqliteConfiguration, "begin_transaction", kept)
+        server_process.lock_before_reading()
+
+        async def read():
+            configuration = AioSqliteConfiguration(url)
+            engine = await configuration.engine()
+            async with (
+                await configuration.session(engine) as session,
+                configuration.begin_transaction(session, with_for_update=False),
+            ):
+                await session.execute(sqlalchemy.text("SELECT 1"))
+                other = sqlite3.connect(tmp_path / "prefect.db", timeout=0, isolation_level=None)
+                with closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
+                    other.execute("BEGIN IMMEDIATE")
+
+        asyncio.run(read())
 
 
 @pytest.mark.slow
