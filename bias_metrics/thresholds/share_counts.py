@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -136,6 +136,12 @@ class Counts:
     both: int  # Rows with the event under every model
     near: ByCluster | None = None
     far: Sums | None = None  # Of the clusters that are not `near`
+
+    @classmethod
+    def of_rows(cls, n: int, happened: Sequence[BoolArray]) -> Counts:
+        """Count events among `n` rows, given the rows with the event under each model."""
+        events = tuple(int(np.count_nonzero(of_model)) for of_model in happened)
+        return cls(n, events, int(np.count_nonzero(reduce(np.logical_and, happened))))
 
     def totals(self) -> list[float]:
         """Return what adds up over clusters: numbers of rows, and sums over all clusters."""

@@ -337,17 +337,16 @@ class Events:
 
     def everywhere(self) -> Counts:
         """Count events among all rows."""
-        return self.among(np.arange(self.rows.n))
+        if self.rows.clusters is not None:
+            return self.among(np.arange(self.rows.n))
+        happened = [self.counted & of_model for of_model in self.happened]
+        return Counts.of_rows(int(self.counted.sum()), happened)
 
     def among(self, places: Places, among: Places | None = None) -> Counts:
         """Count events among some rows, in all clusters or among some, sorted."""
         places = places[self.counted[places]]
         happened = [of_model[places] for of_model in self.happened]
-        counts = Counts(
-            places.size,
-            tuple(int(of_model.sum()) for of_model in happened),
-            int(np.logical_and.reduce(happened).sum()),
-        )
+        counts = Counts.of_rows(places.size, happened)
         clusters = self.rows.clusters
         if clusters is None:
             return counts

@@ -192,9 +192,9 @@ def _ends(found: MetricValue) -> list[float | None]:
 
 
 def _flagged(decided: list[Bools], rows: Bools) -> list[float | None]:
-    if not rows.any():
-        return [None] * len(decided)
-    return [round(float(flags[rows].mean()), _DIGITS) for flags in decided]
+    n = int(rows.sum())
+    events = [int(np.count_nonzero(flags & rows)) for flags in decided]
+    return [round(one / n, _DIGITS) if n else None for one in events]
 
 
 def _replace_by_reported(
