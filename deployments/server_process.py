@@ -23,14 +23,14 @@ def serve() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     import uvicorn  # noqa: PLC0415 - after the watch has begun
 
-    lock_before_reading()
+    _lock_before_reading()
     create = "prefect.server.api.server:create_app"
     level = os.environ.get("PREFECT_SERVER_LOGGING_LEVEL", "ERROR").lower()
     config = uvicorn.Config(create, factory=True, log_level=level, lifespan="on")
     uvicorn.Server(config).run([listening])
 
 
-def lock_before_reading() -> None:
+def _lock_before_reading() -> None:
     """Let each transaction on SQLite begin with the lock for writing.
 
     Prefect's begin by reading. SQLite refuses at once to let such a one write if another wrote

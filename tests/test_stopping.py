@@ -1,6 +1,5 @@
 """A command that is stopped ends at once, and nothing that it started is left."""
 
-import asyncio
 import os
 import signal
 import sqlite3
@@ -12,8 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-import sqlalchemy
-from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
@@ -23,7 +20,6 @@ from prefect.settings import (
 from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
-from biasgate.deployments import server_process
 from biasgate.deployments.temporary_server import start_server
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ending import until_stopped
@@ -135,26 +131,37 @@ def test_a_temporary_server_that_ends_at_once_is_told(tmp_path):
     assert "OSError: no" not in ended.stderr
 
 
+# In place of a server: it reads in a transaction, and says whether others may write meanwhile.
+READING = """\
+import asyncio, sqlite3
+from pathlib import Path
+from prefect.server.database.configurations import AioSqliteConfiguration
+from sqlalchemy import text
+
+async def read():
+    configuration = AioSqliteConfiguration("sqlite+aiosqlite:///prefect.db")
+    session = await configuration.session(await configuration.engine())
+    async with session, configuration.begin_transaction(session, with_for_update=False):
+        await session.execute(text("SELECT 1"))
+        try:
+            sqlite3.connect("prefect.db", timeout=0).execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            Path("said").write_text(str(error))
+
+class Config:
+    def __init__(self, *_, **__): pass
+
+class Server(Config):
+    def run(self, _): asyncio.run(read())
+"""
+
+
 def test_a_transaction_of_the_temporary_server_locks_sqlite_before_it_reads(tmp_path):
-    url = f"sqlite+aiosqlite:///{tmp_path}/prefect.db"
-    with pytest.MonkeyPatch.context() as patch:
-        kept = AioSqliteConfiguration.begin_transaction
-        patch.setattr(AioSqliteConfiguration, "begin_transaction", kept)
-        server_process.lock_before_reading()
-
-        async def read():
-            configuration = AioSqliteConfiguration(url)
-            engine = await configuration.engine()
-            async with (
-                await configuration.session(engine) as session,
-                configuration.begin_transaction(session, with_for_update=False),
-            ):
-                await session.execute(sqlalchemy.text("SELECT 1"))
-                other = sqlite3.connect(tmp_path / "prefect.db", timeout=0, isolation_level=None)
-                with closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
-                    other.execute("BEGIN IMMEDIATE")
-
-        asyncio.run(read())
+    (tmp_path / "uvicorn.py").write_text(READING)
+    environment = without_server(tmp_path, PYTHONPATH=str(tmp_path))
+    with subprocess.Popen(SERVER, cwd=tmp_path, env=environment, stdin=subprocess.PIPE) as server:
+        server.wait(timeout=60)
+    assert (tmp_path / "said").read_text() == "database is locked"
 
 
 @pytest.mark.slow
