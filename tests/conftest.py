@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support.templates import _mlflow_tables  # noqa: F401 - a fixture
+from support.templates import _mlflow_tables, _prefect_home  # noqa: F401 - fixtures
 
 REPOSITORY = Path(__file__).parents[1]
 NO_DATA = "no real data"
@@ -129,7 +129,7 @@ def reference(real_data):
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory):
+def prefect_server(tmp_path_factory, prefect_home):
     """Prefect in this process against a throwaway server; flows called by tests just run."""
     # Here, since the tests of bias_metrics also run where only numpy is installed.
     import httpx  # noqa: PLC0415
@@ -138,7 +138,7 @@ def prefect_server(tmp_path_factory):
     from biasgate.deployments import temporary_server  # noqa: PLC0415
 
     changed = {
-        settings.PREFECT_HOME: tmp_path_factory.mktemp("prefect-home"),
+        settings.PREFECT_HOME: prefect_home(tmp_path_factory.mktemp("prefect-home")),
         settings.PREFECT_SERVER_ANALYTICS_ENABLED: False,
         # Its thread costs every flow a second at its end; only a nightly needs it.
         settings.PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
@@ -160,9 +160,9 @@ def prefect_server(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def prefect_services(tmp_path_factory):
+def prefect_services(tmp_path_factory, prefect_home):
     """Environment of commands that use a real Prefect server, scheduler and all, of its own."""
-    home = tmp_path_factory.mktemp("prefect-services")
+    home = prefect_home(tmp_path_factory.mktemp("prefect-services"))
     command, environment = _prefect_server(home)
     log = home / "server.log"
     with log.open("wb") as stream:
@@ -177,14 +177,12 @@ def prefect_services(tmp_path_factory):
 
 
 @pytest.fixture
-def mortal_prefect(running, tmp_path):
+def mortal_prefect(running, tmp_path, prefect_home):
     """Environment of commands, and a function that starts their Prefect server, as often as asked.
 
     It returns the process, which the test may kill.
     """
-    home = tmp_path / "prefect"
-    home.mkdir()
-    command, environment = _prefect_server(home)
+    command, environment = _prefect_server(prefect_home(tmp_path / "prefect"))
 
     def start():
         server = running(command, environment, name="server")

@@ -34,10 +34,11 @@ def service():
 
 
 @pytest.fixture
-def folder(tmp_path, service, monkeypatch):
+def folder(tmp_path, service, monkeypatch, prefect_home):
     """An evaluation of a file, and of a service that takes each request and never answers."""
     monkeypatch.setenv("SERVICE_KEY", "key")
     write_inputs(tmp_path)
+    prefect_home(tmp_path / "home")
     served = service.candidate()
     content = yaml.safe_load(FILE.replace("    register: toxicity\n", ""))
     content["candidates"].append(served)

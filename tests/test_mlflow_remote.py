@@ -20,10 +20,11 @@ EVALUATIONS = 100
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory, prefect_home):
     """A server on which `shifted` was judged beside a champion, on two sets."""
     folder = tmp_path_factory.mktemp("remote")
     with mlflow_on_postgresql(folder) as uri:
+        prefect_home(folder / "prefect")
         write_five(folder, rows=800, only=("shifted",))
         for file in ("first.yaml", "five.yaml"):
             evaluate(folder, file, folder / "store", MLFLOW_TRACKING_URI=uri)

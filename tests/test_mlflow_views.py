@@ -21,7 +21,7 @@ RUNS = [f"{candidate} on {one}" for candidate in UNFAIR for one in ("news", "for
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory):
+def judged(tmp_path_factory, prefect_home):
     """Folder of the evaluations, with one store: `toxicity`, and `hostile` with hostile names."""
     folder = tmp_path_factory.mktemp("judged")
     cases = {
@@ -29,7 +29,7 @@ def judged(tmp_path_factory):
         "hostile": {"identities": NAMES, "rows": 800, "only": ("shifted", "noisy")},
     }
     for name, options in cases.items():
-        (folder / name).mkdir()
+        prefect_home(folder / name / "prefect")
         write_five(folder / name, name=name, **options)
         evaluate(folder / name, "first.yaml", folder / "store")
         evaluate(folder / name, "five.yaml", folder / "store")

@@ -45,11 +45,12 @@ COMMANDS = {
 
 
 @pytest.fixture
-def place(tmp_path, mlflow_server):
+def place(tmp_path, mlflow_server, prefect_home):
     """A folder with an evaluation of an 8 MiB model that a server keeps; `TMPDIR` is in it."""
     frame = pd.DataFrame({"id": range(200), "label": [0, 1] * 100, "gay": [0, 0, 1, 1] * 50})
     frame["text"] = [f"{'awful' if one else 'kind'} {i}" for i, one in enumerate(frame["label"])]
     frame.to_csv(tmp_path / "rows.csv", index=False)
+    prefect_home(tmp_path / "prefect")
     (tmp_path / "own.yaml").write_text(POLICY)
     (tmp_path / "file.yaml").write_text(FILE)
     pipeline = make_pipeline(HashingVectorizer(n_features=FEATURES), LogisticRegression())

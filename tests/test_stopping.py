@@ -177,9 +177,10 @@ def test_the_temporary_server_ends_when_the_command_is_killed(tmp_path):
 
 
 @pytest.fixture
-def evaluating(tmp_path):
+def evaluating(tmp_path, prefect_home):
     """An evaluation whose command waits for a candidate that never answers, and its children."""
     write_inputs(tmp_path)
+    prefect_home(tmp_path / "home")
     (tmp_path / "slow.py").write_text(SLOW)
     file = tmp_path / "file.yaml"
     file.write_text(file.read_text().replace("policy: own.yaml\n", CANDIDATE))

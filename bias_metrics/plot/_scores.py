@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_ACROSS = 4
+
+
 def equality_curve(
     curve: Result, *, name: str = "", of: str = "negative", ax: Axes | None = None
 ) -> Figure:
@@ -49,7 +52,7 @@ def equality_curve(
     matplotlib Figure
         A square from 0 to 1.
     """
-    axes = axes_for(ax, 4.2, 4.4)
+    axes = _scaled(axes_for(ax, 4.2, 4.4))
     _draw(axes, name, curve)
     axes.set_xlabel(f"share of the background's {of}s", fontsize=9)
     axes.set_ylabel(f"share of the identity's {of}s", fontsize=9)
@@ -75,16 +78,8 @@ def equality_curves(
     matplotlib Figure
         One square from 0 to 1 per identity, four in a row.
     """
-    rows = max(math.ceil(len(curves) / 4), 1)
-    figure = new_figure(9.5, 0.9 + 2.5 * rows)
-    grid = figure.subplots(rows, 4, squeeze=False, sharex=True, sharey=True)
-    for position, axes in enumerate(grid.flat):
-        if position >= len(curves):
-            axes.set_axis_off()
-        else:
-            nothing_below = position + 4 >= len(curves)
-            axes.tick_params(labelbottom=nothing_below)
-    for axes, (name, curve) in zip(grid.flat, curves.items(), strict=False):
+    figure, squares = _grid_of_squares(len(curves), 2.5)
+    for axes, (name, curve) in zip(squares, curves.items(), strict=True):
         _draw(axes, name, curve)
     figure.supxlabel(f"share of the background's {of}s at or above a threshold", fontsize=9)
     figure.supylabel(f"share of the identity's {of}s", fontsize=9)
@@ -104,12 +99,31 @@ def _draw(axes: Axes, name: str, result: Result) -> None:
         axes.fill_between(x, x, y, where=side, interpolate=True, color=colour, alpha=0.4, lw=0)
 
 
-def _draw_square(axes: Axes, name: str, heading: str, *, is_empty: bool) -> None:
-    """Draw what squares of two shares have in common: the diagonal, ticks and the heading."""
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+def _grid_of_squares(n: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its squares from 0 to 1, four in a row of this height in inches."""
+    rows = max(math.ceil(n / _ACROSS), 1)
+    figure = new_figure(9.5, 0.9 + height * rows)
+    grid = figure.subplots(rows, _ACROSS, squeeze=False, sharex=True, sharey=True)
+    _scaled(grid.flat[0])  # what is said of its axes holds for all
+    for position, axes in enumerate(grid.flat):
+        if position >= n:
+            axes.set_axis_off()
+        elif position + _ACROSS >= n:  # nothing below it
+            axes.tick_params(labelbottom=True)
+    return figure, list(grid.flat[:n])
+
+
+def _scaled(axes: Axes) -> Axes:
+    axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
     axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
+    return axes
+
+
+def _draw_square(axes: Axes, name: str, heading: str, *, is_empty: bool) -> None:
+    """Draw what squares of two shares have in common: the diagonal and the heading."""
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
+    axes.set_aspect("equal")
     axes.tick_params(labelsize=8)
     axes.set_title(f"{label(name)}\n{heading}", fontsize=9, parse_math=False)
     if is_empty:
@@ -118,9 +132,6 @@ def _draw_square(axes: Axes, name: str, heading: str, *, is_empty: bool) -> None
 
 
 # ---- Reliability: the share of positives among rows of similar scores, by identity
-
-
-_ACROSS = 4
 
 
 def reliability(
@@ -148,7 +159,7 @@ def reliability(
     matplotlib Figure
         A square from 0 to 1.
     """
-    axes = axes_for(ax, 4.2, 4.4)
+    axes = _scaled(axes_for(ax, 4.2, 4.4))
     _draw_bins(axes, name, plain(calibrated), None if overall is None else plain(overall))
     axes.set_xlabel("mean score", fontsize=9)
     axes.set_ylabel("share of positives", fontsize=9)
@@ -174,16 +185,9 @@ def reliability_panels(
     matplotlib Figure
         One square from 0 to 1 per identity, four in a row.
     """
-    rows = max(math.ceil(len(calibrated) / _ACROSS), 1)
-    figure = new_figure(9.5, 0.9 + 2.6 * rows)
-    grid = figure.subplots(rows, _ACROSS, squeeze=False, sharex=True, sharey=True)
+    figure, squares = _grid_of_squares(len(calibrated), 2.6)
     behind = None if overall is None else plain(overall)
-    for position, axes in enumerate(grid.flat):
-        if position >= len(calibrated):
-            axes.set_axis_off()
-        elif position + _ACROSS >= len(calibrated):  # nothing below it
-            axes.tick_params(labelbottom=True)
-    for axes, (name, one) in zip(grid.flat, calibrated.items(), strict=False):
+    for axes, (name, one) in zip(squares, calibrated.items(), strict=True):
         _draw_bins(axes, name, plain(one), behind)
     figure.supxlabel("mean score", fontsize=9)
     figure.supylabel("share of positives", fontsize=9)

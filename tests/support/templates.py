@@ -18,17 +18,10 @@ def _mlflow_tables(tmp_path_factory):
     except ImportError:
         yield
         return
-    from biasgate.tasks.common.files import locked, whole_file  # noqa: PLC0415 - the same
-
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if base.name.startswith("popen-") else base
-    template, make = shared / "mlflow-template.db", local_store._create
+    make = local_store._create
 
     def copy(database, artifacts):
-        with locked(template):
-            if not template.exists():
-                with whole_file(template) as temporary:
-                    make(temporary, NOWHERE)
+        template = _once(tmp_path_factory, "mlflow", lambda path: make(path, NOWHERE))
         shutil.copyfile(template, database)
         with closing(sqlite3.connect(database)) as connection, connection:
             connection.execute(
@@ -40,3 +33,53 @@ def _mlflow_tables(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_store, "_create", copy)
         yield
+
+
+@pytest.fixture(scope="session", name="prefect_home")
+def _prefect_home(tmp_path_factory):
+    """Function that makes a folder a home of Prefect, with the tables, and returns it.
+
+    A server takes six seconds to make them where there are none.
+    """
+
+    def copy(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_once(tmp_path_factory, "prefect", _prefect), folder / "prefect.db")
+        return folder
+
+    return copy
+
+
+def _prefect(path):
+    import httpx  # noqa: PLC0415 - where it is, the extra is
+    from prefect import settings  # noqa: PLC0415
+
+    from biasgate.deployments import temporary_server  # noqa: PLC0415
+
+    home = path.with_suffix(".home")
+    with settings.temporary_settings({settings.PREFECT_HOME: home}):
+        server, url = temporary_server.launch()
+    try:
+        httpx.get(f"{url}/health", timeout=300, trust_env=False).raise_for_status()
+    finally:
+        temporary_server.stop(server)
+    with (
+        closing(sqlite3.connect(home / "prefect.db")) as made,
+        closing(sqlite3.connect(path)) as template,
+    ):
+        made.backup(template)  # with what is in its log only
+    shutil.rmtree(home)
+
+
+def _once(tmp_path_factory, name, make):
+    """Return the file that `make` writes for the first process that asks."""
+    from biasgate.tasks.common.files import locked, whole_file  # noqa: PLC0415 - needs the extra
+
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base
+    template = shared / f"{name}-template.db"
+    with locked(template):
+        if not template.exists():
+            with whole_file(template) as temporary:
+                make(temporary)
+    return template

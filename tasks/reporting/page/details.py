@@ -51,6 +51,7 @@ _VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
+Places = npt.NDArray[np.intp]
 
 
 def measure_details(report: Report, evidence: EvidenceFile) -> Details:
@@ -90,29 +91,35 @@ def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     edges, scale = bins_of(float(scores.min()), float(scores.max()))
     bins = np.minimum(np.searchsorted(edges, scores, side="right") - 1, _BINS - 1)
 
-    def describe(inside: Bools, others: Bools) -> GroupScores:
-        def of_class(rows: Bools) -> ClassScores:
-            own, other = rows & inside, rows & others
-            weight = None if weights is None else weights[own]
+    classes = ~labels, labels
+    shared = (
+        None
+        if background is None
+        else [_counts(bins, np.flatnonzero(background & of), weights) for of in classes]
+    )
+
+    def describe(inside: Bools, others: list[list[float]] | None) -> GroupScores:
+        """Describe rows, and the counts of `others` behind them, or else of all other rows."""
+
+        def of_class(positive: bool) -> ClassScores:
+            of = classes[positive]
+            own = np.flatnonzero(of & inside)
             return ClassScores(
-                n=int(own.sum()),
+                n=own.size,
                 counts=_counts(bins, own, weights),
-                background=_counts(bins, other, weights),
-                quartiles=_quartiles(scores[own], weight),
+                background=others[positive]
+                if others
+                else _counts(bins, np.flatnonzero(of & ~inside), weights),
+                quartiles=_quartiles(scores[own], None if weights is None else weights[own]),
             )
 
-        return GroupScores(negative=of_class(~labels), positive=of_class(labels))
+        return GroupScores(negative=of_class(False), positive=of_class(True))
 
-    everyone = np.ones_like(labels)
-    subgroups = {}
-    for name in shown:
-        mask = rows.members[name]
-        subgroups[name] = describe(mask, ~mask if background is None else background)
     return Scores(
         scale=scale,
         edges=edges.tolist(),
-        overall=describe(everyone, ~everyone),
-        subgroups=subgroups,
+        overall=describe(np.ones_like(labels), None),
+        subgroups={name: describe(rows.members[name], shared) for name in shown},
     )
 
 
@@ -135,7 +142,7 @@ def bins_of(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]
     return edges, "logit"
 
 
-def _counts(bins: npt.NDArray[np.intp], rows: Bools, weights: Floats | None) -> list[float]:
+def _counts(bins: Places, rows: Places, weights: Floats | None) -> list[float]:
     counts = np.bincount(bins[rows], None if weights is None else weights[rows], _BINS)
     return [*counts.tolist()] if weights is None else _rounded(counts)
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# Early: skops looks for each of its functions in all modules that were imported before it.
+import scipy.special  # noqa: F401
+
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.model_folders import flavours_of
 
