@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -22,6 +23,7 @@ _CLIPPED = (
     1e-6  # scores nearer to 0 or 1 are moved to this distance before their log-odds are taken
 )
 _ROUNDS, _CONVERGED = 100, 1e-10
+_ENOUGH = 10_000  # rows whose slope is near that of all
 _MEAN_RANGE = math.sqrt(8 / math.pi)  # of a Brownian motion from 0 to 1
 _STEPS, _BLOCK, _DRAWS, _JITTER = 128, 4096, 4000, 1e-9
 _BETWEEN = 0.5826  # steps' standard deviations that a maximum between them is higher
@@ -97,17 +99,14 @@ def slope_of(y_score: Floats, sample: Sample) -> Influenced:
     centre = inner(weight, x)
     x = x - centre  # so that the two coefficients hardly depend on each other
     design = np.stack([np.ones_like(x), x])
-    found = np.array([0.0, 0.0])
-    for _ in range(_ROUNDS):
-        p = _expit(found @ design)
-        curvature = (design * (weight * p * (1 - p))) @ design.T
-        step = np.linalg.solve(curvature, design @ (weight * (y - p)))
-        largest = float(np.abs(step * [1.0, np.abs(x).max()]).max())
-        found = found + step / max(largest / 2, 1.0)  # large steps leave what the model describes
-        if largest < _CONVERGED:
-            break
-    else:
+    start = None
+    if (every := x.size // _ENOUGH) > 1:  # a part of many rows tells nearly where the answer is
+        with suppress(np.linalg.LinAlgError):  # such as a part whose scores are all the same
+            start = _regression(design[:, ::every], y[::every], weight[::every])
+    regression = _regression(design, y, weight, start)
+    if regression is None:
         return Influenced(None, nothing, f"no slope was found in {_ROUNDS} steps")
+    found, p, curvature = regression
     inverse = np.linalg.inv(curvature)
     influence = inverse[1] @ design * (weight * (y - p))
     if few_errors(inner(weight, y), 1 / inner(weight, weight)):
@@ -115,6 +114,32 @@ def slope_of(y_score: Floats, sample: Sample) -> Influenced:
         least, error = inverse[1, 1] * inner(weight, weight), inner(influence, influence)
         influence = influence * math.sqrt(max(least / error, 1.0))
     return Influenced(float(found[1]), influence)
+
+
+class _Regression(NamedTuple):
+    """A logistic regression."""
+
+    coefficients: Floats
+    p: Floats
+    """The probability of each row, of shape (n,)."""
+    curvature: Floats
+
+
+def _regression(
+    design: Floats, y: Floats, weight: Floats, start: _Regression | None = None
+) -> _Regression | None:
+    """Regress by Newton's method; None if it does not end."""
+    found = np.array([0.0, 0.0]) if start is None else start.coefficients
+    reach = [1.0, np.abs(design[1]).max()]
+    for _ in range(_ROUNDS):
+        p = _expit(found @ design)
+        curvature = (design * (weight * p * (1 - p))) @ design.T
+        step = np.linalg.solve(curvature, design @ (weight * (y - p)))
+        largest = float(np.abs(step * reach).max())
+        found = found + step / max(largest / 2, 1.0)  # large steps leave what the model describes
+        if largest < _CONVERGED:
+            return _Regression(found, p, curvature)
+    return None
 
 
 def _without_slope(x: Floats, y: Floats) -> str | None:

@@ -477,6 +477,26 @@ def test_extreme_scores_still_have_a_slope():
     assert abs(found.influence.sum()) < 1e-9
 
 
+@pytest.mark.parametrize("part", ["alike", "of one score", "without positives", "without weight"])
+def test_a_slope_is_that_of_all_rows_whatever_a_part_of_them_tells(monkeypatch, part):
+    linear = pytest.importorskip("sklearn.linear_model")
+    y_true, y_score, _ = draw()
+    y_true, y_score = np.array(y_true, dtype=float), np.clip(y_score, 0.01, 0.99)
+    weight, first = np.ones(N), slice(None, None, 4)
+    if part == "of one score":
+        y_score[first] = 0.5
+    elif part == "without positives":
+        y_true[first] = 0
+    elif part == "without weight":
+        weight[first] = 0
+    log_odds = np.log(y_score / (1 - y_score))[:, None]
+    model = linear.LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    expected = model.fit(log_odds, y_true, sample_weight=weight).coef_[0, 0]
+    monkeypatch.setattr(numbers, "_ENOUGH", N // 4)  # such a part is looked at first
+    found = slope_of(y_score, Sample(np.arange(N), y_true, weight, None))
+    assert found.value == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_slope_that_is_not_found_says_so(monkeypatch):
     monkeypatch.setattr(numbers, "_ROUNDS", 1)
     y_true, y_score, masks = draw()
