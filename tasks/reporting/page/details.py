@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -91,35 +91,33 @@ def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     edges, scale = bins_of(float(scores.min()), float(scores.max()))
     bins = np.minimum(np.searchsorted(edges, scores, side="right") - 1, _BINS - 1)
 
+    def counted(of: Bools) -> list[float]:
+        return _counts(bins, np.flatnonzero(of), weights)
+
     classes = ~labels, labels
-    shared = (
-        None
-        if background is None
-        else [_counts(bins, np.flatnonzero(background & of), weights) for of in classes]
-    )
+    shared = [None if background is None else counted(background & of) for of in classes]
 
-    def describe(inside: Bools, others: list[list[float]] | None) -> GroupScores:
-        """Describe rows, and the counts of `others` behind them, or else of all other rows."""
-
-        def of_class(positive: bool) -> ClassScores:
-            of = classes[positive]
+    def described(inside: Bools, behind: Sequence[list[float] | None]) -> GroupScores:
+        """Describe rows, and what is `behind` them; by default all other rows."""
+        found = []
+        for of, others in zip(classes, behind, strict=True):
             own = np.flatnonzero(of & inside)
-            return ClassScores(
-                n=own.size,
-                counts=_counts(bins, own, weights),
-                background=others[positive]
-                if others
-                else _counts(bins, np.flatnonzero(of & ~inside), weights),
-                quartiles=_quartiles(scores[own], None if weights is None else weights[own]),
+            found.append(
+                ClassScores(
+                    n=own.size,
+                    counts=_counts(bins, own, weights),
+                    background=counted(of & ~inside) if others is None else others,
+                    quartiles=_quartiles(scores[own], None if weights is None else weights[own]),
+                )
             )
-
-        return GroupScores(negative=of_class(False), positive=of_class(True))
+        negative, positive = found
+        return GroupScores(negative=negative, positive=positive)
 
     return Scores(
         scale=scale,
         edges=edges.tolist(),
-        overall=describe(np.ones_like(labels), None),
-        subgroups={name: describe(rows.members[name], shared) for name in shown},
+        overall=described(np.ones_like(labels), [None, None]),
+        subgroups={name: described(rows.members[name], shared) for name in shown},
     )
 
 
