@@ -161,7 +161,8 @@ def test_each_wrong_item_of_a_list_is_told_once(evaluation):
     assert "methods.0.copies" in str(told.value)
     assert "got 'magic'" in str(told.value)
     path = evaluation(more="mitigation: {methods: []}")
-    with pytest.raises(InputError, match=r"(?s)has 1 wrong value:.*mitigation.methods: .* at least 1 item"):
+    told = r"(?s)has 1 wrong value:.* mitigation.methods: .* at least 1 item"
+    with pytest.raises(InputError, match=told):
         read_evaluation(path)
 
 
