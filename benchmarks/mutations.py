@@ -24,6 +24,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import coverage
@@ -249,14 +250,20 @@ def judged(mutation: Mutation, traced: Traced, copy: Path) -> Mutation:
     """Make a mistake in a copy of the checkout, run its tests, and take it back."""
     file = copy / mutation.file
     source = file.read_text("utf-8")
-    file.write_text(mutated(source, mutation.place)[0], "utf-8")
+    _write(file, mutated(source, mutation.place)[0])
     try:
         killed = ""
         for chosen in traced.tests_of(mutation, source):
             killed = killed or (_first_failure(copy, chosen) if chosen else "")
     finally:
-        file.write_text(source, "utf-8")
+        _write(file, source)
     return Mutation(**asdict(mutation) | {"killed_by": killed})
+
+
+def _write(file: Path, source: str) -> None:
+    """Write a module whose compiled one, of the same size and the same second, may be another."""
+    Path(cache_from_source(file)).unlink(missing_ok=True)
+    file.write_text(source, "utf-8")
 
 
 def _first_failure(copy: Path, chosen: list[str]) -> str:

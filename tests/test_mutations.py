@@ -1,7 +1,11 @@
 """Small mistakes are made where code runs, one at a time, and drawn alike from one seed."""
 
 import ast
+import os
+import py_compile
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -63,6 +67,19 @@ def test_the_same_seed_draws_the_same_and_each_group_of_rooms_as_often():
     rooms = Counter(Path(one.file).parts[:2] for one in drawn if one.file.startswith("tasks"))
     assert len(drawn) - rooms.total() == 3
     assert rooms["tasks", "gating"] == rooms["tasks", "verifying"] == 3
+
+
+def test_a_module_changed_within_a_second_is_compiled_anew(tmp_path):
+    module = tmp_path / "signs.py"
+    module.write_text("print(2)\n", "utf-8")
+    py_compile.compile(str(module))
+    of_both = module.stat()
+    mutations._write(module, "print(3)\n")
+    os.utime(module, ns=(of_both.st_atime_ns, of_both.st_mtime_ns))
+    told = subprocess.run(
+        [sys.executable, "-c", "import signs"], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert told.stdout == b"3\n"
 
 
 @pytest.mark.slow
