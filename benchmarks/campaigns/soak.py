@@ -41,6 +41,8 @@ from benchmarks.campaigns import HERE
 from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.flows.nightly import nightly
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.upkeep import Referenced, store_items
 from biasgate.telling import disk_problem
 
 NAME, MODEL = "soak", "toxicity"
@@ -99,7 +101,9 @@ class Night:
     fault : str or None
         What happened while it ran.
     size : int
-        Bytes of the store and the folders of nights afterwards.
+        Bytes of the store and the folders of nights afterwards, without what ledgers rest on.
+    pinned : int
+        Folders of nights that are kept only because a ledger rests on them.
     """
 
     number: int
@@ -108,6 +112,7 @@ class Night:
     seconds: float
     fault: str | None = None
     size: int = 0
+    pinned: int = 0
 
 
 @dataclass
@@ -183,10 +188,15 @@ class Soak:
                     found = one.stat()
                     os.utime(one, (found.st_atime - DAY_S, found.st_mtime - DAY_S))
 
-    def size(self) -> int:
-        """Return the bytes of the store and the nights."""
-        files = [*self.store.rglob("*"), *(self.folder / "nights").rglob("*")]
-        return sum(one.stat().st_size for one in files if one.is_file())
+    def measure(self, night: Night) -> None:
+        """Note what is on the disk, and what of it may never be removed."""
+        nights = self.folder / "nights"
+        files = [*self.store.rglob("*"), *nights.rglob("*")]
+        rests = Referenced.here(Gateway.of_store(self.store))
+        kept = [item for item in store_items(self.store, nights) if rests.needs(item)]
+        night.size = sum(one.stat().st_size for one in files if one.is_file())
+        night.size -= sum(item.size for item in kept)
+        night.pinned = sum(item.kind == "nights" for item in kept)
 
     def command(self, *arguments: str) -> str:
         """Run `biasgate`, and return what it prints."""
@@ -237,7 +247,7 @@ def run(soak: Soak, n_nights: int, seed: int = 7, first: int = 1) -> None:
         soak.grow_older()
         if number % CLEAN_EVERY == 0:
             soak.clean()
-        night.size = soak.size()
+        soak.measure(night)
         soak.nights.append(night)
         with (soak.folder / "nights.jsonl").open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(asdict(night)) + "\n")
@@ -348,10 +358,15 @@ def downloads(soak: Soak) -> Counter[str]:
     return Counter(asked)
 
 
+def promotions(soak: Soak) -> Counter[str]:
+    """Return how often each version was promoted."""
+    said = json.loads(soak.command("history", MODEL, "--json", "--store", str(soak.store)))
+    return Counter(str(one.get("version")) for one in said if one["action"] == "promotion")
+
+
 def versions(soak: Soak) -> dict[str, tuple[str, int]]:
     """Return each version's run with its number and how often it was promoted."""
-    said = json.loads(soak.command("history", MODEL, "--json", "--store", str(soak.store)))
-    promoted = Counter(str(one.get("version")) for one in said if one["action"] == "promotion")
+    promoted = promotions(soak)
     found = MlflowClient().search_model_versions(f"name = '{MODEL}'")
     return {one.run_id: (one.version, promoted[str(one.version)]) for one in found}
 
@@ -373,6 +388,7 @@ def report(soak: Soak) -> dict[str, Any]:
         "disturbed": {f"{one.number} {one.fault}": one.ended for one in nights if one.fault},
         "minutes": round(sum(one.seconds for one in nights) / 60, 1),
         "size": [one.size for one in nights],
+        "pinned": [one.pinned for one in nights],
         "trend": len(remembered(soak)),
         "running": left_running(soak),
         "downloads": [(*known.get(key, ("?", 0)), n) for key, n in downloads(soak).items()],

@@ -68,6 +68,12 @@ def test_the_store_does_not_grow_without_end(soak):
     assert max(last) < 1.5 * max(middle)
 
 
+def test_no_night_is_kept_for_ever_but_those_that_moved_the_champion(soak):
+    promoted = soaking.promotions(soak).total()
+    assert promoted
+    assert 0 < soak.nights[-1].pinned <= promoted
+
+
 def test_no_version_is_downloaded_twice_but_before_it_becomes_champion(soak):
     known, disturbed = soaking.versions(soak), sum(one.fault is not None for one in soak.nights)
     again = 0
