@@ -93,9 +93,10 @@ def test_chance_equals_the_enumeration_of_memberships_that_overlap():
         assert found.quantiles[share].value == pytest.approx(np.quantile(values, share))
 
 
-@pytest.mark.parametrize("n_groups", [2, 5, 40])
-def test_chance_is_that_of_permuting_the_rows(n_groups):
-    rows = drawn(2, n=600, n_groups=n_groups)
+# Memberships of which all are drawn one by one, some, or none.
+@pytest.mark.parametrize(("n", "n_groups"), [(6000, 2), (600, 5), (600, 40)])
+def test_chance_is_that_of_permuting_the_rows(n, n_groups):
+    rows = drawn(2, n=n, n_groups=n_groups)
     found = measure(rows, n_permutations=4000)
     for metric in (fped, fned):
         rng = np.random.default_rng(1)
