@@ -213,9 +213,12 @@ class Clustering:
         """
         return self.within(members).sums(metric, comparison)
 
-    def within(self, members: Members | None) -> Within:
-        """Return the clusters of a subgroup, and of those that it is compared with."""
-        return Within(self, members)
+    def within(self, members: Members | None, counted: InClusters | None = None) -> Within:
+        """Return the clusters of a subgroup, and of those that it is compared with.
+
+        `counted` is what another ranking of the same rows has counted.
+        """
+        return Within(self, members, {} if counted is None else counted)
 
     @cached_property
     def rows(self) -> dict[bool, _InClusters]:
@@ -256,6 +259,7 @@ class _InClusters:
 
 
 _Pair = tuple[_InClusters, _InClusters]
+InClusters = dict[tuple[bool, bool], _InClusters]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +272,8 @@ class Within:
     clustering: Clustering
     members: Members | None
     """The subgroup; None for all rows."""
-    _known: dict[tuple[bool, bool], _InClusters] = field(default_factory=dict, repr=False)
+    _known: InClusters = field(repr=False)
+    """The rows by class, and by whether they are the subgroup's."""
 
     def sums(self, metric: str, comparison: Comparison) -> ClusterSums:
         """Return the clusters' influences on one AUC; both classes must have two rows."""

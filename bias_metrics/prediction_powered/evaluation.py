@@ -168,14 +168,15 @@ class Combined:
         for name, of_group in cells.items():
             for metric, ((cell, sums), _) in of_group.items():
                 if sums is not None:
-                    moves.add(name, metric, cell, sums)
+                    moves.add(name, metric, sums, cell)
         if auc.std_error is not None:
             sums = model.clustering.sums("auc", model.clustering.overall, None)
             auc = sums.clustered(auc)
-            moves.add(None, "auc", auc.at(model.rows.confidence), sums)
+            moves.add(None, "auc", sums, auc.at(model.rows.confidence))
         overall = replace(report.overall, auc=auc.at(model.rows.confidence))
         self._report = replace(report, overall=overall)
-        self._reaches, self.totals = moves.complete(), moves.totals
+        [self._reaches] = moves.complete()
+        self.totals = moves.totals
 
     def report(self) -> BiasReport:
         """Return the report with intervals of the aggregates."""

@@ -120,11 +120,11 @@ def expected_report(pairs: SoftPairs, rows: Rows, options: Options) -> BiasRepor
     for key, pair in pairs:
         auc = aucs[key]
         if auc.std_error is not None:
-            by_rows.add(*key, auc.of_rows(confidence), pair.sums(None))
+            by_rows.add(*key, pair.sums(None), auc.of_rows(confidence))
             if codes is not None:
-                moves.add(*key, auc.at(confidence), pair.sums(codes))
+                moves.add(*key, pair.sums(codes), auc.at(confidence))
     by_rows.complete()
-    reaches = moves.complete()
+    [reaches] = moves.complete()
     described = {
         name: describe(
             aggregate_of(report, name),

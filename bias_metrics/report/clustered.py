@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -50,20 +50,23 @@ class Moves:
     Weighted rows without clusters are clusters of one row each.
 
     `totals`: the clusters' influences on the overall AUC (`overall`), the power means and the final
-    score, as far as they have any.
+    score, as far as they have any. There may be intervals of several confidences: the influences
+    are those of all of them.
     """
 
-    def __init__(self, report: BiasReport) -> None:
+    def __init__(self, report: BiasReport, n_confidences: int = 1) -> None:
         self.totals: dict[str, ClusterSums] = {}
         self._means = {metric: power_mean_of_cells(report, metric) for metric in FINAL_SCORE_PARTS}
-        self._moved: dict[str, tuple[_Moved, _Moved]] = {}
+        self._moved: list[dict[str, tuple[_Moved, _Moved]]] = [{} for _ in range(n_confidences)]
 
-    def add(self, name: str | None, metric: str, cell: MetricValue, sums: ClusterSums) -> None:
-        """Add a cell, or the overall AUC if `name` is None, with the influences on it."""
+    def add(self, name: str | None, metric: str, sums: ClusterSums, *cells: MetricValue) -> None:
+        """Add a cell at each confidence, or the overall AUC if `name` is None.
+
+        `sums` are the influences on it.
+        """
         if name is None:
             self.totals["overall"] = sums
-            if cell.low is not None:
-                self._move("overall", cell, sums, own_reaches(cell))
+            self._move("overall", sums, cells, own_reaches)
             return
         mean = self._means.get(metric)
         if not isinstance(mean, PowerMean) or name not in mean.cells:
@@ -71,27 +74,38 @@ class Moves:
         weighted = sums.times(mean.derivatives[name])
         known = self.totals.get(metric)
         self.totals[metric] = weighted if known is None else known.plus(weighted)
-        if cell.low is not None:
-            self._move(metric, cell, sums, mean.reaches(name, cell))
+        self._move(metric, sums, cells, partial(mean.reaches, name))
 
-    def _move(self, name: str, cell: MetricValue, sums: ClusterSums, reaches: Ends) -> None:
-        both = self._moved.setdefault(name, (_Moved(), _Moved()))
-        for side, reach in zip(both, reaches, strict=True):
-            side.add(sums.each, cell.std_error, reach)
+    def _move(
+        self,
+        name: str,
+        sums: ClusterSums,
+        cells: Sequence[MetricValue],
+        reaches: Callable[[MetricValue], Ends],
+    ) -> None:
+        for cell, moved in zip(cells, self._moved, strict=True):
+            if cell.low is not None:
+                both = moved.setdefault(name, (_Moved(), _Moved()))
+                for side, reach in zip(both, reaches(cell), strict=True):
+                    side.add(sums.each, cell.std_error, reach)
 
-    def complete(self) -> dict[str, Ends]:
+    def complete(self) -> list[dict[str, Ends]]:
         """Add the final score; return how far intervals of aggregates reach down and up at least.
 
-        Call it when every cell has been added.
+        Call it when every cell has been added. There is one answer for each confidence.
         """
         parts = ("overall", *FINAL_SCORE_PARTS)
         if all(name in self.totals for name in parts):
             quarters = [self.totals[name].times(0.25) for name in parts]
             self.totals["final_score"] = reduce(ClusterSums.plus, quarters)
-        if all(name in self._moved for name in parts):
-            downs, ups = zip(*(self._moved[name] for name in parts), strict=True)
-            self._moved["final_score"] = _Moved.mean(downs), _Moved.mean(ups)
-        return {name: (down.reach, up.reach) for name, (down, up) in self._moved.items()}
+        for moved in self._moved:
+            if all(name in moved for name in parts):
+                downs, ups = zip(*(moved[name] for name in parts), strict=True)
+                moved["final_score"] = _Moved.mean(downs), _Moved.mean(ups)
+        return [
+            {name: (down.reach, up.reach) for name, (down, up) in moved.items()}
+            for moved in self._moved
+        ]
 
 
 def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bias_metrics._core.cells import Auc, pair_auc
 from bias_metrics._core.checks import FloatArray
-from bias_metrics._core.clusters import Clustering, ClusterSums
+from bias_metrics._core.clusters import Clustering, ClusterSums, InClusters
 from bias_metrics._core.covariance import Joint, TwoRankings, joint
 from bias_metrics._core.differences import (
     Apart,
@@ -119,12 +119,17 @@ class Measurement:
         """Return a subgroup as measured."""
         return self._found[name] if name in self._found else self.subgroup_and_sums(name)[0]
 
-    def subgroup_and_sums(self, name: str) -> tuple[MeasuredSubgroup, Sums]:
-        """Measure a subgroup; with the clusters' influences on its cells, if there are clusters."""
+    def subgroup_and_sums(
+        self, name: str, counted: InClusters | None = None
+    ) -> tuple[MeasuredSubgroup, Sums]:
+        """Measure a subgroup; with the clusters' influences on its cells, if there are clusters.
+
+        `counted` keeps what is the same for every model of the rows.
+        """
         members, sums = self.members[name], {}
         found = MeasuredSubgroup.of(members)
         if self.clustering is not None:
-            cells, within = dict(found.cells), self.clustering.within(members)
+            cells, within = dict(found.cells), self.clustering.within(members, counted)
             for metric, auc in cells.items():
                 if auc.std_error is not None:
                     sums[metric] = within.sums(metric, members.compared[metric])
@@ -221,12 +226,11 @@ class Measurement:
         """Measure how far clusters move the aggregates."""
         covered, alone = (options.power, options.groups), clustering.alone
         asked = [x for x in {*self.levels, _level(options)} if (covered, x) not in self._reaches]
-        at_each = {level: Moves(report) for level in asked}
+        moves = Moves(report, len(asked))
 
         def add(name: str | None, metric: str, auc: Auc, sums: ClusterSums) -> None:
-            for level, moves in at_each.items():
-                cell = auc.of_rows(level) if alone else auc.at(level)
-                moves.add(name, metric, cell, sums)
+            at = auc.of_rows if alone else auc.at
+            moves.add(name, metric, sums, *map(at, asked))
 
         for name in options.groups:
             members, cells = self.members[name], self.subgroup(name).cells
@@ -240,11 +244,10 @@ class Measurement:
         if self.overall.std_error is not None:
             sums = clustering.within(None).moves("auc", clustering.overall)
             add(None, "auc", self.overall, sums)
-        for level, moves in at_each.items():
-            reaches = moves.complete()
-            self._totals[covered, alone] = moves.totals
+        for level, reaches in zip(asked, moves.complete(), strict=True):
             if clustering is self.clustering:
                 self._reaches[covered, level] = reaches
+        self._totals[covered, alone] = moves.totals
 
 
 def error_of(influence: Influence | ClusterSums | str) -> Error | str:
@@ -296,9 +299,10 @@ class Pairing:
 
     def _by_clusters(self, name: str) -> dict[str, Apart]:
         first, second = self.models
-        sums = others = first.subgroup_and_sums(name)[1]
+        counted: InClusters = {}
+        sums = others = first.subgroup_and_sums(name, counted)[1]
         if second is not first:
-            others = second.subgroup_and_sums(name)[1]
+            others = second.subgroup_and_sums(name, counted)[1]
         return {one: Apart.of(sums[one], others[one]) for one in sums if one in others}
 
     def _by_rows(self, name: str) -> dict[str, Apart]:
