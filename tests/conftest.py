@@ -107,6 +107,21 @@ def _no_server_of_a_command():
         pytest.fail("a test that runs such a command in this process needs `prefect_server`")
 
 
+@pytest.fixture(autouse=True)
+def _no_tracking_uri():
+    """A tracking URI that is set in this process comes before the environment in later tests."""
+    yield
+    mlflow = sys.modules.get("mlflow")
+    if mlflow is None:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        left = mlflow.is_tracking_uri_set()
+    if left:
+        mlflow.set_tracking_uri(None)
+        pytest.fail("a test that calls `mlflow.set_tracking_uri` must set it to None again")
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """Folder of the real data that is not part of the repository."""

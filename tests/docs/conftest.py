@@ -3,6 +3,7 @@
 import logging
 import shutil
 
+import mlflow
 import pytest
 import yaml
 from support.pages import trained, write_scene
@@ -49,4 +50,5 @@ def scene(judged, tmp_path, monkeypatch):
         monkeypatch.setenv(name, "http://127.0.0.1:9/hook")
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
-    return folder
+    yield folder
+    mlflow.set_tracking_uri(None)  # a page's script sets it
