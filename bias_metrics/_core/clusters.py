@@ -213,10 +213,10 @@ class Clustering:
         """
         return self.within(members).sums(metric, comparison)
 
-    def within(self, members: Members | None, counted: InClusters | None = None) -> Within:
+    def within(self, members: Members | None, counted: RowsOfClasses | None = None) -> Within:
         """Return the clusters of a subgroup, and of those that it is compared with.
 
-        `counted` is what another ranking of the same rows has counted.
+        What is counted goes to `counted`, for other rankings of the same rows.
         """
         return Within(self, members, {} if counted is None else counted)
 
@@ -259,7 +259,8 @@ class _InClusters:
 
 
 _Pair = tuple[_InClusters, _InClusters]
-InClusters = dict[tuple[bool, bool], _InClusters]
+# By class, and by whether they are the subgroup's.
+RowsOfClasses = dict[tuple[bool, bool], _InClusters]
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +273,8 @@ class Within:
     clustering: Clustering
     members: Members | None
     """The subgroup; None for all rows."""
-    _known: InClusters = field(repr=False)
-    """The rows by class, and by whether they are the subgroup's."""
+    counted: RowsOfClasses = field(repr=False)
+    """What is counted already."""
 
     def sums(self, metric: str, comparison: Comparison) -> ClusterSums:
         """Return the clusters' influences on one AUC; both classes must have two rows."""
@@ -344,11 +345,11 @@ class Within:
         whole = self.clustering.rows[positive]
         if self.members is None:
             return whole
-        if (positive, inside) not in self._known:
+        if (positive, inside) not in self.counted:
             members = self.members if inside else self.members.excluded
             rows = self.clustering.count(self._codes_of(members, positive=positive))
-            self._known[positive, inside] = _InClusters(rows if inside else whole.rows - rows)
-        return self._known[positive, inside]
+            self.counted[positive, inside] = _InClusters(rows if inside else whole.rows - rows)
+        return self.counted[positive, inside]
 
     def _same_pairs(
         self, metric: str, comparison: Comparison, rows: _Pair, std_error: float

@@ -50,8 +50,7 @@ class Moves:
     Weighted rows without clusters are clusters of one row each.
 
     `totals`: the clusters' influences on the overall AUC (`overall`), the power means and the final
-    score, as far as they have any. There may be intervals of several confidences: the influences
-    are those of all of them.
+    score, as far as they have any. They are the same at each of `n_confidences`.
     """
 
     def __init__(self, report: BiasReport, n_confidences: int = 1) -> None:

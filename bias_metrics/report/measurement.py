@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bias_metrics._core.cells import Auc, pair_auc
 from bias_metrics._core.checks import FloatArray
-from bias_metrics._core.clusters import Clustering, ClusterSums, InClusters
+from bias_metrics._core.clusters import Clustering, ClusterSums, RowsOfClasses
 from bias_metrics._core.covariance import Joint, TwoRankings, joint
 from bias_metrics._core.differences import (
     Apart,
@@ -120,7 +120,7 @@ class Measurement:
         return self._found[name] if name in self._found else self.subgroup_and_sums(name)[0]
 
     def subgroup_and_sums(
-        self, name: str, counted: InClusters | None = None
+        self, name: str, counted: RowsOfClasses | None = None
     ) -> tuple[MeasuredSubgroup, Sums]:
         """Measure a subgroup; with the clusters' influences on its cells, if there are clusters.
 
@@ -299,7 +299,7 @@ class Pairing:
 
     def _by_clusters(self, name: str) -> dict[str, Apart]:
         first, second = self.models
-        counted: InClusters = {}
+        counted: RowsOfClasses = {}
         sums = others = first.subgroup_and_sums(name, counted)[1]
         if second is not first:
             others = second.subgroup_and_sums(name, counted)[1]
