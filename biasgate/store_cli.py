@@ -173,7 +173,7 @@ def clean(
 ) -> None:
     """Remove scores, sets, models, downloads and old nights that were not used lately.
 
-    What an entry of a ledger rests on is kept, and so are MLflow's runs.
+    What a promotion, a rollback or a reset rests on is kept, and so are MLflow's runs.
     """
     with errors_told(verbose=False, quiet=as_json, places={"store": store}):
         from biasgate.tasks.upkeep import Keep  # noqa: PLC0415
@@ -220,8 +220,8 @@ def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     gone = removed if yes else plan.removed
     out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} things, {_told(gone)}.")
     out.print(
-        f"Kept {len(plan.kept)} things, {_told(plan.kept)}; and {len(plan.referenced)} that a "
-        f"ledger rests on, {_told(plan.referenced)}.",
+        f"Kept {len(plan.kept)} things, {_told(plan.kept)}; and {len(plan.referenced)} on which a "
+        f"move of champion rests, {_told(plan.referenced)}.",
         soft_wrap=True,
     )
     if plan.removed and not yes:

@@ -36,6 +36,7 @@ FLOWS = (
     *STAGES,
 )
 PROCESS = "biasgate.process"
+_NOT_ENDED = ["RUNNING", "PENDING", "SCHEDULED"]  # the last one waits for its retry
 _own: set[UUID] = set()
 
 
@@ -43,7 +44,8 @@ def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Record which process executes a flow run, and end the runs of processes that have ended.
 
     A hook for `on_running`. A worker needs the number of the process that it started for a run of a
-    deployment, so the process is a label there: a worker that was killed can watch nothing.
+    deployment, so the process is a label there: a worker that was killed can watch nothing. A run
+    within another one may have lost its process before this hook noted it, so it ends with that.
     """
     del flow, state
     with get_client(sync_client=True) as client:
@@ -52,10 +54,10 @@ def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
             client.update_flow_run(flow_run.id, infrastructure_pid=this_process())
         else:
             client.update_flow_run_labels(flow_run.id, {PROCESS: this_process()})
-        for one in _running(client):
-            if one.id != flow_run.id and is_abandoned(one):
-                crashed: State[Any] = Crashed(message="Its process was killed.")
-                client.set_flow_run_state(one.id, crashed, force=True)
+        abandoned = [one for one in _running(client) if one.id != flow_run.id and is_abandoned(one)]
+        for late in _with_parts(client, abandoned):
+            crashed: State[Any] = Crashed(message="Its process was killed.")
+            client.set_flow_run_state(late, crashed, force=True)
 
 
 def cancel_own_runs(reason: str) -> None:
@@ -74,19 +76,28 @@ def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
     if not _own:
         return
     with get_client(sync_client=True) as client:
-        for flow_run in _running(client):
-            if flow_run.id in _own:
-                client.set_flow_run_state(flow_run.id, state, force=True)
-        for late in _unfinished(client):
-            ended = state if late.id == step else Cancelled(message="Its run was ended.")
-            client.set_task_run_state(late.id, ended, force=True)
+        own = [one for one in _running(client) if one.id in _own]
+        for late in _with_parts(client, own):
+            client.set_flow_run_state(late, state, force=True)
+        for late_step in _unfinished(client):
+            ended = state if late_step.id == step else Cancelled(message="Its run was ended.")
+            client.set_task_run_state(late_step.id, ended, force=True)
+
+
+def _with_parts(client: SyncPrefectClient, runs: list[FlowRun]) -> list[UUID]:
+    """Return these runs after the ones within them that have not ended."""
+    if not runs:
+        return []
+    ids = [one.id for one in runs]
+    within = {"parent_flow_run_id": {"any_": ids}, "state": {"type": {"any_": _NOT_ENDED}}}
+    parts = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(within))
+    return list(dict.fromkeys([*_with_parts(client, parts), *ids]))
 
 
 def _unfinished(client: SyncPrefectClient) -> list[TaskRun]:
     """Return the steps of this process that have not ended."""
     of_own = FlowRunFilter.model_validate({"id": {"any_": list(_own)}})
-    types = ["RUNNING", "PENDING", "SCHEDULED"]  # the last one waits for its retry
-    unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": types}}})
+    unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": _NOT_ENDED}}})
     return list(client.read_task_runs(flow_run_filter=of_own, task_run_filter=unfinished))
 
 

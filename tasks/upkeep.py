@@ -33,7 +33,7 @@ class Plan:
     kept: tuple[StoreItem, ...]
     """Items that can be made again."""
     referenced: tuple[StoreItem, ...]
-    """Those that are kept only because an entry of a ledger rests on them."""
+    """Those that are kept only because a move of `champion` rests on them."""
 
 
 def plan_cleaning(
@@ -174,7 +174,10 @@ def _refused(text: str) -> str:
 
 @dataclass(frozen=True)
 class Referenced:
-    """What entries rest on."""
+    """On what promotions, rollbacks and resets rest.
+
+    What only blocked a version may be removed: its run in MLflow keeps the evidence.
+    """
 
     sets: frozenset[str] = frozenset()
     """Digests of sets."""
@@ -183,7 +186,7 @@ class Referenced:
     scores: frozenset[tuple[str, str]] = frozenset()
     """Digests of set and candidate."""
     runs: frozenset[str] = frozenset()
-    """Runs of verdicts behind a promotion, a rollback or a reset."""
+    """Runs of the verdicts."""
 
     @classmethod
     def here(cls, gateway: Gateway) -> Referenced:
@@ -192,7 +195,7 @@ class Referenced:
         Refused if a part of a ledger cannot be read: nothing may be removed then.
         """
         sets, names, scores, runs = set[str](), set[str](), set[tuple[str, str]](), set[str]()
-        for run_id, name, moved in _verdicts(gateway):
+        for run_id, name in _verdicts_of_moves(gateway):
             tags = gateway.run_tags(run_id)
             of_set = tags.get("biasgate.set_digest") if tags is not None else None
             candidate = tags.get("biasgate.candidate_digest") if tags is not None else None
@@ -201,12 +204,11 @@ class Referenced:
             else:
                 sets.add(of_set)
                 scores.add((of_set, candidate))
-            if moved:
-                runs.add(run_id)
+            runs.add(run_id)
         return cls(frozenset(sets), frozenset(names), frozenset(scores), frozenset(runs))
 
     def needs(self, item: StoreItem) -> bool:
-        """Whether an entry rests on something, or it is unknown whether one does."""
+        """Whether a move rests on something, or it is unknown whether one does."""
         if item.kind == "sets":
             found = set_of(item)
             return found is not None and (found[0] in self.names or found[1] in self.sets)
@@ -218,8 +220,8 @@ class Referenced:
         return False
 
 
-def _verdicts(gateway: Gateway) -> Iterator[tuple[str, str, bool]]:
-    """Yield run and set of each verdict that an entry names, and whether `champion` moved on it."""
+def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
+    """Yield run and set of each verdict on which `champion` moved."""
     for name in gateway.models():
         if not is_ledger(name):
             continue
@@ -232,8 +234,9 @@ def _verdicts(gateway: Gateway) -> Iterator[tuple[str, str, bool]]:
             )
             raise InputError(msg)
         for entry in ledger.entries():
-            for verdict in entry.content.verdicts:
-                yield verdict.run_id, verdict.set, entry.content.action in MOVES
+            if entry.content.action in MOVES:
+                for verdict in entry.content.verdicts:
+                    yield verdict.run_id, verdict.set
 
 
 _NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{6}Z(-\d+)?")

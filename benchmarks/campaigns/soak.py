@@ -101,9 +101,9 @@ class Night:
     fault : str or None
         What happened while it ran.
     size : int
-        Bytes of the store and the folders of nights afterwards, without what ledgers rest on.
-    pinned : int
-        Folders of nights that are kept only because a ledger rests on them.
+        Bytes of the store and the folders of nights afterwards, without what is pinned.
+    pinned : dict of str to int
+        How many sets, scores and nights are kept for ever, since `champion` moved on them.
     """
 
     number: int
@@ -112,7 +112,7 @@ class Night:
     seconds: float
     fault: str | None = None
     size: int = 0
-    pinned: int = 0
+    pinned: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -196,7 +196,7 @@ class Soak:
         kept = [item for item in store_items(self.store, nights) if rests.needs(item)]
         night.size = sum(one.stat().st_size for one in files if one.is_file())
         night.size -= sum(item.size for item in kept)
-        night.pinned = sum(item.kind == "nights" for item in kept)
+        night.pinned = dict(Counter(item.kind for item in kept))
 
     def command(self, *arguments: str) -> str:
         """Run `biasgate`, and return what it prints."""

@@ -68,10 +68,11 @@ def test_the_store_does_not_grow_without_end(soak):
     assert max(last) < 1.5 * max(middle)
 
 
-def test_no_night_is_kept_for_ever_but_those_that_moved_the_champion(soak):
-    promoted = soaking.promotions(soak).total()
+def test_nothing_is_kept_for_ever_but_what_moved_the_champion(soak):
+    promoted, pinned = soaking.promotions(soak).total(), soak.nights[-1].pinned
     assert promoted
-    assert 0 < soak.nights[-1].pinned <= promoted
+    assert set(pinned) == {"sets", "scores", "nights"}
+    assert all(0 < n_pinned <= promoted for n_pinned in pinned.values())
 
 
 def test_no_version_is_downloaded_twice_but_before_it_becomes_champion(soak):

@@ -100,4 +100,4 @@ def test_a_registered_set_and_its_scores_are_never_cleaned(home, monkeypatch):
     monkeypatch.chdir(folder)
     code, said = run("clean", "--keep", "0B")
     assert code == 0
-    assert "a ledger rests on" in said
+    assert "a move of champion rests" in said

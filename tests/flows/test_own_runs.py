@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from prefect import get_client
+from prefect import flow, get_client
 from prefect.states import Completed, Running
 
 from biasgate.flows.nightly import nightly
@@ -48,4 +48,26 @@ def test_a_run_of_a_deployment_whose_worker_was_killed_is_ended_by_the_next_one(
         own_run(nightly, client.read_flow_run(later.id), Running())
         assert client.read_flow_run(killed.id).state.is_crashed()
         assert client.read_flow_run(later.id).state.is_running()
+        client.set_flow_run_state(later.id, Completed(), force=True)
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_not_noted_yet_ends_with_the_run_that_it_belongs_to(prefect_server):
+    del prefect_server
+    innermost = flow(name="score")(lambda: None)
+    inner = flow(name="evaluate")(lambda: [innermost(return_state=True)])
+    outer = flow(name="nightly")(lambda: [found := inner(return_state=True), found.result()[0]])
+    with get_client(sync_client=True) as client:
+        state = outer(return_state=True)
+        killed, *parts = [
+            one.state_details.flow_run_id for one in [state, *state.result(raise_on_failure=False)]
+        ]
+        for one in (killed, *parts):
+            client.set_flow_run_state(one, Running(), force=True)
+        client.update_flow_run(killed, infrastructure_pid=ENDED)
+        later = client.create_flow_run(nightly)
+        client.set_flow_run_state(later.id, Running(), force=True)
+        own_run(nightly, later, Running())
+        for one in (killed, *parts):
+            assert client.read_flow_run(one).state.is_crashed()
         client.set_flow_run_state(later.id, Completed(), force=True)

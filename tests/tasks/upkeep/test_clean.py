@@ -1,4 +1,4 @@
-"""What is removed from a store: what is old or too much, and nothing that a ledger rests on."""
+"""What is removed from a store: what is old or too much, and nothing on which a promotion rests."""
 
 import json
 import os
@@ -227,16 +227,15 @@ def entry(action, *runs):
     return SimpleNamespace(content=SimpleNamespace(action=action, verdicts=verdicts))
 
 
-def test_a_ledgers_entries_rest_on_the_sets_and_scores_of_their_verdicts(monkeypatch):
-    ledger = SimpleNamespace(
-        foreign=list, entries=lambda: [entry("blocked", "r1"), entry("promotion", "r2", "r3")]
-    )
+def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(monkeypatch):
+    entries = [entry("promotion", "r1", "r2"), entry("blocked", "r4"), entry("rollback", "r3")]
+    ledger = SimpleNamespace(foreign=list, entries=lambda: entries)
     monkeypatch.setattr(upkeep, "Ledger", lambda *_: ledger)
     assert Referenced.here(Registry()) == Referenced(
         sets=frozenset({A}),
         names=frozenset({"set of r2", "set of r3"}),
         scores=frozenset({(A, C)}),
-        runs=frozenset({"r2", "r3"}),
+        runs=frozenset({"r1", "r2", "r3"}),
     )
 
 
