@@ -160,6 +160,24 @@ def test_clusters_of_the_counted_class_are_counted_not_those_of_all_rows():
     assert found["fnr_gap"].low is not None
 
 
+@pytest.mark.parametrize("model", ["a", "b"])
+def test_a_cluster_for_each_row_changes_little_where_a_threshold_is_estimated(model):
+    y_true, first, mask, rng = draw(n=4000)
+    second = first + 0.5 * rng.normal(size=4000)
+
+    def width(estimated=(0.7, 0.7), clusters=None):
+        options = {"threshold_a": 0.7, "threshold_b": 0.7}
+        options |= dict.fromkeys(("threshold_range_a", "threshold_range_b"), (0.7, 0.7))
+        options[f"threshold_range_{model}"] = estimated
+        rows = Rows(y_true, {"g": mask}, clusters=clusters)
+        found = only(compare_rate_gaps(rows, first, second, **options))
+        return found.high - found.low
+
+    by_row = width((-0.5, 2.0))
+    assert by_row > 1.5 * width()
+    assert width((-0.5, 2.0), np.arange(4000)) == pytest.approx(by_row, rel=0.02)
+
+
 def test_a_change_by_cluster_is_at_least_as_wide_as_by_row():
     y_true, first, mask, rng = draw(n=800)
     second = first + 0.5 * rng.normal(size=800)

@@ -25,6 +25,7 @@ from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import add_clusters, add_shard, count_shard
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
+from biasgate.tasks.verifying.verdict import verify_counted
 
 pytest.importorskip("duckdb")
 GROUPS = ("gay", "muslim")
@@ -92,6 +93,10 @@ def test_bounds_are_those_of_all_rows_in_clusters(home, monkeypatch):
         == 300
     )
     assert not list(Path("out").glob(".clusters-*"))
+    checked = verify_counted(Path("out"))
+    assert all(one.holds for one in checked)
+    [unknown] = [one for one in checked if "what clusters do to the bounds" in one.sentence]
+    assert not unknown.checked
 
 
 def test_only_differences_of_aggregates_are_said_to_be_unrelated_in_clusters(home):

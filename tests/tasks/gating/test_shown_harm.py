@@ -193,6 +193,10 @@ def test_a_name_that_the_set_lacks_changes_nothing(tmp_path):
     [
         ({"identity": "female", "expires": "2020-01-01"}, "`not_measured` ended on 2020-01-01."),
         ({"identity": "femal"}, "`not_measured` has 'femal': is it this identity?"),
+        (
+            {"identity": "femal", "expires": "2020-01-01"},
+            "`not_measured` has 'femal': is it this identity?",
+        ),
     ],
 )
 def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_path, entry, hint):

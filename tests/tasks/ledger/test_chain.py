@@ -4,8 +4,9 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.promoted import tag_of_entry
+from support.promoted import entry_content, tag_of_entry
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.ledger.chain import Chain
@@ -116,3 +117,18 @@ def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):
     vouched = Chain(year).vouched_verdicts(trusting(keys, revoked=day(100))).by_entry
     assert {f"d{one}" for one in (99, 181, 365)} <= vouched
     assert f"d{ROTATED}" not in vouched
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ({"action": "promotion"}, "version"),
+        ({"action": "rollback"}, "version"),
+        ({"action": "blocked", "passed_over": []}, "version"),
+        ({"action": "blocked"}, "blocked"),
+    ],
+)
+def test_an_entry_that_lacks_what_its_action_needs_is_refused(said, missing):
+    tags = entry_tags(entry_content(state="abandoned", **said))
+    with pytest.raises(InputError, match=f"must name `{missing}`, since its action is"):
+        read_entry(ModelVersion("m-promotions", "1", None, tags))

@@ -34,6 +34,15 @@ def test_a_version_without_a_verdict_is_not_attested(gateway, tmp_path):
     assert not (tmp_path / "a.jsonl").exists()
 
 
+def test_a_version_without_a_verdict_has_nothing_to_compare(gateway, tmp_path):
+    version = registered_version(gateway, tmp_path, "new")
+    with (
+        ExitStack() as kept,
+        pytest.raises(InputError, match=r"must have a verdict.* none that co"),
+    ):
+        published_of(version.uri, gateway, kept)
+
+
 def test_a_policy_that_cannot_be_read_or_is_none_is_told_with_its_run():
     def gone(*_):
         raise FileNotFoundError(2, "No such file or directory")

@@ -8,7 +8,7 @@ from biasgate.tasks.signing.manifest import Manifest
 from biasgate.tasks.verifying.files import Finding, VersionFiles
 
 
-def holds(tmp_path, judged, now, *, content="id,score"):
+def holds(tmp_path, judged, now, *, content="id,score", sizes=None):
     def manifest(name):
         (tmp_path / name).write_text(content, "utf-8")
         found = Manifest.of(tmp_path / name)
@@ -17,13 +17,17 @@ def holds(tmp_path, judged, now, *, content="id,score"):
 
     before, found = manifest(judged), manifest(now)
     bound = {"what": "scores", "digest": before.digest, "files": [*before.files]}
-    files = VersionFiles(ModelVersion("m", "1", None, {}), lambda: found, lambda: "there")
+    listed = sizes and {now: len(content)}
+    files = VersionFiles(
+        ModelVersion("m", "1", None, {}), lambda: found, lambda: "there", lambda: listed
+    )
     return files.compare(partial({"candidate": {"bound": bound}}), "set").holds
 
 
 @pytest.mark.parametrize("name", ["b.csv", "other.csv", "b.v2.csv", "b.txt"])
-def test_the_same_scores_under_another_name_are_the_judged_ones(tmp_path, name):
-    assert holds(tmp_path, "b.csv", name)
+@pytest.mark.parametrize("sizes", [None, True])
+def test_the_same_scores_under_another_name_are_the_judged_ones(tmp_path, name, sizes):
+    assert holds(tmp_path, "b.csv", name, sizes=sizes)
 
 
 @pytest.mark.parametrize(
