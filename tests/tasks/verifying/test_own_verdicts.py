@@ -63,6 +63,17 @@ def test_a_candidate_is_its_own_champion_only_if_it_is_opened_in_the_same_way(
     assert found.max_tokens == 512
 
 
+@pytest.mark.parametrize(("own", "used"), [({"threshold": 0.6}, 0.6), ({}, 0.4)])
+def test_a_rival_that_is_a_candidate_too_has_the_threshold_that_it_names(
+    gateway, promoted, own, used
+):
+    settings = {**LONG, "name": "again", "model": f"models:/{MODEL}/{promoted[0].version}"}
+    candidate = CANDIDATES.validate_python(settings | {"threshold": 0.4})
+    rivals = {"reference": CANDIDATES.validate_python(settings | own)}
+    found = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
+    assert found["reference"].threshold == used
+
+
 @pytest.mark.mlflow
 def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, promoted):
     gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
