@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,14 +169,10 @@ def attest(
 ) -> None:
     """Write a version's signed attestations to a file, to verify it where there is no registry."""
     with registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.verifying.attestation import write_attestation  # noqa: PLC0415
+        from biasgate.tasks.verifying.version import write_attestation  # noqa: PLC0415
 
         with waiting("writing attestations"):
-            found, n_lines = write_attestation(model, version, output, gateway)
-            if model_signature is not None:
-                from biasgate.tasks.verifying.version import write_signature_of  # noqa: PLC0415
-
-                write_signature_of(found, model_signature, gateway)
+            found, n_lines = write_attestation(model, version, output, gateway, model_signature)
         if as_json:
             print_json({"file": str(output), "version": found.uri, "attestations": n_lines})
             return
@@ -286,7 +283,8 @@ def _is_place(named: str) -> bool:
 
 
 def _has_results(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _RESULTS)
+    # Unlike a path's own method, this answers where a name is too long for a file.
+    return any(isfile(folder / name) for name in _RESULTS)  # noqa: PTH113
 
 
 def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:

@@ -21,7 +21,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import size_of
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.ledger.entry import MOVES
-from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger, is_ledger
+from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger
+from biasgate.tasks.ledger.sound import wrong_with
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 
@@ -192,7 +193,8 @@ class Referenced:
     def here(cls, gateway: Gateway) -> Referenced:
         """Read all ledgers of a registry.
 
-        Refused if a part of a ledger cannot be read: nothing may be removed then.
+        Refused if a part of a ledger cannot be read, was changed or is missing: nothing may be
+        removed then.
         """
         sets, names, scores, runs = set[str](), set[str](), set[tuple[str, str]](), set[str]()
         for run_id, name in _verdicts_of_moves(gateway):
@@ -222,15 +224,14 @@ class Referenced:
 
 def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
     """Yield run and set of each verdict on which `champion` moved."""
-    for name in gateway.models():
-        if not is_ledger(name):
-            continue
-        ledger = Ledger(gateway, name.removesuffix(LEDGER_SUFFIX))
-        problem = next(iter(ledger.foreign()), None)
+    # A model's ledger may be missing as a whole: its verdicts name entries.
+    for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.models()):
+        ledger = Ledger(gateway, model)
+        problem = next(iter([*ledger.foreign(), *wrong_with(ledger, ledger.chain)]), None)
         if problem is not None:
             msg = (
-                f"every version of {name} must be an entry before anything is removed, since "
-                f"nobody knows on what others rest; {problem}"
+                f"the ledger {ledger.name} must be whole and unchanged before anything is removed, "
+                f"since nobody knows on what the rest rests; {problem}"
             )
             raise InputError(msg)
         for entry in ledger.entries():

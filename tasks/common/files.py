@@ -26,8 +26,12 @@ _PROBE_BYTES = 4096
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; move it to `path` only if the body succeeds.
 
-    Its bytes are on the disk before it gets its name, so that it also survives a power cut whole.
+    A folder is refused before anything is written. The bytes are on the disk before they get their
+    name, so that the file also survives a power cut whole.
     """
+    if path.is_dir():
+        msg = f"{path} must be a file to write; it is a folder."
+        raise InputError(msg)
     with own_folder(path.parent, f".{path.name}-") as folder:
         temporary = folder / path.name
         yield temporary

@@ -29,7 +29,7 @@ from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.signing.manifest import Manifest
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, read_verdict
-from biasgate.tasks.verifying.files import Finding, VersionFiles
+from biasgate.tasks.verifying.files import Finding, VersionFiles, not_deployable
 from biasgate.tasks.verifying.version import objection_to, verify_chain, verify_version
 
 
@@ -38,8 +38,7 @@ class NotVerifiedError(InputError):
 
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
         self.findings = findings
-        wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
-        super().__init__(f"{version.uri} must not be deployed.\n  " + "\n  ".join(wrong))
+        super().__init__(not_deployable(version.uri, findings))
 
 
 def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:

@@ -95,7 +95,7 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
             config = signing.Config().use_elliptic_key_signer(private_key=Path(key).expanduser())
             hashed = hashing.Config().set_ignored_paths(paths=[folder / one for one in leaving_out])
             config.set_hashing_config(hashed).sign(folder, temporary)
-        except ValueError:  # its text may quote the key
+        except (ValueError, TypeError, AttributeError):  # a text may quote the key
             msg = f"{MODEL_KEY} must name a private key on an elliptic curve in PEM, unencrypted."
             raise InputError(msg) from None
 

@@ -6,7 +6,6 @@ attestation of another model, or of a lenient policy, is found only if the right
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +13,17 @@ from pathlib import Path
 
 from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.untrusted import parse_json, read_bytes
-from biasgate.tasks.ledger.ledger import CHAMPION, require_known
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
-from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.manifest import Manifest, difference
 from biasgate.tasks.signing.statement import (
-    FILE,
     Annotations,
     Statement,
     annotations_of,
     read_statement,
 )
-from biasgate.tasks.verifying.documents import with_whole_tags
 from biasgate.tasks.verifying.files import Finding
 
 _DIGEST = re.compile(r"[0-9a-f]{12,64}")
@@ -123,37 +116,6 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 NO_PINS = Pins()
-
-
-def write_attestation(
-    model: str, version: str | None, file: Path, gateway: Gateway
-) -> tuple[ModelVersion, int]:
-    """Write the signed attestations of a version: one line for each required set.
-
-    Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
-    """
-    require_known(model, gateway)
-    uri = f"models:/{model}{f'/{version}' if version else f'@{CHAMPION}'}"
-    found = with_whole_tags(gateway.resolve(uri), gateway)
-    names = [one for one in found.tags.get("biasgate.required_sets", "").split(",") if one]
-    if not names:
-        msg = f"{found.uri} must have a verdict; it has none: evaluate it first."
-        raise InputError(msg)
-    lines = []
-    for name in names:
-        where = f"the attestation of {found.uri} on {name}"
-        try:
-            content = gateway.read_json(found.tags.get(f"biasgate.{name}.run_id", ""), FILE)
-        except (OSError, ValueError) as error:
-            msg = f"{where} must be in its run; it cannot be read. Evaluate the version again."
-            raise InputError(msg) from error
-        if not Envelope.of_dict(content, where).signatures:
-            msg = f"{where} must be signed; it is not. Set BIASGATE_PRIVATE_KEY and evaluate again."
-            raise InputError(msg)
-        lines.append(json.dumps(content, separators=(",", ":")) + "\n")
-    with whole_file(file) as temporary:
-        temporary.write_text("".join(lines), "utf-8")
-    return found, len(lines)
 
 
 def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -59,6 +59,12 @@ class Finding:
     def __post_init__(self) -> None:
         """Escape what could rewrite the lines of a terminal."""
         object.__setattr__(self, "sentence", printable(self.sentence))
+
+
+def not_deployable(what: object, findings: Iterable[Finding]) -> str:
+    """Say what must not be deployed, and what of it does not hold."""
+    wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
+    return f"{what} must not be deployed, since this does not hold:\n  " + "\n  ".join(wrong)
 
 
 def signature_of(what: str, signed: Signed, *, holds: bool, more: str = "") -> Finding:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.ledger.alpha import objection_to_share
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry
-from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, require_known
 from biasgate.tasks.ledger.sound import missing_heads
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Verdict, champion_of
+from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.model_signature import write_model_signature
+from biasgate.tasks.signing.statement import FILE
 from biasgate.tasks.verifying.documents import WRITING, with_whole_tags
 from biasgate.tasks.verifying.files import Finding, VersionFiles, champion_files
 from biasgate.tasks.verifying.verdict import verify_on_set
@@ -113,8 +117,49 @@ def _of_one_evaluation(
         yield Finding("verdict", holds=first >= blocked, sentence=text)
 
 
-def write_signature_of(found: ModelVersion, file: Path, gateway: Gateway) -> None:
-    """Sign the files of an attested version, if they are those of its verdicts, as OpenSSF says."""
+def write_attestation(
+    model: str,
+    version: str | None,
+    file: Path,
+    gateway: Gateway,
+    model_signature: Path | None = None,
+) -> tuple[ModelVersion, int]:
+    """Write the signed attestations of a version: one line for each required set.
+
+    Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
+    `model_signature`: a file for a signature of the model's files. Both are written, or neither.
+    """
+    if model_signature is not None and model_signature.resolve() == file.resolve():
+        msg = f"attestations and model signature must be two files; both are {file}."
+        raise InputError(msg)
+    require_known(model, gateway)
+    uri = f"models:/{model}{f'/{version}' if version else f'@{CHAMPION}'}"
+    found = with_whole_tags(gateway.resolve(uri), gateway)
+    names = [one for one in found.tags.get("biasgate.required_sets", "").split(",") if one]
+    if not names:
+        msg = f"{found.uri} must have a verdict; it has none: evaluate it first."
+        raise InputError(msg)
+    lines = []
+    for name in names:
+        where = f"the attestation of {found.uri} on {name}"
+        try:
+            content = gateway.read_json(found.tags.get(f"biasgate.{name}.run_id", ""), FILE)
+        except (OSError, ValueError) as error:
+            msg = f"{where} must be in its run; it cannot be read. Evaluate the version again."
+            raise InputError(msg) from error
+        if not Envelope.of_dict(content, where).signatures:
+            msg = f"{where} must be signed; it is not. Set BIASGATE_PRIVATE_KEY and evaluate again."
+            raise InputError(msg)
+        lines.append(json.dumps(content, separators=(",", ":")) + "\n")
+    with whole_file(file) as temporary:
+        temporary.write_text("".join(lines), "utf-8")
+        if model_signature is not None:
+            _sign_files(found, model_signature, gateway)
+    return found, len(lines)
+
+
+def _sign_files(found: ModelVersion, file: Path, gateway: Gateway) -> None:
+    """Sign the files of an attested version as OpenSSF says, if they are those of its verdicts."""
     broken = [finding.sentence for finding in verify_version(found, gateway) if not finding.holds]
     if broken:
         msg = f"{found.uri} must verify before its files are signed; it does not: {broken[0]}"

@@ -44,6 +44,7 @@ from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import annotations_of, read_statement, verdict_digest
+from biasgate.tasks.upkeep import Referenced
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.verdict import attested_by
 from biasgate.tasks.verifying.version import verify_version
@@ -677,3 +678,13 @@ def test_a_ledger_that_was_removed_whole_is_found_by_the_machine_that_saw_it(
     assert "ledger" in wrong(gateway, store)
     with pytest.raises(InputError, match="missing or changed is entry 2, which this machine saw"):
         require_sound(Ledger(gateway, MODEL))
+
+
+def test_nothing_is_removed_where_the_whole_ledger_is_gone(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "first")
+    assert promote_one([verdict], version, gateway).promoted
+    judged_version(gateway, store, tmp_path / "second", seed=1)
+    assert Referenced.here(gateway).runs == {version.run_id}
+    gateway.client.delete_registered_model(f"{MODEL}-promotions")
+    with pytest.raises(InputError, match="must be whole and unchanged before anything is removed"):
+        Referenced.here(gateway)

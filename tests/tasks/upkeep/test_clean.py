@@ -227,10 +227,20 @@ def entry(action, *runs):
     return SimpleNamespace(content=SimpleNamespace(action=action, verdicts=verdicts))
 
 
-def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(monkeypatch):
-    entries = [entry("promotion", "r1", "r2"), entry("blocked", "r4"), entry("rollback", "r3")]
-    ledger = SimpleNamespace(foreign=list, entries=lambda: entries)
-    monkeypatch.setattr(upkeep, "Ledger", lambda *_: ledger)
+@pytest.fixture
+def ledger(monkeypatch):
+    """A ledger, and what is wrong with it."""
+    found = SimpleNamespace(name="toxicity-promotions", foreign=[], wrong=[], moves=[], chain=None)
+    given = SimpleNamespace(
+        name=found.name, foreign=lambda: found.foreign, chain=None, entries=lambda: found.moves
+    )
+    monkeypatch.setattr(upkeep, "Ledger", lambda *_: given)
+    monkeypatch.setattr(upkeep, "wrong_with", lambda *_: found.wrong)
+    return found
+
+
+def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(ledger):
+    ledger.moves = [entry("promotion", "r1", "r2"), entry("blocked", "r4"), entry("rollback", "r3")]
     assert Referenced.here(Registry()) == Referenced(
         sets=frozenset({A}),
         names=frozenset({"set of r2", "set of r3"}),
@@ -239,10 +249,13 @@ def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(
     )
 
 
-def test_nothing_is_removed_while_a_part_of_a_ledger_cannot_be_read(monkeypatch):
-    ledger = SimpleNamespace(foreign=lambda: ["version 3 is none."], entries=list)
-    monkeypatch.setattr(upkeep, "Ledger", lambda *_: ledger)
-    with pytest.raises(InputError, match="every version of toxicity-promotions must be an entry"):
+@pytest.mark.parametrize(
+    "problem", [{"foreign": ["version 3 is none."]}, {"wrong": ["missing is entry 2"]}]
+)
+def test_nothing_is_removed_while_a_ledger_cannot_be_read_or_was_changed(ledger, problem):
+    vars(ledger).update(problem)
+    [[words]] = problem.values()
+    with pytest.raises(InputError, match=f"toxicity-promotions must be whole .*; {words}"):
         Referenced.here(Registry())
 
 

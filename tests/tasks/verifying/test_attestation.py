@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from support.promoted import (
     MODEL,
     POLICY,
@@ -30,7 +30,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import PAYLOAD
-from biasgate.tasks.verifying.attestation import Pins, verify_attestation, write_attestation
+from biasgate.tasks.verifying.attestation import Pins, verify_attestation
+from biasgate.tasks.verifying.version import write_attestation
 
 FILE = "model.intoto.jsonl"
 pytestmark = pytest.mark.mlflow
@@ -224,7 +225,9 @@ def test_a_pin_that_pins_nothing_is_refused(pins):
 
 def test_the_function_of_a_deploy_script_pins_the_model(world):
     require_attestation(world / FILE, world / "model", MODEL, policy_digest=POLICY.digest)
-    with pytest.raises(ValueError, match=r"must not be deployed\.\n  model: attested is"):
+    with pytest.raises(
+        ValueError, match=r"must not be deployed, since this does not hold:\n  model: attested is"
+    ):
         require_attestation(world / FILE, world / "model", "spam")
 
 
@@ -292,7 +295,13 @@ def test_the_openssf_tool_verifies_the_files_of_a_promoted_version_and_notices_o
     assert "BIASGATE_MODEL_KEY must name" in CliRunner().invoke(app, arguments).stderr
     monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / FILE))
     assert "on an elliptic curve" in CliRunner().invoke(app, arguments).stderr
+    monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / "own.pem"))
+    own = ed25519.Ed25519PrivateKey.generate()  # as the key of verdicts is
+    (world / "own.pem").write_bytes(own.private_bytes(*kept, serialization.NoEncryption()))
+    refused = CliRunner().invoke(app, arguments)
+    assert (refused.exit_code, "on an elliptic curve" in refused.stderr) == (2, True)
     assert not signature.exists()
+    assert not (world / "a.jsonl").exists()
     monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / "model_key.pem"))
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
@@ -304,6 +313,25 @@ def test_the_openssf_tool_verifies_the_files_of_a_promoted_version_and_notices_o
     content = changed.read_bytes()
     changed.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     assert verified().returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("a.jsonl", "must be two files"), ("model", "it is a folder")]
+)
+def test_a_place_for_the_signature_that_cannot_be_written_leaves_no_attestation(
+    made, world, monkeypatch, name, message
+):
+    monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / FILE))
+    arguments = ["attest", MODEL, "--output", str(world / "a.jsonl")]
+    arguments += ["--store", str(made[0] / "store"), "--model-signature", str(world / name)]
+    refused = CliRunner().invoke(app, arguments)
+    assert (refused.exit_code, message in " ".join(refused.stderr.split())) == (2, True)
+    assert not (world / "a.jsonl").exists()
+
+
+def test_a_name_that_is_too_long_for_a_file_is_of_no_model(made):
+    refused = CliRunner().invoke(app, ["verify", "a" * 300, "--store", str(made[0] / "store")])
+    assert (refused.exit_code, "must be in the registry" in refused.stderr) == (2, True)
 
 
 def test_the_example_of_an_init_container_runs(world):
