@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -30,11 +31,13 @@ _MOST = 10
 def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
     """Return, for each model and set, what is other than when it was measured last.
 
-    A candidate that is trained anew has a night before under its name, with another model.
+    A candidate is followed by its name, with whatever model it had; a version that has another name
+    now, by itself. The later of the two nights counts, the one of the name if they are the same.
     """
     found: list[Changed] = []
     for model in tonight.models:
-        last = _last(model, before, "model") or _last(model, before, "candidate")
+        known = [_last(model, before, "candidate"), _last(model, before, "model")]
+        last = max(filter(None, known), key=itemgetter(0), default=None)
         found.append(
             Changed(
                 candidate=model.candidate,

@@ -121,6 +121,24 @@ def test_a_candidate_that_is_trained_anew_is_compared_with_its_last_night():
     assert news(tonight, before) == ["words on news: new model since night 1."]
 
 
+def test_a_candidate_that_changes_to_and_fro_is_not_compared_with_an_older_night_of_its_model():
+    good = model("words", "models:/toxicity/3", model="three")
+    bad = replace(model("words", "models:/toxicity/1", model="one"), outcome="fail")
+    watched = model("champion", "models:/toxicity/3", model="three")
+    nights = [night(1, good), night(2, bad, watched), night(3, good), night(4, bad, watched)]
+    last = "words on news: new model since night"
+    assert news(nights[2], nights[:2])[:2] == [
+        f"{last} 2.",
+        "words on news: passed; in night 2 it was blocked.",
+    ]
+    assert news(nights[3], nights[:3])[:2] == [
+        f"{last} 3.",
+        "words on news: blocked; in night 3 it was passed.",
+    ]
+    # The champion is the candidate of the night before, under another name.
+    assert not [one for one in news(nights[3], nights[:3]) if "champion on news" in one]
+
+
 def test_a_version_is_the_same_model_whether_it_was_trained_that_night_or_taken_from_the_registry():
     trained = CANDIDATES.validate_python(
         {"name": "words", "kind": "tfidf", "train_on": {"source": "templates", "name": "training"}}
