@@ -21,6 +21,7 @@ from biasgate.tasks.remembering.trend import remember_failure
 from biasgate.tasks.reporting.notifications import message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.registered_candidates import placeholder, refuse_uncounted
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 from biasgate.tasks.store import Workplace
 
 
@@ -94,12 +95,13 @@ def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> Non
 
 @task(name="read evaluation")
 def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Evaluation:
-    """Read and check an evaluation file. Only reads, safe to retry."""
+    """Read and check an evaluation file, and the key to sign with. Only reads, safe to retry."""
     file = Path(path)
     if not file.exists():
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
     evaluation = read_evaluation(file, outcome_of)
+    TrustedKeys.here().refuse_revoked(PrivateKey.here())  # before anything is trained
     candidates = (
         ", ".join(candidate.name for candidate in evaluation.candidates) or "registered versions"
     )

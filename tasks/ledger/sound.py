@@ -76,12 +76,7 @@ def require_key(ledger: Ledger) -> None:
             f"entry of {ledger.name} would not be accepted."
         )
         raise InputError(msg)
-    if own is not None and trusted.keys[own.public.key_id].revoked_since:
-        msg = (
-            f"the key in {PRIVATE_KEY} must be trusted; it is revoked: create a new one with "
-            "`biasgate keys new`."
-        )
-        raise InputError(msg)
+    trusted.refuse_revoked(own)
 
 
 def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:

@@ -229,6 +229,15 @@ class TrustedKeys:
             known.setdefault(own.public.key_id, mine)
         return cls(known)
 
+    def refuse_revoked(self, own: PrivateKey | None) -> None:
+        """Refuse to sign with a key that is revoked here."""
+        if own is not None and self.keys[own.public.key_id].revoked_since:
+            msg = (
+                f"the key in {PRIVATE_KEY} must be trusted; it is revoked: create a new one with "
+                "`biasgate keys new`."
+            )
+            raise InputError(msg)
+
     def find(self, key: str) -> TrustedKey:
         """Return the key with a name, or an id that starts like this."""
         found = [

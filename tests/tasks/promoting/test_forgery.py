@@ -27,6 +27,7 @@ from support.promoted import (
     wrong,
 )
 
+from biasgate.tasks import reading_evaluation
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -661,6 +662,17 @@ def test_a_revoked_key_adds_nothing(gateway, promoted, key):
     revoke(key, "2026-01-01T00:00:00+00:00")
     with pytest.raises(InputError, match="must be trusted; it is revoked"):
         reset(MODEL, None, "please", gateway)
+
+
+def test_a_revoked_or_missing_key_is_refused_before_anything_is_trained(key, monkeypatch, tmp_path):
+    (tmp_path / "e.yaml").touch()
+    monkeypatch.setattr(reading_evaluation, "read_evaluation", lambda *_: None)
+    revoke(key, "2026-01-01T00:00:00+00:00")
+    with pytest.raises(InputError, match="must be trusted; it is revoked"):
+        reading_evaluation.read_evaluation_file.fn(str(tmp_path / "e.yaml"))
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", str(tmp_path / "none"))
+    with pytest.raises(InputError, match="as a path it cannot be read"):
+        reading_evaluation.read_evaluation_file.fn(str(tmp_path / "e.yaml"))
 
 
 @pytest.mark.usefixtures("key")
