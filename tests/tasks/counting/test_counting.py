@@ -478,7 +478,9 @@ def test_other_files_of_counts_are_refused(home, change):
 
 def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     judge(write_shards(home))
-    assert all(one.holds for one in verify_counted(Path("out")))
+    whole = verify_counted(Path("out"))
+    assert all(one.holds for one in whole)
+    assert any("are the sum of those of" in one.sentence and one.checked for one in whole)
     path = home / "out/evidence.counts"
     path.write_bytes(path.read_bytes()[:-100])
     [found] = verify_counted(Path("out"))

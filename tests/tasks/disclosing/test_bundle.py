@@ -470,6 +470,27 @@ def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, re
     assert (code, "Missing: first on hard, second on hard." in text) == (3, True), text
 
 
+@pytest.mark.parametrize(("second", "expected"), [(["sample"], 0), ([], 3)])
+def test_verdicts_that_require_different_sets_do_not_hold_together(
+    key, results, tmp_path, second, expected
+):
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    required = {"first": ["sample"], "second": second}
+    for name, sets in required.items():
+        say(folder / "sample" / name, required_sets=sets, key=key)
+    summarised(
+        folder,
+        lambda summary: [
+            one.update(required_sets=required[one["candidate"]["name"]])
+            for one in summary["verdicts"]
+        ],
+    )
+    code, text = run("verify", folder)
+    wrong = r"DOES NOT HOLD verdict: the verdicts are by one policy, and require the same sets\."
+    assert (code, bool(re.search(wrong, text))) == (expected, expected == 3), text
+
+
 def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
     """What `show` prints is verified, whatever else lies in the folder."""
     folder = tmp_path / "results"

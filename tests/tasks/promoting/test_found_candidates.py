@@ -150,6 +150,9 @@ def test_the_champion_is_watched_unless_it_is_a_candidate():
 def test_a_watched_champion_has_a_name_of_its_own():
     [one] = champion_to_watch({"champion": mlflow("champion", 3)}, [mlflow("champion", 4)])
     assert (one.name, one.uri) == ("champion-1", "models:/toxicity/3")
+    long = "c" * 100
+    [one] = champion_to_watch({"champion": mlflow(long, 3)}, [mlflow(long, 4)])
+    assert type(one).model_validate(one.model_dump()).name == f"{long[:90]}-1"
 
 
 @pytest.mark.parametrize(("report_only", "outcome"), [(False, "fail"), (True, "pass")])
