@@ -15,7 +15,12 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
 
 from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import whole_file
@@ -90,14 +95,17 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
     except ImportError as error:
         msg = f"an OpenSSF model signature needs the library model-signing: {to_install('oms')}."
         raise InputError(msg) from error
+    try:
+        found = load_pem_private_key(Path(key).expanduser().read_bytes(), password=None)
+    except (ValueError, TypeError):  # its text may quote the key
+        found = None
+    if not isinstance(found, ec.EllipticCurvePrivateKey):
+        msg = f"{MODEL_KEY} must name a private key on an elliptic curve in PEM, unencrypted."
+        raise InputError(msg)
     with whole_file(file) as temporary:
-        try:
-            config = signing.Config().use_elliptic_key_signer(private_key=Path(key).expanduser())
-            hashed = hashing.Config().set_ignored_paths(paths=[folder / one for one in leaving_out])
-            config.set_hashing_config(hashed).sign(folder, temporary)
-        except (ValueError, TypeError, AttributeError):  # a text may quote the key
-            msg = f"{MODEL_KEY} must name a private key on an elliptic curve in PEM, unencrypted."
-            raise InputError(msg) from None
+        config = signing.Config().use_elliptic_key_signer(private_key=Path(key).expanduser())
+        hashed = hashing.Config().set_ignored_paths(paths=[folder / one for one in leaving_out])
+        config.set_hashing_config(hashed).sign(folder, temporary)
 
 
 def read_model_key(path: Path) -> ec.EllipticCurvePublicKey:

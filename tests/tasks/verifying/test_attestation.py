@@ -321,7 +321,10 @@ def test_the_openssf_tool_verifies_the_files_of_a_promoted_version_and_notices_o
 def test_a_place_for_the_signature_that_cannot_be_written_leaves_no_attestation(
     made, world, monkeypatch, name, message
 ):
-    monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / FILE))
+    key = ec.generate_private_key(ec.SECP256R1())
+    kept = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    (world / "key.pem").write_bytes(key.private_bytes(*kept, serialization.NoEncryption()))
+    monkeypatch.setenv("BIASGATE_MODEL_KEY", str(world / "key.pem"))
     arguments = ["attest", MODEL, "--output", str(world / "a.jsonl")]
     arguments += ["--store", str(made[0] / "store"), "--model-signature", str(world / name)]
     refused = CliRunner().invoke(app, arguments)
