@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, calibration_report
+from bias_metrics.binned.bins import bins_of
 
 
 def made(digits, n=997):
@@ -75,6 +76,25 @@ def test_gaps_of_calibration_hold_those_of_exact_scores(seed, background, n, bit
                 assert cell.low <= real.low + 1e-12
                 assert cell.high >= real.high - 1e-12
                 assert bits < 12 or cell.high - cell.low < real.high - real.low + 0.002
+
+
+@pytest.mark.parametrize("metric", ["calibration_gap", "brier_gap"])
+def test_a_gap_reaches_as_far_as_scores_can_move_in_their_bins_and_hardly_farther(metric):
+    rng = np.random.default_rng(9)
+    y_true, gay, score = rng.random(9_000) < 0.4, rng.random(9_000) < 0.3, rng.random(9_000)
+    rows = Rows(y_true, {"gay": gay})
+    counts = ScoreCounts.of(rows, score, shard="all", bits=1)
+    at = np.searchsorted(counts.bins, bins_of(score, 1))
+    least, most = counts.least[at], counts.most[at]
+    worse = np.where(y_true, least, most) if metric == "brier_gap" else most
+    better = least + most - worse
+    first, last = (
+        calibration_report(rows, np.where(gay, *ends)).gaps["gay"][metric]
+        for ends in ((better, worse), (worse, better))
+    )
+    found = counts.calibration_gaps()["gay"][metric]
+    assert found.low <= first.low < last.high <= found.high
+    assert found.high - found.low < 1.15 * (last.high - first.low)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.02])

@@ -6,9 +6,17 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from bias_metrics import compare_bias
-from bias_metrics.gate.planning import Counts, Guess, expected_reaches, open_loss, paired_reach
+from bias_metrics.gate.planning import (
+    Counts,
+    Guess,
+    _spread,
+    expected_reaches,
+    open_loss,
+    paired_reach,
+)
 
 Z, WIDER, POWER = 1.644854, 1.959964, 0.841621  # normal quantiles at .95, .975 and .8
 
@@ -160,3 +168,16 @@ def test_bounds_reach_farther_at_a_low_auc_than_at_a_high_one():
         for auc in (0.80, 0.87, 0.95)
     )
     assert wide > middle > narrow
+
+
+@pytest.mark.parametrize("auc", [0.6, 0.85, 0.99])
+def test_the_spread_of_normal_scores_is_that_of_three_normal_draws(auc):
+    """Two lower draws are below one upper: two normal variables with a correlation of a half."""
+    z = NormalDist().inv_cdf(auc)
+    both = multivariate_normal.cdf([z, z], cov=[[1, 0.5], [0.5, 1]], abseps=1e-9)
+    assert _spread(auc) == pytest.approx(both - auc**2, abs=1e-6)
+
+
+@pytest.mark.parametrize("auc", [0.0, 1.0])
+def test_an_auc_at_its_end_has_no_spread(auc):
+    assert _spread(auc) == pytest.approx(0, abs=1e-9)

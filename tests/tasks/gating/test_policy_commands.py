@@ -220,6 +220,14 @@ def test_a_key_about_small_identities_that_means_nothing_is_refused(options, mes
         policy(RULE, **options)
 
 
+def test_what_may_stay_open_in_a_gap_is_twice_that_of_an_auc_unless_it_is_given():
+    plain, own = (
+        policy(RULE, roll_up="civil_comments", blind={"margin": 0.15} | given).blind
+        for given in ({}, {"gap_margin": 0.2})
+    )
+    assert (plain.margins, own.margins) == ((0.15, 0.30), (0.15, 0.2))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_included_policy_blocks_harm_that_is_shown(name):
     found = read_policy(name, SHIPPED)

@@ -173,7 +173,10 @@ def test_where_only_counts_are_known_the_auc_is_assumed_and_said_to_decide(tmp_p
     file = tmp_path / "shares.yaml"
     file.write_text("toxic: 0.1\nidentities:\n  deaf: {share: 0.02, toxic: 0.2}\n")
     asked = ["no-worse", "--shares", file, "--correlation", "0.7"]
-    losses = json.loads(command("plan", *asked, "--json"))["losses"]
+    plan = json.loads(command("plan", *asked, "--json"))
+    losses, n = plan["losses"], plan["comments"]
+    drawn = round(n * 0.02 * 0.2), round(n * 0.02 * 0.8)
+    assert {(x["toxic"], x["harmless"]) for x in losses} == {drawn}
     assert {(x["auc"], x["correlation"]) for x in losses} == {(0.80, 0.7), (0.87, 0.7), (0.93, 0.7)}
     bnsp = [x["not_excluded"] for x in losses if x["metric"] == "bnsp_auc"]
     assert bnsp == sorted(bnsp, reverse=True)
@@ -199,6 +202,8 @@ def test_without_a_set_a_policy_is_explained_at_the_fewest_comments_that_its_rul
     found = losses_of_fewest(policy)
     assert {(x.toxic, x.harmless, x.loss.metric) for x in found} == {(40, 30, "bnsp_auc")}
     assert [x.auc for x in found] == [0.80, 0.87, 0.93]
+    one = losses_of_fewest(policy_of(MARGIN | {"min_positives": 40, "min_negatives": 1}))
+    assert all(x.loss.not_excluded > 0 for x in one)  # which negatives of its own do not decide
     overall = policy_of({"metric": "auc", "scope": "overall", "floor": 0.5})
     assert losses_in_words(losses_of_fewest(overall)) == []
     assert "any with so many     50        50  0.80" in command("explain", "no-worse")

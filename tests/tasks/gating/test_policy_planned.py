@@ -308,6 +308,9 @@ def test_before_anything_is_labelled_shares_are_enough(tmp_path):
     assert (need["identity"], need["judged"]) == ("deaf", None)
     assert need["toxic"] == pytest.approx(0.2 * need["label"], abs=1)
     assert plan["chance"] is None
+    policy, assumed = read_policy("no-worse", Path()), {"auc": 0.9, "correlation": 0.8}
+    known = comments_of_shares(file, policy, **assumed, design_effect=1.0)
+    assert known.identities["deaf"].have == (0, 0)
     easy = json.loads(command("no-worse", "--shares", file, "--json").output)
     assert easy["needs"][0]["label"] < need["label"]
     assert plan["comments"] > easy["comments"] > 0
@@ -340,6 +343,11 @@ def test_how_closely_models_agree_follows_from_the_error_of_their_difference():
         {"a": {key: partial({"std_error": error}) for key in AUCS}} for error in (0.1, 0.04)
     )
     assert list(_correlations(cells, changes)) == pytest.approx([0.92] * len(AUCS))
+    alike, unlike = (
+        {"a": {key: partial({"std_error": error}) for key in AUCS}} for error in (1e-9, 0.2)
+    )
+    assert set(_correlations(cells, alike)) == {0.999}  # never quite the same numbers
+    assert set(_correlations(cells, unlike)) == {0.0}
     exact = {"a": {key: partial({"std_error": None}) for key in AUCS}}
     assert list(_correlations(cells, exact)) == list(_correlations(exact, changes)) == []
 
@@ -351,6 +359,8 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
     for name, one in found.identities.items():
         cells = report["subgroups"][name]
         assert one.have == (cells["n_positive"], cells["n"] - cells["n_positive"])
+        n = report["overall"]["n"]
+        assert [one.toxic * n, one.harmless * n] == pytest.approx(one.have)
         assert one.guess.value("bpsn_auc") == cells["bpsn_auc"]["value"]
         outside = [all_of - own for all_of, own in zip(found.have, one.have, strict=True)]
         counts, aucs = Counts(*one.have, *outside), ("subgroup_auc", "bpsn_auc", "bnsp_auc")
