@@ -5,8 +5,9 @@
 Each mistake is one drawn place of `ROOMS`: a comparison flipped, a number changed, a sign swapped,
 a condition turned round, a statement left out. It is made in a copy of the checkout. The tests that
 run its line come first, then the files that hold them; the first failure kills the mistake. With
-`--tests FOLDER`, other tests judge the same mistakes; with `--only FILE`, those alone that survived
-in an earlier result. A run that was stopped goes on where it was, if `--save` names the same file.
+`--jobs`, that many are judged at once, in a copy each. With `--tests FOLDER`, other tests judge the
+same mistakes; with `--only FILE`, those alone that survived in an earlier result. A run that was
+stopped goes on where it was, if `--save` names the same file.
 """
 
 from __future__ import annotations
@@ -23,27 +24,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
+from queue import SimpleQueue
 
 import coverage
 
 CHECKOUT = Path(__file__).parents[1]
-# What is changed, and whose tests judge it. One in four each.
+# What is changed, by the group that a quarter of all mistakes is drawn from.
 ROOMS = {
-    "bias_metrics": ["tests/bias_metrics", "tests/plot"],
-    "tasks/gating": ["tests/tasks/gating", "tests/tasks/evidence"],
-    "tasks/verifying": [
-        "tests/tasks/verifying",
-        "tests/tasks/promoting",
-        "tests/tasks/counting",
-        "tests/tasks/disclosing",
-    ],
-    "tasks/ledger": ["tests/tasks/ledger", "tests/tasks/promoting"],
-    "tasks/promoting": ["tests/tasks/promoting", "tests/tasks/verifying"],
+    "bias_metrics": "bias_metrics",
+    "tasks/gating": "gating",
+    "tasks/verifying": "verifying",
+    "tasks/ledger": "ledger and promoting",
+    "tasks/promoting": "ledger and promoting",
 }
-TOGETHER = {"tasks/ledger": "ledger and promoting", "tasks/promoting": "ledger and promoting"}
+TESTS = ["tests/bias_metrics", "tests/plot", "tests/tasks", "tests/flows"]
 COPIED = ("bias_metrics", "biasgate", "tasks", "flows", "deployments", "benchmarks", "docs")
 FILES = ("pyproject.toml", "Makefile", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 SELECTED = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:cov"]
@@ -178,14 +176,14 @@ def drawn(number: int, seed: int, checkout: Path = CHECKOUT) -> list[Mutation]:
     """Draw mistakes: as many in each group of rooms, evenly over all places of its files."""
     draws = random.Random(seed)  # noqa: S311 - not for secrets
     groups: dict[str, list[tuple[Path, int]]] = {}
-    for room in ROOMS:
+    for room, group in ROOMS.items():
         for file in sorted((checkout / room).rglob("*.py")):
             known = range(_n_places(file.read_text("utf-8")))
-            groups.setdefault(TOGETHER.get(room, room), []).extend((file, at) for at in known)
+            groups.setdefault(group, []).extend((file, at) for at in known)
     made = []
-    for at, group in enumerate(groups.values()):
+    for at, group_places in enumerate(groups.values()):
         size = number // len(groups) + (at < number % len(groups))
-        for file, place in draws.sample(group, size):
+        for file, place in draws.sample(group_places, size):
             _, told = mutated(file.read_text("utf-8"), place)
             named = asdict(told) | {"file": str(file.relative_to(checkout))}
             made.append(Mutation(**named))
@@ -196,10 +194,9 @@ class Traced:
     """Which tests run a line, and how long each takes: one run of the fast tests tells both."""
 
     def __init__(self, copy: Path) -> None:
-        """Run the tests of all rooms in a copy of the checkout."""
-        folders = sorted({folder for tests in ROOMS.values() for folder in tests})
+        """Run the tests in a copy of the checkout."""
         command = [sys.executable, "-m", "pytest", "-q", *SELECTED, "-n", str(os.cpu_count())]
-        command += ["--dist", "worksteal", "-p", "benchmarks._which_tests", *folders]
+        command += ["--dist", "worksteal", "-p", "benchmarks._which_tests", *TESTS]
         (copy / "traced").mkdir()
         done = _run(command, copy, limit_s=None, TRACED=str(copy / "traced"))
         if done.returncode:
@@ -318,28 +315,40 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", type=Path, default=CHECKOUT / "tests")
     parser.add_argument("--only", type=Path, help="a result of which only survivors are judged")
-    parser.add_argument("--part", default="1/1", help="such as 2/4: the second quarter")
+    parser.add_argument("--jobs", type=int, default=1, help="how many are judged at once")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     made = drawn(options.number, options.seed)
+    results = []
+    if options.save and options.save.exists():
+        results = [Mutation(**one) for one in json.loads(options.save.read_text("utf-8"))]
     if options.only:
         known = json.loads(options.only.read_text("utf-8"))
         survived = {(one["file"], one["place"]) for one in known if not one["killed_by"]}
         made = [one for one in made if (one.file, one.place) in survived]
-    part, parts = map(int, options.part.split("/"))
-    results = []
-    if options.save and options.save.exists():
-        results = [Mutation(**one) for one in json.loads(options.save.read_text("utf-8"))]
+    known = {(one.file, one.place) for one in results}
+    made = [one for one in made if (one.file, one.place) not in known]
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        copy = copied(options.tests.resolve(), Path(folder).resolve())
-        traced = Traced(copy)
-        for mutation in made[part - 1 :: parts][len(results) :]:
-            results.append(judged(mutation, traced, copy))
-            one = results[-1]
-            print(f"{one.file}:{one.line} {one.kind}: {one.before} -> {one.after}")
-            print(f"    {one.killed_by or 'SURVIVED'}", flush=True)
-            if options.save:
-                options.save.write_text(json.dumps([asdict(one) for one in results], indent=1))
+        root = Path(folder).resolve()
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for job in range(options.jobs):
+            copies.put(copied(options.tests.resolve(), root / str(job)))
+        traced = Traced(root / "0")
+
+        def judged_in_a_copy(mutation: Mutation) -> Mutation:
+            copy = copies.get()
+            try:
+                return judged(mutation, traced, copy)
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for one in pool.map(judged_in_a_copy, made):
+                results.append(one)
+                print(f"{one.file}:{one.line} {one.kind}: {one.before} -> {one.after}")
+                print(f"    {one.killed_by or 'SURVIVED'}", flush=True)
+                if options.save:
+                    options.save.write_text(json.dumps([asdict(one) for one in results], indent=1))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     killed = sum(bool(one.killed_by) for one in results)
     print(f"{killed} of {len(results)} noticed; {used.ru_utime + used.ru_stime:.0f} CPU-seconds")

@@ -96,7 +96,8 @@ def test_a_mistake_is_judged_by_the_tests_that_run_its_line_quick_ones_first(tmp
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     shutil.copytree(mutations.CHECKOUT / "benchmarks", tmp_path / "benchmarks")
-    monkeypatch.setattr(mutations, "ROOMS", {"bias_metrics": ["tests"]})
+    monkeypatch.setattr(mutations, "ROOMS", {"bias_metrics": "signs"})
+    monkeypatch.setattr(mutations, "TESTS", ["tests"])
     traced = mutations.Traced(tmp_path)
     source = (tmp_path / "bias_metrics/signs.py").read_text("utf-8")
     high = ["tests/test_signs.py::test_high[3]", "tests/test_signs.py::test_high[4]"]
