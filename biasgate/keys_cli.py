@@ -116,11 +116,17 @@ def revoke(
     signed a later entry of the same ledger: whoever has a stolen key may write any date.
     """
     with errors_told(verbose=False, quiet=as_json):
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
         known = keys.TrustedKeys.of_file(keys.trusted_file())
         found = known.find(key)
-        time = f"{since.isoformat(timespec='seconds')}+00:00" if since else keys.now()
+        now = keys.now()
+        time = f"{since.isoformat(timespec='seconds')}+00:00" if since else now
+        if time > now:
+            msg = f"`--since` must not be later than now, {now}: until then the key would count; "
+            msg += f"got {time}."
+            raise InputError(msg)
         revoked = keys.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
         known.with_key(revoked).write(keys.trusted_file())
         if as_json:

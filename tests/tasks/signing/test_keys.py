@@ -73,6 +73,15 @@ def test_a_trusted_key_is_listed_and_a_revoked_one_says_since_when(keys):
     assert "revoked since 2026-11-01T00:00:00+00:00 (stolen)" in keys("list").output
 
 
+def test_a_key_is_not_revoked_from_a_later_time_on(keys):
+    keys("new", "ci.key")
+    keys("trust", "ci.key.pub", "--name", "ci")
+    refused = keys("revoke", "ci", "--reason", "stolen", "--since", "2127-01-01")
+    assert refused.exit_code == 2
+    assert "must not be later than now" in refused.stderr
+    assert TrustedKeys.of_file(trusted_file()).find("ci").revoked_since is None
+
+
 def test_a_revoked_key_cannot_be_trusted_again(keys):
     keys("new", "ci.key")
     keys("trust", "ci.key.pub")
