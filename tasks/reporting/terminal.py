@@ -362,7 +362,7 @@ def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool
     *before, last = nights
     out.print(f"[bold]night {last.number}, {last.at[:10]}[/]")
     _print_lines(out, last.news or ["Nothing changed."])
-    for one in moved(nights):
+    for one in (change for change in moved(nights) if metric in {None, change.metric}):
         values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
         of = f"{one.candidate} on {one.evaluation_set}"
         out.print(Text(printable(f"  {one.group:<24} {values}  {of}")), soft_wrap=True)

@@ -336,6 +336,8 @@ def test_the_terminal_says_first_who_moved_and_has_tables_on_demand(capsys):
     assert not any("Earlier nights" in line for line in lines)
     print_trend(nights, None, everything=True)
     assert "Earlier nights" in capsys.readouterr().out
+    print_trend(nights, "auc")
+    assert "█▁" not in capsys.readouterr().out  # nothing of another metric
 
 
 def test_a_memory_that_cannot_be_written_changes_nothing(tmp_path, caplog):
