@@ -3,9 +3,10 @@
     python -m benchmarks.mutations --number 60 --seed 1 [--save results.json]
 
 Each mistake is one drawn place of `ROOMS`: a comparison flipped, a number changed, a sign swapped,
-a condition turned round, a statement left out. It is made in a copy of the checkout. The tests that
-run its line come first, then the files that hold them; the first failure kills the mistake. With
-`--jobs`, that many are judged at once, in a copy each. With `--tests FOLDER`, other tests judge the
+a condition turned round, a statement left out. It is made in a copy of the checkout. The tests
+that run its line come first, then the files that hold them; the first failure kills the mistake.
+With `--jobs`, that many are judged at once, in a copy each. With `--trace FOLDER`, which tests run
+a line is kept there, or read if it is there already. With `--tests FOLDER`, other tests judge the
 same mistakes; with `--only FILE`, those alone that survived in an earlier result. A run that was
 stopped goes on where it was, if `--save` names the same file.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import itertools
 import json
 import os
 import random
@@ -45,6 +47,7 @@ TESTS = ["tests/bias_metrics", "tests/plot", "tests/tasks", "tests/flows"]
 COPIED = ("bias_metrics", "biasgate", "tasks", "flows", "deployments", "benchmarks", "docs")
 FILES = ("pyproject.toml", "Makefile", "README.md", "CONTRIBUTING.md", "SECURITY.md")
 SELECTED = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:cov"]
+OTHERS_S = 60
 LIMIT_S = 900  # a mistake that makes the tests hang is noticed, too
 
 FLIPPED = {
@@ -193,7 +196,17 @@ def drawn(number: int, seed: int, checkout: Path = CHECKOUT) -> list[Mutation]:
 class Traced:
     """Which tests run a line, and how long each takes: one run of the fast tests tells both."""
 
-    def __init__(self, copy: Path) -> None:
+    def __init__(self, kept: Path) -> None:
+        """Read what one run told."""
+        self._root = (kept / "root").read_text("utf-8")
+        self._data = coverage.CoverageData(str(kept / "lines"))
+        self._data.read()
+        self._seconds: dict[str, float] = {}
+        for file in kept.glob("*.json"):
+            self._seconds |= json.loads(file.read_text("utf-8"))
+
+    @classmethod
+    def of(cls, copy: Path) -> Traced:
         """Run the tests in a copy of the checkout."""
         command = [sys.executable, "-m", "pytest", "-q", *SELECTED, "-n", str(os.cpu_count())]
         command += ["--dist", "worksteal", "-p", "benchmarks._which_tests", *TESTS]
@@ -203,27 +216,31 @@ class Traced:
             raise SystemExit("the tests fail without a mistake:\n" + done.stdout[-2000:])
         merged = coverage.Coverage(data_file=str(copy / "traced" / "lines"))
         merged.combine([str(copy / "traced")])
-        self._lines = {
-            str(Path(file).relative_to(copy)): merged.get_data().contexts_by_lineno(file)
-            for file in merged.get_data().measured_files()
-        }
-        self._seconds: dict[str, float] = {}
-        for file in (copy / "traced").glob("*.json"):
-            self._seconds |= json.loads(file.read_text("utf-8"))
+        merged.save()
+        (copy / "traced" / "root").write_text(str(copy), "utf-8")
+        return cls(copy / "traced")
 
     def tests_of(self, mutation: Mutation, source: str) -> list[list[str]]:
-        """Return the tests that run the changed line, quick ones first, then all of their files.
+        """Return the tests that run the changed line, then all of the files beside its code.
 
         What is run once for several tests, such as a fixture, counts as run by the first of them.
-        A constant is read by whatever test runs a line of its file.
+        A constant is read by whatever test runs a line of its file. The tests beside the code come
+        first, and of the others as many quick ones as fit in `OTHERS_S`.
         """
-        lines = self._lines.get(mutation.file, {})
+        lines = self._data.contexts_by_lineno(str(Path(self._root, mutation.file)))
         first, last = _statement(source, mutation.place)
         ran = {one for at in range(first, last + 1) for one in lines.get(at, []) if one}
         ran = ran or {one for tests in lines.values() for one in tests if one}
-        own = str(Path("tests") / Path(mutation.file).parent)
-        quick = sorted(ran, key=lambda one: (not one.startswith(own), self._seconds.get(one, 0)))
-        return [quick, list(dict.fromkeys(one.partition("::")[0] for one in quick))]
+        room = next(one for one in ROOMS if mutation.file.startswith(one))
+        own = sorted((one for one in ran if one.startswith(f"tests/{room}")), key=self._took)
+        others = sorted(ran.difference(own), key=self._took)
+        spent = itertools.accumulate(map(self._took, others))
+        quick = [one for one, so_far in zip(others, spent, strict=True) if so_far <= OTHERS_S]
+        files = dict.fromkeys(one.partition("::")[0] for one in own or quick)
+        return [own + quick, list(files)]
+
+    def _took(self, test: str) -> float:
+        return self._seconds.get(test, 0.0)
 
 
 def _statement(source: str, place: int) -> tuple[int, int]:
@@ -316,6 +333,7 @@ def main() -> None:
     parser.add_argument("--tests", type=Path, default=CHECKOUT / "tests")
     parser.add_argument("--only", type=Path, help="a result of which only survivors are judged")
     parser.add_argument("--jobs", type=int, default=1, help="how many are judged at once")
+    parser.add_argument("--trace", type=Path, help="keep or use what ran which line")
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     made = drawn(options.number, options.seed)
@@ -333,7 +351,12 @@ def main() -> None:
         copies: SimpleQueue[Path] = SimpleQueue()
         for job in range(options.jobs):
             copies.put(copied(options.tests.resolve(), root / str(job)))
-        traced = Traced(root / "0")
+        kept = options.trace or root / "0" / "traced"
+        if not kept.exists():
+            Traced.of(root / "0")
+            if options.trace:
+                shutil.copytree(root / "0" / "traced", kept)
+        traced = Traced(kept)
 
         def judged_in_a_copy(mutation: Mutation) -> Mutation:
             copy = copies.get()

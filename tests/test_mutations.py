@@ -98,7 +98,7 @@ def test_a_mistake_is_judged_by_the_tests_that_run_its_line_quick_ones_first(tmp
     shutil.copytree(mutations.CHECKOUT / "benchmarks", tmp_path / "benchmarks")
     monkeypatch.setattr(mutations, "ROOMS", {"bias_metrics": "signs"})
     monkeypatch.setattr(mutations, "TESTS", ["tests"])
-    traced = mutations.Traced(tmp_path)
+    traced = mutations.Traced.of(tmp_path)
     source = (tmp_path / "bias_metrics/signs.py").read_text("utf-8")
     high = ["tests/test_signs.py::test_high[3]", "tests/test_signs.py::test_high[4]"]
     low, file = "tests/test_signs.py::test_low", ["tests/test_signs.py"]
