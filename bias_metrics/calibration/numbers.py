@@ -162,14 +162,14 @@ def labels_of(name: str, y_score: Floats, sample: Sample) -> tuple[float, float,
         return None
     positive, mean = (inner(sample.share, values) for values in (sample.y_true, y_score))
     variances = sample.share * y_score * (1 - y_score)
-    noise = float(variances.sum()) / (mean * (1 - mean)) if 0 < mean < 1 else 1.0
+    noise = min(float(variances.sum()) / (mean * (1 - mean)), 1.0) if 0 < mean < 1 else 1.0
     if name == "bias":
-        return positive, min(noise, 1.0), -1.0
+        return positive, noise, -1.0
     moved = 1 - 2 * y_score  # a Brier score, if this row's label becomes positive
     if not variances.any():
         return positive, 1.0, float(np.abs(moved).max())
     size = math.sqrt(inner(variances, moved**2) / float(variances.sum()))
-    return positive, min(noise, 1.0), math.copysign(size, inner(variances, moved))
+    return positive, noise, math.copysign(size, inner(variances, moved))
 
 
 ESTIMATES = {"bias": bias_of, "brier": brier_of, "slope": slope_of}

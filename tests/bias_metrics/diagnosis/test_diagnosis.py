@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, diagnose_bias
-from bias_metrics.diagnosis.patterns import unsigned_gap
-from bias_metrics.thresholds.curves import equality_curve
+from bias_metrics.diagnosis.patterns import Range, kind_of_gap, unsigned_gap
+from bias_metrics.thresholds.curves import Corners, equality_curve
 
 
 def diagnose(rows, **options):
@@ -363,3 +363,15 @@ def test_bad_arrays_are_refused():
         diagnose_bias(Rows([0, 1], {"g": [0, 1]}), [0.1, math.nan])
     with pytest.raises(ValueError, match="must have 2 rows like `y_true`; got 3"):
         diagnose_bias(Rows([0, 1], {"g": [0, 1, 1]}), [0.1, 0.2])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_curve_is_wider_if_it_is_above_the_diagonal_where_few_are_flagged(seed):
+    """By a sum over a fine grid of how far it is above, counted against where it is late."""
+    rng = np.random.default_rng(seed)
+    x, y = (np.concatenate([[0.0], np.sort(rng.random(4)), [1.0]]) for _ in range(2))
+    at = (np.arange(100_000) + 0.5) / 100_000
+    tilt = ((np.interp(at, x, y) - at) * (0.5 - at)).mean()
+    gap = Range(0.2, 0.15, 0.25)
+    kind = kind_of_gap(Range(0, -0.1, 0.1), gap, Corners(x, y, None), shift=0.05, spread=0.1)
+    assert kind == ("wider" if tilt > 0 else "narrower")

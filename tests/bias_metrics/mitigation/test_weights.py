@@ -15,6 +15,8 @@ def test_disjoint_groups_get_the_weights_of_kamiran_and_calders():
     expected = [1 / 2 * 1 / 2 / (3 / 8)] * 3 + [1 / 2 * 1 / 2 / (1 / 8)]
     assert found.weights[:4] == pytest.approx(expected)
     assert found.weights.mean() == pytest.approx(1)
+    rare, common = (8 * 1 / 2 * 1 / 2 / n for n in (1, 3))  # 2 rows, and 6
+    assert found.effective_rows == pytest.approx(8**2 / (2 * rare**2 + 6 * common**2))
 
 
 def test_after_weighting_each_identity_is_as_toxic_as_all():
@@ -51,7 +53,7 @@ def test_an_identity_that_lacks_a_class_stays_as_it_is():
 def test_a_largest_weight_limits_what_rare_rows_count():
     labels = np.arange(200) % 2 == 0
     gay = (np.arange(200) < 100) & (labels | (np.arange(200) < 2))
-    free, limited = (balancing_weights(labels, {"gay": gay}, most=most) for most in (1000, 3))
+    free, limited = (balancing_weights(labels, {"gay": gay}, most=most) for most in (1000, 1.5))
     assert free.weights.max() / free.weights.min() > limited.weights.max() / limited.weights.min()
     assert limited.effective_rows > free.effective_rows
     assert limited.after["gay"].value > free.after["gay"].value

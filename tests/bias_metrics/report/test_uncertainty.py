@@ -354,6 +354,13 @@ def test_few_errors_take_the_union_and_many_the_logit_interval():
     assert auc_interval(0.5, 0.0, 5000, 5000, 1.96)[0] < 0.5
 
 
+def test_an_error_of_40_degrees_of_freedom_is_trusted_and_one_of_fewer_is_not():
+    wide, narrow = (
+        auc_interval(0.97, 0.001, 200, 5000, 1.96, freedom=of) for of in (40 - 1e-9, 40.0)
+    )
+    assert wide[0] < narrow[0] - 0.01
+
+
 def test_a_floor_just_below_200_positives_and_just_above_passes_alike():
     ends = [auc_interval(0.99, 0.004, n, 4200, 1.645)[0] for n in (199, 200, 201)]
     assert max(ends) - min(ends) < 1e-4
