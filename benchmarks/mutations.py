@@ -4,7 +4,7 @@
 
 Each mistake is one drawn place of `ROOMS`: a comparison flipped, a number changed, a sign swapped,
 a condition turned round, a statement left out. It is made in a copy of the checkout. The tests
-that run its line come first, then the files that hold them; the first failure kills the mistake.
+that run its line come first, then the others of their files; the first failure kills the mistake.
 With `--jobs`, that many are judged at once, in a copy each. With `--trace FOLDER`, which tests run
 a line is kept there, or read if it is there already. With `--tests FOLDER`, other tests judge the
 same mistakes; with `--only FILE`, those alone that survived in an earlier result. A run that was
@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -221,7 +221,7 @@ class Traced:
         return cls(copy / "traced")
 
     def tests_of(self, mutation: Mutation, source: str) -> list[list[str]]:
-        """Return the tests that run the changed line, then all of the files beside its code.
+        """Return the tests that run the changed line, then all others of their files.
 
         What is run once for several tests, such as a fixture, counts as run by the first of them.
         A constant is read by whatever test runs a line of its file. The tests beside the code come
@@ -236,8 +236,9 @@ class Traced:
         others = sorted(ran.difference(own), key=self._took)
         spent = itertools.accumulate(map(self._took, others))
         quick = [one for one, so_far in zip(others, spent, strict=True) if so_far <= OTHERS_S]
-        files = dict.fromkeys(one.partition("::")[0] for one in own or quick)
-        return [own + quick, list(files)]
+        files = {one.partition("::")[0] for one in own or quick}
+        known = {one for one in self._seconds if one.partition("::")[0] in files}
+        return [own + quick, sorted(known.difference(own, quick), key=self._took)]
 
     def _took(self, test: str) -> float:
         return self._seconds.get(test, 0.0)
@@ -288,18 +289,7 @@ def _write(file: Path, source: str) -> None:
 def _first_failure(copy: Path, chosen: list[str]) -> str:
     """Return the first test that fails in a copy; empty if all pass."""
     (copy / "chosen").write_text("\n".join(chosen), "utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-n",
-        "0",
-        "--tb=no",
-        *SELECTED,
-        "@chosen",
-    ]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--tb=no", *SELECTED]
     try:
         done = _run([*command, "@chosen"], copy)
     except subprocess.TimeoutExpired:
@@ -366,8 +356,8 @@ def main() -> None:
                 copies.put(copy)
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            for one in pool.map(judged_in_a_copy, made):
-                results.append(one)
+            for done in as_completed(pool.submit(judged_in_a_copy, one) for one in made):
+                results.append(one := done.result())
                 print(f"{one.file}:{one.line} {one.kind}: {one.before} -> {one.after}")
                 print(f"    {one.killed_by or 'SURVIVED'}", flush=True)
                 if options.save:

@@ -101,12 +101,12 @@ def test_a_mistake_is_judged_by_the_tests_that_run_its_line_quick_ones_first(tmp
     traced = mutations.Traced.of(tmp_path)
     source = (tmp_path / "bias_metrics/signs.py").read_text("utf-8")
     high = ["tests/test_signs.py::test_high[3]", "tests/test_signs.py::test_high[4]"]
-    low, file = "tests/test_signs.py::test_low", ["tests/test_signs.py"]
+    low = "tests/test_signs.py::test_low"
     drawn = sorted(mutations.drawn(5, 1, tmp_path), key=lambda one: one.line)
     limit, is_low, _, _, is_high = drawn
-    assert traced.tests_of(is_high, source) == [high, file]
-    assert traced.tests_of(is_low, source) == [[low, *high], file]
-    assert traced.tests_of(limit, source) == [[low, *high], file]  # what a file alone knows
+    assert traced.tests_of(is_high, source) == [high, [low]]
+    assert traced.tests_of(is_low, source) == [[low, *high], []]
+    assert traced.tests_of(limit, source) == [[low, *high], []]  # what a file alone knows
     assert mutations.judged(is_high, traced, tmp_path).killed_by == f"FAILED {high[0]}"
     assert not mutations.judged(limit, traced, tmp_path).killed_by
     assert (tmp_path / "bias_metrics/signs.py").read_text("utf-8") == source
