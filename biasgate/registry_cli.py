@@ -172,12 +172,13 @@ def attest(
         from biasgate.tasks.verifying.version import write_attestation  # noqa: PLC0415
 
         with waiting("writing attestations"):
-            found, n_lines = write_attestation(model, version, output, gateway, model_signature)
+            found, results = write_attestation(model, version, output, gateway, model_signature)
         if as_json:
-            print_json({"file": str(output), "version": found.uri, "attestations": n_lines})
+            print_json({"file": str(output), "version": found.uri, "attestations": results})
             return
-        attestations = "attestation" if n_lines == 1 else "attestations"
-        print_sentence(f"{output}: {n_lines} signed {attestations} of {found.uri}")
+        said = ", ".join(f"{result} on {name}" for name, result in results.items())
+        attestations = "attestation" if len(results) == 1 else "attestations"
+        print_sentence(f"{output}: {len(results)} signed {attestations} of {found.uri}: {said}")
 
 
 @app.command(rich_help_panel=PROMOTE, epilog=example("verify toxicity"))

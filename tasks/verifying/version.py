@@ -21,7 +21,7 @@ from biasgate.tasks.records import Verdict, champion_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.model_signature import write_model_signature
-from biasgate.tasks.signing.statement import FILE
+from biasgate.tasks.signing.statement import FILE, read_statement
 from biasgate.tasks.verifying.documents import WRITING, with_whole_tags
 from biasgate.tasks.verifying.files import Finding, VersionFiles, champion_files
 from biasgate.tasks.verifying.verdict import verify_on_set
@@ -123,8 +123,8 @@ def write_attestation(
     file: Path,
     gateway: Gateway,
     model_signature: Path | None = None,
-) -> tuple[ModelVersion, int]:
-    """Write the signed attestations of a version: one line for each required set.
+) -> tuple[ModelVersion, dict[str, str]]:
+    """Write the signed attestations of a version, one line for each required set, and its result.
 
     Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
     `model_signature`: a file for a signature of the model's files. Both are written, or neither.
@@ -139,7 +139,7 @@ def write_attestation(
     if not names:
         msg = f"{found.uri} must have a verdict; it has none: evaluate it first."
         raise InputError(msg)
-    lines = []
+    lines, results = [], {}
     for name in names:
         where = f"the attestation of {found.uri} on {name}"
         try:
@@ -147,15 +147,17 @@ def write_attestation(
         except (OSError, ValueError) as error:
             msg = f"{where} must be in its run; it cannot be read. Evaluate the version again."
             raise InputError(msg) from error
-        if not Envelope.of_dict(content, where).signatures:
+        envelope = Envelope.of_dict(content, where)
+        if not envelope.signatures:
             msg = f"{where} must be signed; it is not. Set BIASGATE_PRIVATE_KEY and evaluate again."
             raise InputError(msg)
+        results[name] = read_statement(envelope, where).predicate.result
         lines.append(json.dumps(content, separators=(",", ":")) + "\n")
     with whole_file(file) as temporary:
         temporary.write_text("".join(lines), "utf-8")
         if model_signature is not None:
             _sign_files(found, model_signature, gateway)
-    return found, len(lines)
+    return found, results
 
 
 def _sign_files(found: ModelVersion, file: Path, gateway: Gateway) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from support.judging import policy_of
 from support.promoted import (
     MODEL,
     POLICY,
@@ -247,6 +248,17 @@ def test_an_unsigned_version_is_not_attested(tmp_path, monkeypatch):
         write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
 
 
+def test_what_is_attested_of_a_blocked_version_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    gateway = local(tmp_path / "store")
+    frozen_set(tmp_path / "store")
+    signing_key(monkeypatch, tmp_path / "secret")
+    strict = policy_of({"metric": "auc", "scope": "overall", "floor": 0.999})
+    judged_version(gateway, tmp_path / "store", tmp_path / "first", policy=strict)
+    _, results = write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
+    assert results == {"comments": "FAILED"}
+
+
 def test_an_attestation_that_its_run_lacks_is_named(made, tmp_path, monkeypatch):
     gateway = local(made[0] / "store")
     monkeypatch.setattr(type(gateway), "read_json", mock.Mock(side_effect=OSError("gone")))
@@ -265,7 +277,10 @@ def test_the_commands_attest_and_verify(made, world):
     run, folder = CliRunner(), made[0]
     file = world / "again.intoto.jsonl"
     arguments = ["attest", MODEL, "--output", str(file), "--store", str(folder / "store")]
-    assert run.invoke(app, arguments).exit_code == 0
+    said = run.invoke(app, arguments).output
+    assert "1 signed attestation of models:/toxicity/1: WARNED on comments" in " ".join(
+        said.split()
+    )
     offline = ["verify", "--attestation", str(file), "--model", str(world / "model")]
     assert run.invoke(app, offline).exit_code == 0
     pinned = [*offline, MODEL, "1", "--policy-digest", POLICY.digest]
