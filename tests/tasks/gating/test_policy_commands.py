@@ -220,6 +220,16 @@ def test_a_key_about_small_identities_that_means_nothing_is_refused(options, mes
         policy(RULE, **options)
 
 
+def test_an_identity_that_is_known_to_be_unmeasured_may_be_so_to_the_end_of_its_last_day():
+    unmeasured = {"identity": "hindu", "reason": "none", "expires": "2026-12-31"}
+    found = policy(RULE, not_measured=[unmeasured])
+    last, next_day = date(2026, 12, 31), date(2027, 1, 1)
+    assert found.small_groups(last, ["hindu"]).not_measured == {"hindu": "none; until 2026-12-31"}
+    assert found.small_groups(next_day, ["hindu"]).not_measured == {}
+    assert not found.small_groups(last, ["hindu"]).hints
+    assert set(found.small_groups(next_day, ["hindu"]).hints) == {"hindu"}
+
+
 def test_what_may_stay_open_in_a_gap_is_twice_that_of_an_auc_unless_it_is_given():
     plain, own = (
         policy(RULE, roll_up="civil_comments", blind={"margin": 0.15} | given).blind

@@ -9,6 +9,7 @@ from support.judging import evidence_of, given, policy_of, report_of
 from typer.testing import CliRunner
 
 from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate.planning import open_loss
 from bias_metrics.gate.power import visible_loss
 from biasgate.cli import app
 from biasgate.tasks.common.files import write_json
@@ -16,6 +17,7 @@ from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_explained import bounds_in_words
 from biasgate.tasks.gating.policy_losses import (
+    IdentityLoss,
     asked_by,
     losses_in_words,
     losses_of_evidence,
@@ -136,6 +138,13 @@ def test_the_worst_metric_of_each_identity_is_a_line_the_worst_identity_first(co
     assert "Assumed" not in text
 
 
+@pytest.mark.parametrize(("margin", "more"), [(0.2, "0"), (0.0999, "1 harmless")])
+def test_how_many_more_comments_are_needed_stands_last(margin, more):
+    loss = open_loss("bpsn_auc", 0.9, (0.1, 0.2), (70, 300), 0.95, margin)
+    line = losses_in_words([IdentityLoss("gay", 70, 300, None, None, loss)])[2]
+    assert line.split("0.151", 1)[1].split() == [f"{margin:g}", *more.split()]
+
+
 def test_what_is_assumed_is_said(single):
     text = "\n".join(losses_in_words(losses_of_evidence(single, asked_by(policy_of(MARGIN)))))
     assert "Assumed: a correlation\nof 0.8 of the two models' estimates." in text
@@ -165,6 +174,7 @@ def test_each_command_prints_the_table(compared, tmp_path):
     assert planned.endswith(table)
     suggested = command("suggest", compared)
     assert "# What a pass leaves open, in the worst metric of each identity:" in suggested
+    assert "# Too few rows to judge: deaf. They block as" in suggested
     (tmp_path / "mine.yaml").write_text(suggested)
     assert read_policy(str(tmp_path / "mine.yaml"), Path()).name == "suggested"
 
