@@ -148,7 +148,7 @@ def schema(
     `biasgate schema > evaluation.schema.json`, and as first line of an evaluation file beside it:
     `# yaml-language-server: $schema=evaluation.schema.json`
     """
-    with errors_told(verbose=False):
+    with errors_told():
         from biasgate.tasks.evaluation_file import (  # noqa: PLC0415
             evaluation_schema,
             explained,

@@ -47,7 +47,7 @@ def shadow(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Compare a model with its successor on comments without labels, and say what to label."""
-    with errors_told(verbose=False, quiet=as_json, places={"store": store, "output": output}):
+    with errors_told(quiet=as_json, places={"store": store, "output": output}):
         say(f"reading {config}")
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.shadowing import REPORT, read_shadow  # noqa: PLC0415

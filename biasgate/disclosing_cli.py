@@ -32,7 +32,7 @@ def transparency(
     Part 8 rows in the columns of the form, and the text of Part 11 with rates by identity. Refuses
     what would mislead. It is a help for whoever files, not legal advice.
     """
-    with errors_told(verbose=False, quiet=as_json, places={"output": output}):
+    with errors_told(quiet=as_json, places={"output": output}):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.disclosing.filing import read_filing  # noqa: PLC0415
         from biasgate.tasks.disclosing.transparency import write_transparency  # noqa: PLC0415
@@ -67,7 +67,7 @@ def bundle(
 
     `biasgate verify audit.zip` recomputes the verdicts on any machine that trusts the key.
     """
-    with errors_told(verbose=False, quiet=as_json, places={"output": output.parent}):
+    with errors_told(quiet=as_json, places={"output": output.parent}):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.disclosing.bundle import write_bundle  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
@@ -107,7 +107,7 @@ def card(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Print a candidate's results as the cards of hubs and review consoles have them."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         import yaml  # noqa: PLC0415
 
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415

@@ -27,7 +27,7 @@ def new(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Create a key pair. Keep the private key where evaluations run, and nowhere else."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ def new(
 @app.command("list", epilog=example("keys list"))
 def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.signing.keys import TrustedKeys, trusted_file  # noqa: PLC0415
 
         keys = TrustedKeys.of_file(trusted_file()).keys.values()
@@ -75,7 +75,7 @@ def trust(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Trust a public key on this machine: from now on, verdicts must be signed."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def revoke(
     What it signed counts only if it is dated before that time, and a key that is still trusted
     signed a later entry of the same ledger: whoever has a stolen key may write any date.
     """
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 

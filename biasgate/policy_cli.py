@@ -32,7 +32,7 @@ Results = Annotated[
 @app.command(epilog=example("policy check policy.yaml"))
 def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from bias_metrics.parts import counted  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
@@ -57,7 +57,7 @@ def show(
     ],
 ) -> None:
     """Print an included policy as YAML, to change a copy of it."""
-    with errors_told(verbose=False):
+    with errors_told():
         from biasgate.tasks.gating.policy import SHIPPED, read_policy  # noqa: PLC0415
 
         read_policy(name, SHIPPED)
@@ -71,7 +71,7 @@ def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> No
     With the folder of an evaluation, at its counts and AUCs; otherwise, for identities with just
     as many comments as the rules need.
     """
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
             bounds_in_words,
@@ -127,7 +127,7 @@ def register(
 @app.command(epilog=example("policy schema > policy.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of policies, for use in editors."""
-    with errors_told(verbose=False):
+    with errors_told():
         from biasgate.tasks.gating.policy import policy_schema  # noqa: PLC0415
 
         print_json(policy_schema())
@@ -142,7 +142,7 @@ def suggest(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Print a policy made from a model's own numbers, with the power that the set allows."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
 
         with waiting("measuring"):
@@ -184,7 +184,7 @@ def plan(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Plan how many comments a policy needs: in all, and of each identity and class."""
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415

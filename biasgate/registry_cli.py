@@ -234,7 +234,7 @@ def verify(
 
     Exit codes: 0 everything holds, 3 something does not.
     """
-    with errors_told(verbose=False):
+    with errors_told():
         pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
     if model is not None and (_is_place(model) or _has_results(Path(model))):
@@ -290,7 +290,7 @@ def _has_results(folder: Path) -> bool:
 
 def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
     """Verify a bundle, or the folder of an evaluation or of counts."""
-    with errors_told(verbose=False):
+    with errors_told():
         if any(one is not None for one in unused):
             msg = (
                 f"{path} must be given with nothing but --policy-digest and --evaluation-set: it "
@@ -319,7 +319,7 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
 
 
 def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:
-    with errors_told(verbose=False):
+    with errors_told():
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
         if attestation is None or folder is None:
@@ -341,7 +341,7 @@ def registry(
 
     `nor`: what to say besides if there is no store.
     """
-    with errors_told(verbose=False, quiet=quiet, places={"store": store}):
+    with errors_told(quiet=quiet, places={"store": store}):
         say("opening the registry")
         with waiting("loading"):
             from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415

@@ -45,7 +45,7 @@ def show(
     The exit code is 0 whatever the verdict. In other languages than English the sentences of
     checks, the numbers of `--all` and `--identity`, and JSON stay English.
     """
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         with waiting("reading"):
             from biasgate.tasks.common.language import reading  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
@@ -70,7 +70,7 @@ def markdown(
 
     The first line is a mark by which the next comment can replace this one.
     """
-    with errors_told(verbose=False):
+    with errors_told():
         from biasgate.tasks.reporting.ci import markdown_for_github  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
@@ -101,7 +101,7 @@ def compare(
     same rows and their evidence.parquet is there. The exit code is 0 whatever differs.
     """
     with ExitStack() as kept:
-        kept.enter_context(errors_told(verbose=False, quiet=as_json))
+        kept.enter_context(errors_told(quiet=as_json))
         with waiting("comparing"):
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_compared  # noqa: PLC0415

@@ -42,7 +42,7 @@ def ui(
     from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
-    with errors_told(verbose=False, places={"store": store}):
+    with errors_told(places={"store": store}):
         if not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         gateway = Gateway.of_store(store)
@@ -125,7 +125,7 @@ def doctor(
 
     Exit codes: 0 nothing is wrong (there may be warnings), 3 something is.
     """
-    with errors_told(verbose=False, quiet=as_json):
+    with errors_told(quiet=as_json):
         with waiting("looking"):
             from biasgate.tasks.doctor import examine  # noqa: PLC0415
 
@@ -175,7 +175,7 @@ def clean(
 
     What a promotion, a rollback or a reset rests on is kept, and so are MLflow's runs.
     """
-    with errors_told(verbose=False, quiet=as_json, places={"store": store}):
+    with errors_told(quiet=as_json, places={"store": store}):
         from biasgate.tasks.upkeep import Keep  # noqa: PLC0415
 
         wanted = Keep.of(keep)

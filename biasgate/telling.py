@@ -26,14 +26,15 @@ STEPS = "biasgate.steps"  # the logger with which `biasgate.tasks.common.prefect
 
 @contextmanager
 def errors_told(
-    *, verbose: bool, quiet: bool = False, places: Mapping[str, Path] | None = None
+    *, verbose: bool | None = None, quiet: bool = False, places: Mapping[str, Path] | None = None
 ) -> Iterator[None]:
     """Report wrong input or a failed candidate in a sentence, a crash with traceback if `verbose`.
 
+    `verbose` is None where a command has no such option.
     Steps are reported on standard error, unless `quiet`. `places` are the folders that are written
     to, by their purpose; an error of their disks is told in one sentence, too.
     """
-    _set_up_logging(verbose=verbose, quiet=quiet)
+    _set_up_logging(verbose=bool(verbose), quiet=quiet)
     from biasgate.tasks.common.errors import CandidateError, InputError, ServerError  # noqa: PLC0415
     from biasgate.tasks.common.secrets import mask_error  # noqa: PLC0415
 
@@ -58,7 +59,8 @@ def errors_told(
         if problem is not None:
             print_error(problem)
             raise typer.Exit(CRASH) from error
-        print_error(f"{type(error).__name__}: {error}\nRun again with --verbose for the traceback.")
+        more = "" if verbose is None else "\nRun again with --verbose for the traceback."
+        print_error(f"{type(error).__name__}: {error}{more}")
         raise typer.Exit(CRASH) from error
 
 

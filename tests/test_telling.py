@@ -39,3 +39,12 @@ def test_a_candidate_that_failed_is_told_in_its_own_words(capsys, kind):
     told = " ".join(capsys.readouterr().err.split())
     assert "error: candidate 'served' failed 1 time. Scores that were finished are kept" in told
     assert "Error:" not in told
+
+
+@pytest.mark.parametrize(("verbose", "advised"), [(None, False), (False, True)])
+def test_a_crash_advises_verbose_only_where_a_command_has_it(capsys, verbose, advised):
+    with pytest.raises(typer.Exit) as ended, errors_told(verbose=verbose):
+        raise RuntimeError("boom")
+    told = capsys.readouterr().err
+    assert (ended.value.exit_code, "RuntimeError: boom" in told) == (1, True)
+    assert ("--verbose" in told) == advised
