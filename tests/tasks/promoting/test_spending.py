@@ -9,6 +9,7 @@ from support.promoted import (
     MODEL,
     POLICY,
     entry_content,
+    judge_version,
     judged_version,
     promote_one,
     rewrite,
@@ -284,6 +285,9 @@ def test_a_verdict_without_a_share_that_the_policy_asks_for_does_not_hold(gatewa
 def test_only_the_champion_itself_needs_no_share_of_its_own(gateway, store, tmp_path):
     first = counted(gateway, store, tmp_path / "v1")
     assert promote_one([first[1]], first[0], gateway).promoted
+    again = first[0], first[2]
+    judge_version(gateway, store, tmp_path / "again", *again, again, policy=TEN)
+    assert wrong(gateway, store) == set()
     version, verdict, _ = judged_version(
         gateway, store, tmp_path / "v2", policy=TEN, champion=first
     )
