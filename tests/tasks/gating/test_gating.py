@@ -72,7 +72,8 @@ MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not wors
 
 
 def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows, monkeypatch):
-    monkeypatch.setattr("biasgate.tasks.gating.verdict.say", lambda _: None)
+    said = []
+    monkeypatch.setattr("biasgate.tasks.gating.verdict.say", said.append)
     source, candidate = (
         partial({"name": name, "required": True, "kind": "scores"}) for name in ("s", "c")
     )
@@ -83,6 +84,7 @@ def test_a_decision_is_written_with_its_policy_and_an_attestation(tmp_path, rows
     policy, evidence = policy_of(FLOOR), evidence_of(tmp_path, rows)
     write_json(tmp_path / "report.json", measured.report)
     verdict = decide_candidate.fn(measured, evidence, {}, policy, 1, context)
+    assert said == [f"decided c on s: {verdict.outcome} by policy {policy.name}"]
     files = {name: (tmp_path / name).read_bytes() for name in ("policy.json", "verdict.json")}
     assert Verdict.from_dict(json.loads(files["verdict.json"])) == verdict
     assert Policy.model_validate_json(files["policy.json"]).digest == policy.digest
