@@ -17,7 +17,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.outcomes import Load, PartlyScored
-from biasgate.tasks.signing.manifest import Manifest, told
+from biasgate.tasks.signing.manifest import Manifest, first_few
 from biasgate.tasks.signing.model_signature import require_model_signature
 from biasgate.tasks.store import Workplace
 
@@ -111,7 +111,7 @@ class Scorer(ABC):
             if differ:
                 msg = (
                     f"files in {self.files} must not change while they are scored; got: "
-                    f"{told(differ)}. Run again."
+                    f"{first_few(differ)}. Run again."
                 )
                 raise CandidateError(msg)
 

@@ -107,7 +107,7 @@ class Manifest:
         return cls(_in_order(files))
 
 
-def told(differences: Sequence[str]) -> str:
+def first_few(differences: Sequence[str]) -> str:
     """Return differences for a message: the first few, and how many more there are."""
     more = len(differences) - _TOLD
     return "; ".join(differences[:_TOLD]) + (f"; and {more} more" if more > 0 else "")

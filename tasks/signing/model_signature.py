@@ -27,7 +27,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, read_json
 from biasgate.tasks.records import FileRecord
 from biasgate.tasks.signing.envelope import Envelope, pae
-from biasgate.tasks.signing.manifest import Manifest, told
+from biasgate.tasks.signing.manifest import Manifest, first_few
 
 MODEL_KEY = "BIASGATE_MODEL_KEY"
 SIGNATURE = "model.sig"
@@ -173,7 +173,7 @@ def require_model_signature(
         raise InputError(msg) from None
     differ = signed.differences(found)
     if differ:
-        msg = f"{rule}; its files are not those that were: {told(differ)} (signature {place})."
+        msg = f"{rule}; its files are not those that were: {first_few(differ)} (signature {place})."
         raise InputError(msg)
     return hashlib.sha256(
         public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

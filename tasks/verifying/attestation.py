@@ -17,7 +17,7 @@ from biasgate.tasks.common.untrusted import parse_json, read_bytes
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.manifest import Manifest, difference
+from biasgate.tasks.signing.manifest import Manifest, difference, first_few
 from biasgate.tasks.signing.statement import (
     Annotations,
     Statement,
@@ -220,5 +220,5 @@ def _same_files(
         for path in before.keys() | found.keys()
         if before.get(path) != found.get(path)
     )
-    told = f" Different: {', '.join(dict.fromkeys(differ))[:500]}." if differ else ""
+    told = f" Different: {first_few(list(dict.fromkeys(differ)))}." if differ else ""
     return Finding("model", holds=not differ, sentence=text + told)

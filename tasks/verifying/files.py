@@ -23,7 +23,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Verdict, champion_of
 from biasgate.tasks.signing.envelope import Signed
-from biasgate.tasks.signing.manifest import Manifest, told
+from biasgate.tasks.signing.manifest import Manifest, first_few
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import Documents, read_verdict
 
@@ -144,7 +144,7 @@ class VersionFiles:
         return self._differ(differ) if differ else None
 
     def _differ(self, differences: Sequence[str]) -> str:
-        return f"Different in {without_password(self.place())}: {told(differences)}."
+        return f"Different in {without_password(self.place())}: {first_few(differences)}."
 
 
 def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:

@@ -37,6 +37,7 @@ from biasgate.tasks.records import (
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.signing.manifest import first_few
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
     RESTS_ON,
@@ -64,7 +65,6 @@ NOT_COMPARED = (
     "details.json and junit.xml."
 )
 _SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence|reservations\.\d+")
-_MOST_REWORDED = 5
 _STOP = frozenset({"evidence", "attestation", "signature"})
 
 
@@ -234,19 +234,17 @@ def same_again(
     reworded = [one for one in differ if other_code and _SENTENCE.fullmatch(one)]
     differ = [one for one in differ if one not in reworded and not one.startswith("code.")]
     text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
-    told = _but(text, differ) if differ else f"{text} {NOT_COMPARED}"
-    yield Finding("verdict", holds=not differ, sentence=told)
+    text = _but(text, differ) if differ else f"{text} {NOT_COMPARED}"
+    yield Finding("verdict", holds=not differ, sentence=text)
     if not other_code:
         return
     text = f"the verdict on {name} names other code, {verdict.code.version[:40]!r}. "
     if not reworded:
         yield Finding("code", holds=True, sentence=f"{text}This code says the same of it.")
         return
-    told = "; ".join(f"{one}: {_at(again.to_dict(), one)}" for one in reworded[:_MOST_REWORDED])
-    left = len(reworded) - _MOST_REWORDED
-    more = f"; and {left} more" if left > 0 else ""
     text += "Not verified are these sentences, as this code has them: "
-    yield Finding("code", holds=not signing, sentence=f"{text}{told}{more}", checked=False)
+    text += first_few([f"{one}: {_at(again.to_dict(), one)}" for one in reworded])
+    yield Finding("code", holds=not signing, sentence=text, checked=False)
 
 
 def _at(content: Any, place: str) -> Any:
@@ -335,7 +333,7 @@ def _attestation(gateway: Gateway, run_id: str) -> Any:
 
 
 def _but(sentence: str, differ: list[str]) -> str:
-    return sentence if not differ else f"{sentence} Different: {', '.join(differ[:5])}."
+    return sentence if not differ else f"{sentence} Different: {first_few(differ)}."
 
 
 def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:

@@ -546,5 +546,5 @@ def test_what_decides_is_compared_whatever_code_a_verdict_names(key, results, tm
         report_digest=json_digest(Report.from_dict(report)),
     )
     code, text = run("bundle", tmp_path / "results", "--output", tmp_path / "forged.zip")
-    differ = "Different: candidate.opened_as.code, candidate.opened_as.sentence."
+    differ = "Different: candidate.opened_as.code; candidate.opened_as.sentence."
     assert (code, differ in text) == (2, True), text

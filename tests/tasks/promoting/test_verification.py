@@ -606,3 +606,11 @@ def test_scores_of_the_evidence_are_the_ones_that_were_judged(gateway, champion)
     version, _, scores = champion
     evidence = EvidenceFile(artifact(gateway, version, FILE))
     np.testing.assert_array_equal(evidence.column("score/candidate"), scores)
+
+
+def test_of_many_differences_the_first_few_are_named_and_how_many_more_there_are():
+    again = verdict_of(*(result(metric=f"m{at}") for at in range(6)))
+    forged = replace(again, results=[replace(one, metric="other") for one in again.results])
+    [same] = same_again(forged, again, "comments")
+    named = "; ".join(f"results.{at}.metric" for at in range(5))
+    assert same.sentence.endswith(f"Different: {named}; and 1 more.")
