@@ -108,6 +108,12 @@ def test_sixty_identities_are_all_drawn(draw, tmp_path):
 
 
 @every_picture
+def test_a_picture_grows_with_its_identities(draw):
+    few, many = (np.prod(draw(names).get_size_inches()) for names in (MANY[:2], MANY[:32]))
+    assert many > 1.2 * few
+
+
+@every_picture
 def test_no_identity_at_all_still_makes_a_picture(draw, tmp_path):
     assert written(draw([]), tmp_path)
 

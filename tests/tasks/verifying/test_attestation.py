@@ -259,6 +259,22 @@ def test_what_is_attested_of_a_blocked_version_is_said(tmp_path, monkeypatch):
     assert results == {"comments": "FAILED"}
 
 
+def test_a_policy_that_only_reports_vouches_for_no_version(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    gateway = local(tmp_path / "store")
+    frozen_set(tmp_path / "store")
+    key = signing_key(monkeypatch, tmp_path / "secret")
+    trust(monkeypatch, tmp_path / "trusted", evaluations=key)
+    rule = {"metric": "auc", "scope": "overall", "floor": 0.5}
+    reports = policy_of(rule, report_only=True)
+    judged_version(gateway, tmp_path / "store", tmp_path / "first", policy=reports)
+    write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
+    found = verify_attestation(tmp_path / "a.jsonl", tmp_path / "first")
+    [said] = [one for one in found if "only reports" in one.sentence]
+    assert (said.what, said.holds) == ("verdict", False)
+    assert "is PASSED, by a policy that only reports." in said.sentence
+
+
 def test_an_attestation_that_its_run_lacks_is_named(made, tmp_path, monkeypatch):
     gateway = local(made[0] / "store")
     monkeypatch.setattr(type(gateway), "read_json", mock.Mock(side_effect=OSError("gone")))
