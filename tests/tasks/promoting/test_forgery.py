@@ -209,8 +209,9 @@ def test_an_open_entry_in_a_wrong_place_is_not_completed(
 
 
 @pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("completed_by", ["heal", "rollback"])
 def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_completed(
-    gateway, store, promoted, tmp_path
+    gateway, store, promoted, tmp_path, completed_by
 ):
     first = promoted()
     version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
@@ -221,9 +222,13 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     gateway.delete_alias(MODEL, "previous_champion")
     (tmp_path / "trusted" / "ledgers_seen.json").unlink()  # it was killed before that
     assert wrong(gateway, store) == set()
-    heal(Ledger(gateway, MODEL))
+    if completed_by == "heal":
+        heal(Ledger(gateway, MODEL))
+    else:
+        assert roll_back(MODEL, "complaints", gateway).promoted
     assert entry(gateway, 2).state == "done"
-    assert gateway.alias(MODEL, "previous_champion").version == "1"
+    champions = [gateway.alias(MODEL, of).version for of in ("champion", "previous_champion")]
+    assert champions == (["2", "1"] if completed_by == "heal" else ["1", "2"])
     assert wrong(gateway, store) == set()
 
 

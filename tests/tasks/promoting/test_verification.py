@@ -596,6 +596,12 @@ def test_a_version_that_was_rolled_away_is_never_the_default(gateway, store, cha
     assert gateway.alias(MODEL, "champion").version == "1"
 
 
+def test_a_model_that_never_had_a_champion_has_nothing_to_roll_back_to(gateway, store, tmp_path):
+    judged_version(gateway, store, tmp_path / "first")
+    with pytest.raises(InputError, match="must have a `previous_champion` to roll back to"):
+        roll_back(MODEL, "why not", gateway)
+
+
 def test_there_is_nothing_to_roll_back_to_after_the_first(gateway, champion):
     del champion
     with pytest.raises(InputError, match="must have a `previous_champion` to roll back to"):
