@@ -325,6 +325,8 @@ def test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them(
 def test_a_model_that_the_registry_lacks_is_refused_before_any_check(gateway, store):
     with pytest.raises(InputError, match="'toxicty' must be in the registry"):
         verify("toxicty", "1", gateway, store)
+    with pytest.raises(InputError, match="'toxicty' must be in the registry"):
+        roll_back("toxicty", "complaints", gateway)
 
 
 def test_a_reservation_is_recomputed_whichever_code_a_verdict_names():
