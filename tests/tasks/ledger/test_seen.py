@@ -112,5 +112,6 @@ def test_whoever_waits_for_an_entry_says_once_for_which(gateway, monkeypatch):
         monkeypatch.setattr(ledger, "say", said.append)
         take_turn(model, second)
     [told] = said
-    assert told.startswith(f"waiting for entry 1 of {model.name}, which ")
+    owner, _ = first.content.owner.rsplit(" ", 1)  # without what is drawn at random
+    assert told.startswith(f"waiting for entry 1 of {model.name}, which {owner} is working on, ")
     assert next(polls, "all were needed") == "all were needed"

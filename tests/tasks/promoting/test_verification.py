@@ -581,6 +581,7 @@ def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it
     assert "Entry 3 had rolled back from it (complaints)" in found.sentence
     assert gateway.alias(MODEL, "champion").version == "2"
     assert not roll_back(MODEL, "again", gateway, "2").promoted
+    assert set(Ledger(gateway, MODEL).chain.rolled_away) == {"1"}
     with pytest.raises(InputError, match="version 7 never was"):
         roll_back(MODEL, "x", gateway, "7")
     assert wrong(gateway, store) == set()

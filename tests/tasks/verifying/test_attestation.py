@@ -267,7 +267,11 @@ def test_a_policy_that_only_reports_vouches_for_no_version(tmp_path, monkeypatch
     trust(monkeypatch, tmp_path / "trusted", evaluations=key)
     rule = {"metric": "auc", "scope": "overall", "floor": 0.5}
     reports = policy_of(rule, report_only=True)
-    judged_version(gateway, tmp_path / "store", tmp_path / "first", policy=reports)
+    version, verdict, _ = judged_version(
+        gateway, tmp_path / "store", tmp_path / "first", policy=reports
+    )
+    decision = promote_one([verdict], version, gateway)
+    assert (decision.report_only, decision.promoted) == (True, False)
     write_attestation(MODEL, "1", tmp_path / "a.jsonl", gateway)
     found = verify_attestation(tmp_path / "a.jsonl", tmp_path / "first")
     [said] = [one for one in found if "only reports" in one.sentence]
