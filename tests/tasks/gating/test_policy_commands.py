@@ -336,6 +336,12 @@ def test_what_a_policy_lets_pass_is_warned_of(options, words):
     assert any(words in warning for warning in warn_of_policy(policy(RULE, **options), TODAY))
 
 
+def test_what_is_not_measured_today_is_not_warned_of_yet():
+    last_day = {"identity": "a", "reason": "b", "expires": TODAY.isoformat()}
+    warned = list(warn_of_policy(policy(RULE, not_measured=[last_day]), TODAY))
+    assert not any("must be now" in one for one in warned)
+
+
 def test_a_policy_about_nobody_in_particular_is_warned_of():
     overall = {"metric": "auc", "scope": "overall", "floor": 0.8}
     assert any("for nobody" in one for one in warn_of_policy(policy(overall), TODAY))
