@@ -30,6 +30,10 @@ def test_a_difference_of_two_means_of_the_same_rows_has_the_error_of_the_paired_
     apart = mean_of(X).minus(mean_of(X + 0.1 * OTHER))
     assert apart.value == pytest.approx(-0.1 * OTHER.mean())
     assert apart.std_error == pytest.approx(0.1 * OTHER.std(ddof=1) / np.sqrt(N))
+    low, high = apart.interval(0.95)
+    assert (low + high) / 2 == pytest.approx(apart.value)
+    # Student's t at 97.5 % is 1.972 with N - 1 degrees of freedom, and 1.984 with half as many.
+    assert (high - low) / 2 == pytest.approx(1.978 * apart.std_error, rel=0.004)
 
 
 def test_a_difference_has_the_degrees_of_freedom_of_the_rows_that_count_and_else_of_all():
@@ -88,6 +92,14 @@ def test_without_a_number_the_difference_says_of_which_side():
     assert mean_of(X).minus(nothing).reason == "background: no rows"
     assert nothing.minus(mean_of(X)).measured(0.95).reason == "subgroup: no rows"
     assert nothing.negated().value is None
+
+
+def test_beside_a_model_without_a_number_there_is_no_difference():
+    own, nothing = mean_of(X, clusters=np.arange(N) // 4), Estimate.undefined("no rows", N)
+    for first, second in ((own, nothing), (nothing, own), (nothing, nothing)):
+        found = first.beside(second).at(0.95, is_gap=False)
+        assert (found.first, found.second) == (first.value, second.value)
+        assert (found.value, found.low, found.high) == (None, None, None)
 
 
 def test_two_models_with_the_same_scores_differ_by_nothing():

@@ -7,6 +7,7 @@ import pytest
 
 from bias_metrics import Rows, diagnose_bias, rate_gaps
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.rows import MOST_ROWS
 
 Y_TRUE = [0, 1, 1, 0]
 GROUPS = {"a": [1, 1, 0, 0], "b": [0, 1, 0, 0]}
@@ -66,6 +67,11 @@ def test_a_frequency_repeats_its_row():
     counted, [score] = rows.counted(SCORE)
     assert (counted.sample_weight, score.tolist()) == (None, [0.1, 0.1, 0.3, 0.4])
     assert counted.y_true.tolist() == [False, False, True, False]
+
+
+def test_frequencies_may_sum_to_the_most_rows():
+    weights = [MOST_ROWS - 1, 1, 0, 0]
+    assert Rows(Y_TRUE, GROUPS, sample_weight=weights, weight_kind="frequency").n == 4
 
 
 def test_a_shared_background_excludes_the_rows_of_every_subgroup():

@@ -61,6 +61,7 @@ def test_one_value_of_zero_makes_a_power_mean_of_negative_power_zero(power):
 
 def test_a_value_of_zero_does_not_zero_a_power_mean_of_positive_power():
     assert power_mean([0.5, 0.0], 1) == 0.25
+    assert power_mean([0.25, 0.0], 0.5) == 0.0625  # (0.5 / 2) ** 2
 
 
 def test_power_mean_of_zeros_is_zero():
