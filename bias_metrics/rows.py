@@ -17,6 +17,7 @@ from bias_metrics._core.checks import (
     check_clusters,
     check_mask,
     check_scores,
+    check_shape,
     check_subgroups,
     check_weights,
     labelled_inputs,
@@ -198,12 +199,15 @@ class Rows:
                 raise ValueError(msg)
 
     def _strata(self, given: npt.ArrayLike | Strata | None) -> Strata | None:
-        if given is None or isinstance(given, Strata):
-            return given
+        if given is None:
+            return None
         weights = self.sample_weight
         if weights is not None and self.weight_kind == "frequency":
             msg = "`strata` needs rows that count once; `weight_kind` is 'frequency'."
             raise ValueError(msg)
+        if isinstance(given, Strata):
+            check_shape("strata", given.of_rows, self.n, "y_true")
+            return given
         counted = slice(None) if weights is None else weights > 0
         return Strata.of(given, self.n, self.clusters, counted)
 

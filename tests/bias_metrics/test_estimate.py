@@ -82,6 +82,12 @@ def test_an_interval_stays_within_what_is_possible():
     assert found.negated().interval(0.95) == pytest.approx((-found.bounds[1], -found.bounds[0]))
 
 
+def test_two_rows_have_an_interval_and_one_has_none():
+    two, one = (mean_of(X, np.arange(n)).measured(0.95) for n in (2, 1))
+    assert two.low < two.value < two.high
+    assert (one.low, one.reason) == (None, "fewer than 2 rows in subgroup or background")
+
+
 def test_few_clusters_are_a_reason():
     found = mean_of(X, clusters=np.arange(N) % (MIN_CLUSTERS - 1)).measured(0.95)
     assert (found.low, found.reason) == (None, "19 clusters where 20 are needed")

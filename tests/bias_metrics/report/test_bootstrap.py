@@ -94,6 +94,15 @@ def test_a_replicate_without_a_group_is_counted_and_not_dropped():
     assert spread[None, "auc"].n_undefined == 0
 
 
+def test_one_replicate_with_a_number_has_no_spread():
+    y_true, rare = np.arange(40) % 2 == 1, np.arange(40) < 3
+    rows = y_true, np.linspace(0, 1, 40), {"rare": rare}
+    cells = [resample(rows, 2, seed).numbers["rare", "subgroup_auc"] for seed in range(12)]
+    assert {cell.n_undefined for cell in cells} == {0, 1, 2}
+    for cell in cells:
+        assert (cell.std_error is None) is (cell.n_undefined > 0)
+
+
 def test_a_group_that_is_never_there_has_no_spread():
     y_true, y_score, _ = draw(100)
     spread = resample((y_true, y_score, {"none": np.zeros(100, dtype=bool)}), 10).numbers

@@ -58,6 +58,9 @@ def test_an_error_too_small_to_estimate_from_draws_is_bonferronis(rows):
     labels, first, second, masks = rows
     found = joint_level(Rows(labels, masks), (first, second), ["a"], alpha=1e-5)
     assert found == bonferroni_level(5, 1e-5)
+    same = dict.fromkeys("abcdef", masks["a"])
+    least = joint_level(Rows(labels, same), (first, second), list(same), alpha=0.001)
+    assert least < bonferroni_level(30, 0.001)
 
 
 def test_identical_models_and_groups_without_rows_need_no_correction(rows):
@@ -85,5 +88,7 @@ def test_with_clusters_the_sums_of_each_cluster_count(rows):
 
 def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):
     labels, first, _, masks = rows
-    monkeypatch.setattr(jointly, "MOST_NUMBERS", 100)
+    monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10)
+    assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) < bonferroni_level(10, 0.05)
+    monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10 - 1)
     assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) == bonferroni_level(10, 0.05)

@@ -202,11 +202,19 @@ def test_strata_that_give_no_variance_are_refused(strata, clusters, message):
         Rows([0, 1, 0, 1], {}, clusters=clusters, strata=strata)
 
 
+def test_strata_of_other_rows_are_refused():
+    strata = Strata.of([1, 1, 2, 2], 4, None)
+    assert Rows([0, 1, 0, 1], {}, strata=strata).strata is strata
+    with pytest.raises(ValueError, match="`strata` must have 3 rows like `y_true`; got 4"):
+        Rows([0, 1, 0], {}, strata=strata)
+
+
 def test_rows_that_do_not_count_are_no_units():
     with pytest.raises(ValueError, match="stratum '2' has 1"):
         Rows([0, 1, 0, 1], {}, sample_weight=[1, 1, 1, 0], strata=[1, 1, 2, 2])
 
 
 def test_repeated_rows_are_no_units():
-    with pytest.raises(ValueError, match="`weight_kind` is 'frequency'"):
-        Rows([0, 1], {}, sample_weight=[1, 2], weight_kind="frequency", strata=[1, 1])
+    for strata in ([1, 1], Strata.of([1, 1], 2, None)):
+        with pytest.raises(ValueError, match="`weight_kind` is 'frequency'"):
+            Rows([0, 1], {}, sample_weight=[1, 2], weight_kind="frequency", strata=strata)
