@@ -145,7 +145,7 @@ class _Stratified:
         )
         sums = sums[np.unique(self._clusters[places])]
         variance, freedom = squares_of([sums * (sums.size / max(sums.size - 1, 1)) ** 0.5])
-        effect = variance / by_row if by_row else 1.0
+        effect = variance / by_row if by_row else np.inf  # no variance to compare
         negative, positive = (independent_rows(size, effect, n_clusters) for size in sizes)
         worth = negative, positive
         return self._told(metric, value, variance, worth, freedom, n_clusters)

@@ -65,6 +65,19 @@ def test_one_stratum_has_nearly_the_intervals_of_all_pairs(clustered):
             assert (0.95 if clustered else 0.98) < ratio <= 1
 
 
+def test_repeats_of_pairs_that_are_all_alike_are_no_evidence():
+    rows = np.arange(100)
+    y_true, gay = rows % 2 == 1, rows % 4 < 2
+    once = within_strata(Rows(y_true, {"gay": gay}), y_true, np.zeros(100, int))
+    many = np.repeat(rows, 10)
+    repeated = Rows(y_true[many], {"gay": gay[many]}, clusters=many)
+    found = within_strata(repeated, y_true[many], np.zeros(1000, int))
+    for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc"):
+        cell, other = found["gay"][metric], once["gay"][metric]
+        assert (cell.value, cell.std_error, cell.n_clusters) == (1, 0, 25)
+        assert (cell.low, cell.high) == pytest.approx((other.low, other.high), abs=1e-12)
+
+
 def test_what_has_no_pair_or_too_few_clusters_is_undefined_with_the_reason():
     y_true, groups, score, strata = draw()
     alone = within_strata(Rows(y_true, {"gay": groups["gay"]}), score, np.arange(N))
