@@ -200,7 +200,8 @@ def _left_open(result: RuleResult) -> Iterator[str]:
         sign = -1 if result.kind == "floor" else 1
         own_size = abs(result.value) if result.kind == "ceiling" else result.value
         reached = result.limit + sign * result.visible
-        would = f"{reached:.2f} would be seen" if 0 < reached < 1 else "no value would be seen"
+        possible = 0 < reached < METRICS[result.metric].largest
+        would = f"{reached:.2f} would be seen" if possible else "no value would be seen"
         own = f"own {result.metric}{among} {own_size:.3f}"
         yield f"{own}; {result.not_excluded:.2f} is not excluded, {would}"
         return

@@ -167,7 +167,8 @@ def _left_open(
     bound, visible = known.not_excluded, known.visible
     if kind not in RIVALS:
         seen = None if visible is None else limit + (-visible if kind == "floor" else visible)
-        would = f"{seen:.2f} would" if seen is not None and 0 < seen < 1 else "no value would"
+        possible = seen is not None and 0 < seen < METRICS[rule.metric].largest
+        would = f"{seen:.2f} would" if possible else "no value would"
         return (
             f"Alone it is {value:.4f}; {bound:.4f} is not excluded ({percent} bound), and "
             f"{would} be seen in 80 of 100 such sets."

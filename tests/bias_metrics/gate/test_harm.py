@@ -203,13 +203,19 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
             "no value would be seen",
         ),
         ({"kind": "ceiling", "value": -0.2}, "category", "negative_aeg 0.200; 0.13 is not"),
+        ({"kind": "ceiling", "limit": 0.4}, "category", "no value would be seen"),  # an AEG of .56
+        (
+            {"kind": "ceiling", "metric": "slope_gap", "limit": 1.0},
+            "category",
+            "1.16 would be seen",
+        ),
         ({"not_excluded": -0.01}, "category", "no loss is left open"),
         ({"not_excluded": None}, "category", "no bound of bpsn_auc"),
     ],
 )
 def test_what_stands_for_a_small_group_is_said(more, why, words):
     if more.get("kind") == "ceiling":
-        more = more | {"metric": "negative_aeg"}
+        more = {"metric": "negative_aeg"} | more
     found = extent(result("gay"), result("hindu", "skipped", **SMALL | more), result("muslim"))
     [entry] = found.exceptions
     assert (entry.why, entry.group) == (why, "hindu")

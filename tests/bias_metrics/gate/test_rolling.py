@@ -69,6 +69,10 @@ def test_a_value_that_no_set_could_show_is_not_named():
     found = Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
     told = by_group(judged(found, replace(FLOOR, floor=0.25)))["hindu"].sentence
     assert "(95 % bound), and no value would be seen in 80 of 100 such sets." in told
+    ceiling = Rule("negative_aeg", "each", ceiling=0.1, min_negatives=25)
+    wide = report(CATEGORIES, hindu=(cell(0.2, -0.1, 0.5), 5), muslim=(GOOD, 95))
+    told = by_group(judged(Evidence(wide), ceiling))["hindu"].sentence
+    assert "no value would be seen in 80 of 100 such sets" in told  # an AEG is at most .5
 
 
 def test_without_categories_a_small_group_is_insufficient():
