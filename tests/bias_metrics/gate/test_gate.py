@@ -420,6 +420,7 @@ def test_several_candidates_on_one_set_share_the_error_rate():
         correct_for_candidates([rule], 0)
     with pytest.raises(ValueError, match="`share` must be above 0 and at most 1; got 0"):
         correct_for_candidates([rule], 5, share=0)
+    assert correct_for_candidates([rule], 5, share=1) == correct_for_candidates([rule], 5)
 
 
 def test_an_unknown_subgroup_is_refused():
@@ -443,6 +444,7 @@ def test_an_unknown_subgroup_is_refused():
         ({"metric": "auc", "scope": "overall", "floor": float("nan")}, r"got nan"),
         ({"metric": "auc", "scope": "overall", "floor": 1, "min_positives": 0}, "at least 1"),
         ({"metric": "auc", "scope": "overall", "floor": 1, "confidence": 0.5}, "between 0.5 and"),
+        ({"metric": "auc", "scope": "overall", "floor": 1, "confidence": 1}, "as in 0.95; got 1"),
         ({"metric": "auc", "scope": "overall", "floor": 1, "confidence": 95}, "as in 0.95; got 95"),
     ],
 )

@@ -70,6 +70,15 @@ def test_identical_models_and_groups_without_rows_need_no_correction(rows):
     assert joint_level(Rows(labels, empty), (first,), ["none"]) == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize(("n", "counts"), [(1, False), (2, True)])
+def test_a_cell_counts_from_two_rows_of_each_class_on(rows, n, counts):
+    labels, first, _, _ = rows
+    few = np.zeros(600, dtype=bool)
+    few[np.flatnonzero(labels)[:n]] = few[np.flatnonzero(~labels)[:n]] = True
+    found = joint_level(Rows(labels, {"few": few}), (first,), ["few"])
+    assert (found > 0.92) is counts
+
+
 def test_a_draw_of_few_numbers_goes_below_no_single_ones_level(rows, monkeypatch):
     labels, first, _, masks = rows
     monkeypatch.setattr(jointly, "_level", lambda *_: 0.7)

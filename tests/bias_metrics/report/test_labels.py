@@ -122,6 +122,14 @@ def test_wrong_thresholds_are_refused(thresholds):
         label_sensitivity(FRACTIONS, SCORES, {}, thresholds=thresholds)
 
 
+def test_all_raters_may_have_to_agree_and_one_fraction_be_contested():
+    moved = label_sensitivity(
+        [0.0, 0.5, 0.5, 1.0], [0.1, 0.2, 0.3, 0.4], {}, thresholds=(1.0,), contested=(0.5, 0.5)
+    )
+    assert moved.by_threshold[1.0].overall.n_positive == 1
+    assert moved.contested.overall.n == 2
+
+
 @pytest.mark.parametrize("contested", [(0.0, 0.7), (0.3, 1.0), (0.7, 0.3)])
 def test_wrong_bounds_are_refused(contested):
     message = r"^`contested` must be two ascending numbers inside \(0, 1\); got \(.*\)\.$"

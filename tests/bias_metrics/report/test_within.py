@@ -89,6 +89,9 @@ def test_what_has_no_pair_or_too_few_clusters_is_undefined_with_the_reason():
     one[np.flatnonzero(y_true)[0]] = True
     cell = within_strata(Rows(y_true, {"one": one}), score, np.zeros(N, int))["one"]["bnsp_auc"]
     assert (cell.low, cell.reason) == (None, "fewer than 2 rows of a side in the strata")
+    one[np.flatnonzero(y_true)[1]] = True
+    cell = within_strata(Rows(y_true, {"two": one}), score, np.zeros(N, int))["two"]["bnsp_auc"]
+    assert cell.low < cell.value < cell.high
     with pytest.raises(ValueError, match="one value for each of the 400 rows"):
         within_strata(Rows(y_true, groups), score, strata[:-1])
     with pytest.raises(ValueError, match="no `sample_weight`"):
