@@ -436,3 +436,22 @@ def test_a_bound_exactly_at_the_margin_shows_nothing():
     assert Difference(0.9, 0.9, **ends).within(0.02) is None
     assert Difference(0.9, 0.9, low=0.02, high=0.02).within(0.02) is None
     assert Difference(0.9, 0.9, **ends).gap_not_wider_by(0.02) is None
+
+
+@pytest.mark.parametrize(
+    ("p_holm", "low", "high", "expected"),
+    [
+        (0.5, 0.01, 0.05, True),
+        (0.5, -0.05, -0.01, True),
+        (0.51, 0.01, 0.05, False),
+        (0.5, 0.0, 0.05, False),
+        (0.5, -0.05, 0.0, False),
+        (None, 0.01, 0.05, False),
+        (0.5, None, None, False),
+    ],
+)
+def test_a_difference_is_shown_by_its_adjusted_p_value_and_an_interval_without_0(
+    p_holm, low, high, expected
+):
+    difference = Difference(0.8, 0.8, low=low, high=high, p_holm=p_holm)
+    assert difference.shown(0.5) is expected
