@@ -62,6 +62,11 @@ def test_rows_of_weight_zero_do_not_count():
     assert score.tolist() == [0.1, 0.3, 0.4]
 
 
+def test_the_smallest_and_the_largest_weight_are_accepted():
+    weights = [1e-100, 1e100, 0, 1]
+    assert Rows(Y_TRUE, GROUPS, sample_weight=weights).sample_weight.tolist() == weights
+
+
 def test_a_frequency_repeats_its_row():
     rows = Rows(Y_TRUE, GROUPS, sample_weight=[2, 0, 1, 1], weight_kind="frequency")
     counted, [score] = rows.counted(SCORE)
