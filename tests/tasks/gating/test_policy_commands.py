@@ -336,6 +336,12 @@ def test_what_a_policy_lets_pass_is_warned_of(options, words):
     assert any(words in warning for warning in warn_of_policy(policy(RULE, **options), TODAY))
 
 
+def test_a_loss_of_a_tenth_is_not_called_large_yet():
+    just, more = (policy(RULE, shown_harm={"tolerance": one}) for one in (0.1, 0.1001))
+    assert not any("large for an AUC" in one for one in warn_of_policy(just, TODAY))
+    assert any("large for an AUC" in one for one in warn_of_policy(more, TODAY))
+
+
 def test_what_is_not_measured_today_is_not_warned_of_yet():
     last_day = {"identity": "a", "reason": "b", "expires": TODAY.isoformat()}
     warned = list(warn_of_policy(policy(RULE, not_measured=[last_day]), TODAY))
