@@ -69,9 +69,14 @@ def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, lim
         ("bpsn_auc", {"floor": 0.8}, (0.85, 0.81, 0.9), "o"),
         ("bpsn_auc", {"floor": 0.8}, (0.79, 0.76, 0.82), "s"),
         ("bpsn_auc", {"floor": 0.8}, (0.7, 0.65, 0.75), "D"),
+        ("bpsn_auc", {"floor": 0.8}, (0.85, 0.8, 0.9), "o"),
+        ("bpsn_auc", {"floor": 0.8}, (0.75, 0.7, 0.8), "s"),
         ("negative_aeg", {"ceiling": 0.3}, (-0.1, -0.2, 0.1), "o"),
         ("negative_aeg", {"ceiling": 0.3}, (-0.29, -0.35, -0.2), "s"),
         ("negative_aeg", {"ceiling": 0.3}, (0.4, 0.35, 0.45), "D"),
+        ("negative_aeg", {"ceiling": 0.3}, (0.2, 0.1, 0.3), "o"),
+        ("negative_aeg", {"ceiling": 0.3}, (-0.35, -0.4, -0.3), "s"),
+        ("negative_aeg", {"ceiling": 0.3}, (0.0, -0.4, 0.4), "s"),  # 0 is within, both ends beyond
     ],
 )
 def test_a_limit_is_met_or_missed_only_if_the_whole_interval_is(metric, limit, ends, marker):

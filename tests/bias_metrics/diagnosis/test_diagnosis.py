@@ -219,6 +219,26 @@ def test_skewed_counts_alone_are_no_pattern():
     assert diagnose(spans((0, 10), (20, 30), 200, 600)).pattern == "none"
 
 
+def test_a_share_of_positives_clearly_below_the_backgrounds_is_skewed_too():
+    found = diagnose(spans((15, 25), (35, 45), 600, 200))
+    assert found.pattern == "C"
+    assert "25% of the comments" in found.sentence
+
+
+def test_a_difference_is_clear_only_if_its_whole_interval_is_beyond_the_margin():
+    assert Range(0.3, 0.25, 0.35).beyond(0.25) == 0
+    assert Range(-0.3, -0.35, -0.25).beyond(0.25) == 0
+    assert Range(0.3, 0.2501, 0.35).beyond(0.25) == 1
+    assert Range(-0.3, -0.35, -0.2501).beyond(0.25) == -1
+
+
+@pytest.mark.parametrize(("aeg", "kind"), [(0.125, "higher"), (0.124, "wider")])
+def test_a_spread_is_named_only_if_its_area_is_more_than_twice_the_shift(aeg, kind):
+    tilted = Corners(np.array([0, 0.2, 0.8, 1]), np.array([0, 0.4, 0.6, 1]), None)
+    shift, spread = Range(aeg, 0.1, 0.15), Range(0.25, 0.2, 0.3)
+    assert kind_of_gap(shift, spread, tilted, shift=0.05, spread=0.1) == kind
+
+
 def test_five_rows_a_class_are_no_evidence_however_large_the_shift():
     found = diagnose(spans((15, 25), (35, 45), 5, 5))
     assert found.pattern == "no evidence"
