@@ -477,6 +477,18 @@ def test_extreme_scores_still_have_a_slope():
     assert abs(found.influence.sum()) < 1e-9
 
 
+@pytest.mark.parametrize("factor", [1e-4, 0.01, 1.5])
+def test_log_odds_that_are_nearer_each_other_have_as_much_larger_a_slope(factor):
+    y_true, y_score, _ = draw()
+    y_true, y_score = np.array(y_true, dtype=float), np.clip(y_score, 0.01, 0.99)
+    other = 1 / (1 + (1 / y_score - 1) ** factor)
+    slope, scaled = (
+        slope_of(one, Sample(np.arange(N), y_true, np.ones(N), None)).value
+        for one in (y_score, other)
+    )
+    assert scaled * factor == pytest.approx(slope, rel=1e-7)
+
+
 @pytest.mark.parametrize("part", ["alike", "of one score", "without positives", "without weight"])
 def test_a_slope_is_that_of_all_rows_whatever_a_part_of_them_tells(monkeypatch, part):
     linear = pytest.importorskip("sklearn.linear_model")
