@@ -182,6 +182,7 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
             "muslim",
             bpsn_auc={"value": 0.101, "low": 0.05, "high": 0.15, "p_holm": 0.01},
             bnsp_auc={"value": 0.102, "low": 0.01, "high": 0.19, "p_holm": 0.2},
+            subgroup_auc={"value": 0.103, "low": -0.01, "high": 0.2, "p_holm": 0.01},
         ),
         first="new",
         second="old",
@@ -190,7 +191,7 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
     expected = {"● +0.101\n[+0.050, +0.150]", "+0.102\n[+0.010, +0.190]", "new minus old"}
     assert expected <= set(texts(figure))
     assert weight(figure, "+0.101") == "bold"
-    assert weight(figure, "+0.102") == "normal"
+    assert weight(figure, "+0.102") == weight(figure, "+0.103") == "normal"
     assert sum(text.startswith("● +") for text in texts(figure)) == 1
 
 

@@ -242,6 +242,12 @@ def test_more_rows_than_can_be_counted_are_refused():
         ScoreCounts.sum(shards)
 
 
+def test_as_many_rows_as_can_be_counted_are_added_and_read():
+    rows = Rows([0, 1], {}, sample_weight=[5e8, 5e8], weight_kind="frequency")
+    counts = ScoreCounts.sum(ScoreCounts.of(rows, [0.2, 0.7], shard=shard) for shard in "abcd")
+    assert ScoreCounts.from_bytes(counts.to_bytes()).n == 4_000_000_000
+
+
 def test_what_counts_cannot_hold_is_refused():
     y_true, score, groups = rows_and_scores()
     with pytest.raises(ValueError, match="must have no `clusters`"):
@@ -329,6 +335,8 @@ def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):
     monkeypatch.setattr("bias_metrics.binned.bins.MOST_BYTES", size - 1)
     with pytest.raises(ValueError, match=f"at most {size - 1:,} bytes; got {size:,}"):
         ScoreCounts.from_bytes(data)
+    monkeypatch.setattr("bias_metrics.binned.bins.MOST_BYTES", size)
+    assert ScoreCounts.from_bytes(data).n == N
 
 
 def test_every_metric_of_a_subgroup_has_a_bracket():
