@@ -37,9 +37,9 @@ def intervals(
 ) -> Figure:
     """Draw one metric with its interval for each identity, the worst on top.
 
-    A blue dot: the whole interval keeps the limit. An orange diamond: the whole interval is beyond
-    it. A grey square: the limit is within the interval, or there is none. Identities without a
-    value come last and say so.
+    A blue dot: the whole interval keeps the limit, or none is given. An orange diamond: the whole
+    interval is beyond it. A grey square: the limit is within the interval, or there is no interval.
+    Identities without a value come last and say so.
 
     Parameters
     ----------

@@ -50,6 +50,13 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
     assert (markers[-0.4], markers[0.1]) == ("D", "o")
 
 
+def test_without_a_limit_an_interval_is_a_dot_and_a_value_alone_a_square():
+    cells = {"gay": {"bpsn_auc": cell(0.9, 0.8, 0.95)}, "few": {"bpsn_auc": cell(0.8)}}
+    axes = intervals(report_of(cells), "bpsn_auc").axes[0]
+    markers = {line.get_xdata()[0]: line.get_marker() for line in axes.lines if line.get_marker()}
+    assert (markers[0.9], markers[0.8]) == ("o", "s")
+
+
 @pytest.mark.parametrize(
     ("metric", "limits", "message"),
     [
@@ -103,6 +110,7 @@ def test_several_forests_have_the_same_rows_if_they_are_asked_to():
             "a_name_of_many_words_that_is_\ntoo_long_for_it",
         ),
         ("x" * 40, f"{'x' * 32}\n{'x' * 8}"),
+        ("x" * 56, f"{'x' * 32}\n{'x' * 24}"),
         ("a" * 100 + "b" * 100, f"{'a' * 28}…{'b' * 3}\n{'b' * 24}"),
         ("evil\u202elive", "evil\\u202elive"),
     ],
