@@ -51,7 +51,7 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
 
 
 def test_without_a_limit_an_interval_is_a_dot_and_a_value_alone_a_square():
-    cells = {"gay": {"bpsn_auc": cell(0.9, 0.8, 0.95)}, "few": {"bpsn_auc": cell(0.8)}}
+    cells = {"gay": {"bpsn_auc": cell(0.9, 0.85, 0.95)}, "few": {"bpsn_auc": cell(0.8)}}
     axes = intervals(report_of(cells), "bpsn_auc").axes[0]
     markers = {line.get_xdata()[0]: line.get_marker() for line in axes.lines if line.get_marker()}
     assert (markers[0.9], markers[0.8]) == ("o", "s")

@@ -247,6 +247,40 @@ def test_the_spread_of_six_rows_is_that_of_all_their_deals():
     assert exchange.std_error == pytest.approx(np.std(deals, axis=0))
 
 
+def test_a_change_is_measured_from_the_mean_of_all_deals_in_their_spread():
+    """Two clusters of both nights, of other sizes in each; three rows of one, and two of the other.
+
+    Each cluster of both nights keeps its parts or exchanges them; the other rows are dealt anew.
+    """
+    clusters = ([7, 7, 7, 8, 0, 1, 2], [7, 8, 8, 3, 4])
+    ids = range(7), range(7, 12)
+    nights = [
+        drawn(3, one) | {"clusters": np.array(of)} for one, of in zip(ids, clusters, strict=True)
+    ]
+    union = Union.of(*(Night.of(one, "night") for one in nights))
+    influence = np.random.default_rng(5).normal(size=12)
+    exchange = Exchange.of(union, influence[:, None])
+    roles = np.repeat([-1 / 7, 1 / 5], [7, 5])
+    unit, alone = np.concatenate(clusters), np.array([4, 5, 6, 10, 11])
+
+    def dealt(swapped, dealt_roles):
+        own = roles.copy()
+        for one in swapped:
+            own[unit == one] = np.where(own[unit == one] < 0, 1 / 5, -1 / 7)
+        own[alone] = dealt_roles
+        return own @ influence
+
+    swaps = [[], [7], [8], [7, 8]]
+    deals = [dealt(one, of) for one in swaps for of in permutations(roles[alone])]
+    expected = (roles @ influence - np.mean(deals)) / np.std(deals)
+    assert exchange.observed()[0] == pytest.approx(expected)
+    drawn_deals = exchange.deals(np.random.default_rng(0))
+    possible = (np.array(deals) - np.mean(deals)) / np.std(deals)
+    for _ in range(50):
+        [deal] = next(drawn_deals)
+        assert np.abs(possible - deal).min() < 1e-9
+
+
 def test_a_p_value_counts_the_deals_that_differ_as_much_anywhere():
     union = Union.of(Night.of(FIRST, "before"), Night.of(SECOND, "now"))
     numbers = numbers_of(union.rows, "no_identity").values()
