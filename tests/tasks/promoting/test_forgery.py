@@ -542,6 +542,7 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
     assert decision.outcome == "pass"
     assert gateway.alias(MODEL, "champion") is None
     assert history(MODEL, gateway)[0].reason == "the labels were wrong"
+    assert entry(gateway, 2).content.note == "champion is no version"
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
     assert promote_one([alone], version, gateway).promoted
     assert wrong(gateway, store) == set()
@@ -567,6 +568,7 @@ def test_what_came_before_a_reset_is_bound_by_it(gateway, store, promoted):
     gateway.client.delete_model_version(LEDGER, "1")
     assert wrong(gateway, store) == {"ledger"}
     reset(MODEL, "2", "cleaned up", gateway)
+    assert Ledger(gateway, MODEL).entries()[-1].content.note == "champion is 2"
     require_sound(Ledger(gateway, MODEL))
     rewrite(gateway, Ledger(gateway, MODEL).entries()[0], reason="edited")
     with pytest.raises(InputError, match="an entry before the reset in entry 3 was changed"):
