@@ -15,6 +15,7 @@ from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import WORST
 from bias_metrics.gate.targets import SUBGROUP
 from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.gate.wording import would_be_seen
 from bias_metrics.metrics import METRICS
 
 _CLASS = {"positive": "toxic", "negative": "non-toxic"}
@@ -197,11 +198,8 @@ def _left_open(result: RuleResult) -> Iterator[str]:
         yield f"no bound of {result.metric}{among}"
         return
     if result.kind not in RIVALS:
-        sign = -1 if result.kind == "floor" else 1
         own_size = abs(result.value) if result.kind == "ceiling" else result.value
-        reached = result.limit + sign * result.visible
-        possible = 0 < reached < METRICS[result.metric].largest
-        would = f"{reached:.2f} would be seen" if possible else "no value would be seen"
+        would = would_be_seen(result.metric, result.kind, result.limit, result.visible)
         own = f"own {result.metric}{among} {own_size:.3f}"
         yield f"{own}; {result.not_excluded:.2f} is not excluded, {would}"
         return

@@ -166,12 +166,10 @@ def _left_open(
     percent = f"{100 * rule.confidence:g} %"
     bound, visible = known.not_excluded, known.visible
     if kind not in RIVALS:
-        seen = None if visible is None else limit + (-visible if kind == "floor" else visible)
-        possible = seen is not None and 0 < seen < METRICS[rule.metric].largest
-        would = f"{seen:.2f} would" if possible else "no value would"
+        would = would_be_seen(rule.metric, kind, limit, visible)
         return (
             f"Alone it is {value:.4f}; {bound:.4f} is not excluded ({percent} bound), and "
-            f"{would} be seen in 80 of 100 such sets."
+            f"{would} in 80 of 100 such sets."
         )
     verb = "grew" if rule.is_gap else "changed"
     before = f"{rival:+.4f}" if rule.is_gap else f"{rival:.4f}"
@@ -191,3 +189,14 @@ def _needed(kind: Kind, limit: float, known: Alone) -> Iterator[str]:
     if more:
         what = f"the margin {limit:g}" if kind in RIVALS else f"the {kind} {limit:g}"
         yield f"The rule needs about {' and '.join(more)} comments that mention it for {what}."
+
+
+def would_be_seen(metric: str, kind: Kind, limit: float, visible: float | None) -> str:
+    """Say which value beyond a limit would be seen; of those that the metric can have, maybe none.
+
+    `visible` is how far beyond it a value must be.
+    """
+    seen = None if visible is None else limit + (-visible if kind == "floor" else visible)
+    if seen is None or not 0 < seen < METRICS[metric].largest:
+        return "no value would be seen"
+    return f"{seen:.2f} would be seen"
