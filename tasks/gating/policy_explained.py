@@ -61,7 +61,7 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
     """Say what must be met, line by line."""
     for at, rule in enumerate(policy.decision_rules(), 1):
         yield f"{at}. {_rule(rule)}"
-    harm = policy.harm_limit(1)
+    harm = policy.shown_harm
     if harm is None:
         yield (
             "An identity that is shown to be worse than with the champion does not block by that "
@@ -159,7 +159,7 @@ def _blind_spots(policy: Policy, blocking: Sequence[Rule]) -> Iterator[str]:
     """Yield what the policy lets pass though it is shown, or leaves open."""
     if all(rule.scope in {OVERALL, AGGREGATE} for rule in blocking):
         yield "no blocking rule is about an identity: a pass is proven for nobody in particular."
-    harm = policy.harm_limit(1)
+    harm = policy.shown_harm
     if harm is None or harm.action == "warn":
         yield "a model that is shown to be worse for an identity may pass (`shown_harm`)."
     elif harm.tolerance > _LARGE_LOSS:

@@ -16,7 +16,7 @@ from biasgate.tasks.common.settings import Name, Settings, checked_slice
 
 # Ends the name of a column of slices, of which each is meant.
 EACH_SLICE = ".*"
-Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Limit = Annotated[float, Field(gt=0, le=1)]
 Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
@@ -96,7 +96,7 @@ class RuleSettings(Settings):
 class HarmSettings(Settings):
     """The rule that no identity may be shown to be worse than with the champion or reference."""
 
-    tolerance: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
+    tolerance: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
     """The largest shown loss in an AUC that passes; of the size of a gap, twice as much. 0: any
     loss that is shown blocks."""
     action: Action = "block"
@@ -110,9 +110,9 @@ class HarmSettings(Settings):
 class BlindSettings(Settings):
     """Which loss may stay open of an identity with too few rows for a rule."""
 
-    margin: Annotated[float, Field(gt=0, lt=0.5, allow_inf_nan=False)]
+    margin: Annotated[float, Field(gt=0, lt=0.5)]
     """The largest loss in an AUC against a rival that its own bound may leave open."""
-    gap_margin: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    gap_margin: Annotated[float, Field(gt=0, le=1)] | None = None
     """The same in the size of a gap. Default: twice `margin`."""
 
     @property
@@ -153,7 +153,7 @@ class WaiverSettings(Settings):
         return Waiver(**self.model_dump() | {"rule": rule.name})
 
 
-Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class MissingSettings(Settings):

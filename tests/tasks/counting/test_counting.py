@@ -217,6 +217,15 @@ def test_a_rule_at_equal_errors_is_judged_as_by_the_rows(home):
     )
 
 
+def test_that_counts_know_no_categories_is_told_where_the_policy_has_some(home):
+    path = write_shards(home)
+    plain = judge(path)
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | {"roll_up": "civil_comments"}))
+    rolled_up = judge(path)
+    told = "Identities with too few comments are not judged in their category."
+    assert rolled_up.counts.not_told == [*plain.counts.not_told, told]
+
+
 def test_without_champion_or_with_a_shared_background_there_is_a_verdict(home):
     verdict = judge(write_shards(home, champion=None, background="no_identity"))
     assert verdict.outcome == "pass"

@@ -140,6 +140,8 @@ def test_a_floor_that_the_last_seven_nights_are_shown_to_miss_blocks(tmp_path):
         assert "over 7 nights" in results[lately, "floor"].sentence
     others = [one for one in verdict.results if one.slice is not None]
     assert (len(others), verdict.outcome) == (2, "fail")  # no margin, and nothing that only warns
+    # Of all nights: four floors and margins that block, and the floor that only warns.
+    assert verdict.bounds.separately == 5
 
 
 def test_the_last_nights_are_not_told_where_they_show_nothing(tmp_path):

@@ -14,18 +14,22 @@ from support.partial import partial
 from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
+from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import (
+    check_policy,
+    check_waivers,
     refuse_lost_waivers,
     refuse_thresholds,
     refuse_unknown_names,
     refuse_unpowered,
 )
 from biasgate.tasks.gating.policy_explained import explain_policy
-from biasgate.tasks.gating.verdict import build_verdict, decide_candidate
+from biasgate.tasks.gating.verdict import build_verdict, decide_candidate, with_scores
 from biasgate.tasks.measuring.identities import Measured
-from biasgate.tasks.records import Context, Verdict
+from biasgate.tasks.records import AlphaShare, Bound, Context, RegisteredPolicy, Verdict
+from biasgate.tasks.scoring.scored_set import RECORD, ScoresRecord
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import read_statement
@@ -138,6 +142,63 @@ def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path,
     assert ("bpsn_auc", "gay") in {(one.metric, one.group) for one in verdict.worsened}
 
 
+@pytest.mark.parametrize(
+    ("kind", "made", "before_scores"),
+    [
+        ("mlflow", "2026-11-21T12:00:01+00:00", True),
+        ("mlflow", "2026-11-21T12:00:00+00:00", False),  # the same second: not known to be before
+        ("mlflow", "2026-11-21T11:59:59+00:00", False),
+        ("scores", "2026-11-21T12:00:01+00:00", None),  # a file that was made elsewhere
+    ],
+)
+def test_a_policy_is_registered_before_scores_that_are_made_later(
+    tmp_path, kind, made, before_scores
+):
+    scores = ScoresRecord(
+        candidate_digest="c",
+        set_digest="s",
+        precision="float64",
+        n_rows=0,
+        n_shards=0,
+        bound=Bound.from_dict(judging.NO_FILES),
+        made=made,
+    )
+    write_json(tmp_path / RECORD, scores)
+    measured = partial({"candidate": {"kind": kind}, "scores": str(tmp_path)})
+    registered = RegisteredPolicy(entry=1, at="2026-11-21T12:00:00+00:00", before_scores=None)
+    without = Context(required_sets=["s"], ledger=None, registered_policy=None)
+    told = with_scores(replace(without, registered_policy=registered), measured)
+    assert told.registered_policy == replace(registered, before_scores=before_scores)
+    assert with_scores(without, measured) == without
+
+
+@pytest.mark.parametrize(("n_harmless", "outcome"), [(19, "insufficient"), (20, "pass")])
+def test_a_decision_with_a_share_of_a_year_needs_20_comments_of_each_class(
+    tmp_path, rows, n_harmless, outcome
+):
+    gay, label = rows["identity/gay"], rows["label"]
+    gay[np.flatnonzero(gay & ~label)[n_harmless:]] = False
+    rows["score/candidate"] = rows["score/champion"] + 1.0 * label
+    share = AlphaShare(
+        bounds="any_wrong",
+        year=2026,
+        number=1,
+        planned=9,
+        share=0.1,
+        entry=1,
+        subject="version",
+        compared={},
+    )
+    context = Context(required_sets=["s"], ledger=None, registered_policy=None, online=share)
+    evidence, report = evidence_of(tmp_path, rows), report_of(rows)
+    policy = policy_of(FLOOR, correction="online")
+    outcomes = [
+        build_verdict(report, policy, evidence, {}, n_candidates=1, today=TODAY, context=one)
+        for one in (context, replace(context, online=None))
+    ]
+    assert [one.outcome for one in outcomes] == [outcome, "pass"]
+
+
 def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):
     del rows["score/champion"]
     verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN), rivals={})
@@ -154,6 +215,7 @@ def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
     )
     assert verdict.results[1].value == alone.subgroups["gay"].bpsn_auc.value
     assert verdict.results[1].low == alone.subgroups["gay"].bpsn_auc.low
+    assert verdict.bounds.separately == 2
 
 
 def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):
@@ -215,6 +277,24 @@ def test_a_policy_that_names_what_the_set_lacks_is_refused_before_any_work(rule,
 @pytest.mark.parametrize("scope", ["each", "worst", ["gay"], "gay"])
 def test_a_policy_that_names_what_the_set_has_is_accepted(scope):
     refuse_unknown_names(policy_of(FLOOR | {"scope": scope, "slice": "short"}), ["gay"], ["short"])
+
+
+def test_a_frozen_set_is_asked_for_what_policy_and_waivers_name(tmp_path):
+    (tmp_path / "rows.csv").write_text("id,label,gay,short\na,1,1,1\nb,0,1,0\nc,1,0,1\nd,0,0,0\n")
+    options = {"source": "table", "path": tmp_path / "rows.csv", "slices": ["short"]}
+    source = SOURCES.validate_python(options | {"name": "rows", "identities": ["gay"]})
+    folder = str(freeze(source, tmp_path / "store").folder)
+    short = FLOOR | {"slice": "short"}
+    check_policy.fn(policy_of(short), source, folder)
+    with pytest.raises(InputError, match=r"got 'martian' \(known: gay\)"):
+        check_policy.fn(policy_of(FLOOR | {"scope": ["martian"]}), source, folder)
+    known, lost = (
+        policy_of(FLOOR, waivers=[WAIVED | {"rule": "bpsn_auc/each", "group": group}])
+        for group in ("gay", "martian")
+    )
+    check_waivers.fn(known, [source], [folder])
+    with pytest.raises(InputError, match=r"got 'martian' \(known: gay\)"):
+        check_waivers.fn(lost, [source], [folder])
 
 
 AT_THRESHOLD = {"metric": "fpr_gap", "scope": "each", "ceiling": 0.2, "threshold": "given"}

@@ -131,6 +131,24 @@ def test_a_failure_that_is_gone_by_other_choices_is_told(judged, table):
     assert "bnsp_auc of gay" in told
 
 
+def test_a_rule_on_the_worst_identity_is_the_same_check_if_another_one_is_worst(judged, table):
+    table["deaf"] = np.arange(N) % 4 == 0
+    borderline, harmless = table["label"] == 0.4, table["label"] == 0.0
+    table.loc[(table["deaf"] == 1) & borderline, "prediction"] += 1.0
+    table.loc[(table["gay"] == 1) & harmless, "prediction"] += 0.3
+    table.to_csv(judged.path, index=False)
+    rule = {"metric": "bpsn_auc", "scope": "worst", "floor": 0.1}
+    options = {"rules": [rule], "identities": ["gay", "deaf"]}
+    verdict = judged(**options, judge_again=CHOICES[:1])[2]
+    [worst], [other] = verdict.results, judged(**options, **CHOICES[0])[2].results
+    assert [(one.group, one.outcome) for one in (worst, other)] == [
+        ("deaf", "pass"),
+        ("gay", "pass"),
+    ]
+    [again] = verdict.again.each
+    assert (again.n_checks, again.changed, again.gone) == (1, [], [])
+
+
 def test_the_rows_of_other_choices_do_not_count_in_the_verdict(again, judged, table):
     evidence, report, _, _ = again
     assert report.bias == judged()[1].bias

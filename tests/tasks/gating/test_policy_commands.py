@@ -157,6 +157,26 @@ def test_what_replaces_a_champion_is_told_in_words(options, words):
 
 
 @pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("bpsn_auc", "1. The power mean of bpsn_auc over the identities must be shown to be"),
+        ("final_score", "1. The final score (overall AUC and the three power means) must be shown"),
+    ],
+)
+def test_a_rule_about_all_identities_together_is_told_by_what_it_judges(metric, words):
+    made = policy({"metric": metric, "scope": "aggregate", "floor": 0.8})
+    assert words in "\n".join(explain_policy(made))
+
+
+@pytest.mark.parametrize(("correction", "shared"), [("bonferroni", True), ("none", False)])
+def test_that_candidates_share_the_rate_of_false_passes_is_told_where_they_do(correction, shared):
+    made = policy(RULE, correction=correction)
+    assert (made.share_of_alpha(2) < 1) == shared
+    text = "Several candidates of one evaluation share the rate of false passes (Bonferroni)."
+    assert (text in explain_policy(made)) == shared
+
+
+@pytest.mark.parametrize(
     ("tolerance", "words"),
     [
         (0.01, "the reference by more than 0.01 (of the size of a gap: 0.02), in any metric."),
@@ -242,7 +262,9 @@ def test_what_may_stay_open_in_a_gap_is_twice_that_of_an_auc_unless_it_is_given(
 def test_every_included_policy_blocks_harm_that_is_shown(name):
     found = read_policy(name, SHIPPED)
     assert found.harm_limit(1).action == "block"
-    assert found.harm_limit(2).confidence == pytest.approx(1 - (1 - found.confidence) / 2)
+    for n_rivals, n_shares in ((0, 1), (1, 1), (2, 2)):
+        share = (1 - found.confidence) / n_shares
+        assert found.harm_limit(n_rivals).confidence == pytest.approx(1 - share)
     margins = {rule.margin for rule in found.decision_rules() if rule.scope == "each"} - {None}
     assert (found.blind is not None) == (bool(margins) and found.roll_up is not None)
 
@@ -336,8 +358,14 @@ def test_what_a_policy_lets_pass_is_warned_of(options, words):
     assert any(words in warning for warning in warn_of_policy(policy(RULE, **options), TODAY))
 
 
-def test_a_loss_of_a_tenth_is_not_called_large_yet():
-    just, more = (policy(RULE, shown_harm={"tolerance": one}) for one in (0.1, 0.1001))
+@pytest.mark.parametrize(
+    ("key", "option", "limit"), [("shown_harm", "tolerance", 0.1), ("blind", "margin", 0.2)]
+)
+def test_a_loss_at_the_limit_is_not_called_large_yet(key, option, limit):
+    just, more = (
+        policy(RULE, **{"roll_up": "civil_comments", "shown_harm": {}} | {key: {option: one}})
+        for one in (limit, limit + 0.0001)
+    )
     assert not any("large for an AUC" in one for one in warn_of_policy(just, TODAY))
     assert any("large for an AUC" in one for one in warn_of_policy(more, TODAY))
 

@@ -31,6 +31,7 @@ def test_it_is_explained_with_what_is_bounded_and_the_confidence_of_one_decision
     assert "the chance that any promotion of a calendar year is wrong is at most 5 %" in text
     assert "each of the 90 planned ones has 1 % of it" in text
     assert "with 99.95 % confidence instead of 95 %" in text
+    assert "each of the 10 planned ones has 9 % of it" in last_line(online={"decisions": 10})
     assert "each of the 365 planned ones has 0.25 % of it" in last_line()
     text = last_line(online={"bounds": "share_wrong"}, confidence=0.9)
     assert "on average at most 10 % of the promotions of a calendar year are wrong" in text

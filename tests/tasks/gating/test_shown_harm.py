@@ -102,6 +102,8 @@ def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     first = verdict.results[0]
     assert (verdict.outcome, first.rule, first.outcome) == ("pass", "shown_harm", "pass")
     assert verdict.bounds.jointly == 3 * 5
+    joint = "; 15 joint bounds of losses, any wrong in at most 5 of 100 sets"
+    assert joint in verdict.bounds.sentence
     assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
     assert verdict.exceptions == []
     assert word_of_verdict(verdict).text == "Passed"

@@ -15,6 +15,7 @@ from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.evidence.powered import agreement_of
+from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.reporting.report import bias_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -100,6 +101,15 @@ def test_frozen_rows_have_human_labels_and_matches(home):
     for name in NAMES:
         assert frozen.column(IDENTITY + name).null_count == N - home.labelled.sum()
         assert frozen.column(MATCHED + name).to_pylist() == home.matched[name].tolist()
+
+
+def test_a_rule_on_what_terms_do_not_help_is_refused_before_anything_is_scored(home):
+    source, folder = home.source(), str(home.frozen().folder)
+    helped = {"metric": "bpsn_auc", "scope": "each", "floor": 0.5}
+    alone = {"metric": "calibration_gap", "scope": "each", "ceiling": 0.2}
+    check_policy.fn(policy_of(helped), source, folder)
+    with pytest.raises(InputError, match="calibration_gap, which is not measured with terms"):
+        check_policy.fn(policy_of(helped, alone), source, folder)
 
 
 def test_the_option_freezes_other_rows_and_its_default_the_same(home):

@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.judging import policy_of
 
 from bias_metrics import Rows, evaluate_bias, evaluate_slices
 from bias_metrics.report.evaluation import report_of
@@ -14,6 +15,7 @@ from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
+from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.cautions import warn_of_weights
 from biasgate.tasks.measuring.diagnosis import explain
 from biasgate.tasks.measuring.identities import list_identities, measure_some, summarise_identities
@@ -91,6 +93,16 @@ def test_the_pipeline_measures_weighted_rows_as_the_library_does(
     expected = evaluate_bias(*given, sample_weight=rated["times"], clusters=clusters, **options)
     assert bias == expected
     assert evidence.record.choices.weights == kind
+
+
+def test_rates_at_a_threshold_are_refused_for_sampling_weights_alone(frame, source, tmp_path):
+    rule = {"metric": "fpr_gap", "scope": "each", "ceiling": 0.2, "threshold": "given"}
+    chosen = source(frame)
+    folder = str(freeze(chosen, tmp_path / "store").folder)
+    repeated = chosen.model_copy(update={"weight_kind": "frequency"})
+    check_policy.fn(policy_of(rule), repeated, folder)
+    with pytest.raises(InputError, match="not measured for sampling weights, as evaluation set"):
+        check_policy.fn(policy_of(rule), chosen, folder)
 
 
 @pytest.mark.parametrize("kind", ["probability", "frequency"])
