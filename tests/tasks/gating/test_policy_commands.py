@@ -250,6 +250,12 @@ def test_an_identity_that_is_known_to_be_unmeasured_may_be_so_to_the_end_of_its_
     assert set(found.small_groups(next_day, ["hindu"]).hints) == {"hindu"}
 
 
+def test_a_misspelt_unmeasured_identity_is_taken_for_the_closest_one_alone():
+    unmeasured = {"identity": "femal", "reason": "none", "expires": "2026-12-31"}
+    found = policy(RULE, not_measured=[unmeasured])
+    assert set(found.small_groups(TODAY, ["females", "female"]).hints) == {"female"}
+
+
 def test_what_may_stay_open_in_a_gap_is_twice_that_of_an_auc_unless_it_is_given():
     plain, own = (
         policy(RULE, roll_up="civil_comments", blind={"margin": 0.15} | given).blind
@@ -335,7 +341,11 @@ def test_a_waiver_near_its_end_is_warned_of(expires, words):
     waiver = {"rule": "bpsn_auc/each", "group": "gay", "reason": "r", "decided_by": "d"}
     waiver["expires"] = expires
     found = warn_of_policy(policy(RULE, waivers=[waiver]), TODAY)
-    assert any(words in one for one in found)
+    assert any(one.startswith(f"the waiver of bpsn_auc/each for gay {words}") for one in found)
+    overall = {"metric": "auc", "scope": "overall", "floor": 0.8}
+    whole = waiver | {"rule": "auc/overall", "group": None}
+    found = warn_of_policy(policy(overall, waivers=[whole]), TODAY)
+    assert any(one.startswith(f"the waiver of auc/overall for all {words}") for one in found)
     waiver["expires"] = "2026-12-21"  # in thirty days
     fine = policy(RULE, waivers=[waiver], shown_harm={}, allow_first=True)
     assert warn_of_policy(fine, TODAY) == []

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from support.made import verdict_of
 from support.partial import partial
 
+from bias_metrics import lord_share
 from bias_metrics.gate.rules import Rule, correct_for_candidates
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
@@ -101,6 +102,13 @@ def test_only_a_proof_that_promotes_has_a_share_of_alpha():
     """With `promote: newer` a shown loss keeps the champion: a smaller alpha would be lenient."""
     assert policy(promote="better").objective_confidence(0.1) == pytest.approx(0.995)
     assert policy(promote="newer").objective_confidence(0.1) == 0.95
+
+
+def test_many_promotions_earn_one_decision_no_more_than_all_of_alpha():
+    """Each of 40 just promoted earns a first weight, 0.0548; the first, half of it."""
+    shares, promotions = [0.002] * 50, [50] * 40
+    assert lord_share(51, promotions) == pytest.approx(0.0548 * 39.5, rel=0.01)
+    assert policy(online={"bounds": "share_wrong"}).spending.share(shares, promotions) == 1
 
 
 def test_comments_without_a_score_have_a_share_of_alpha_too():
