@@ -236,7 +236,7 @@ class Policy(Settings):
                 if one.rule in names and one.group in rule.waivable(identities, categories):
                     yield at, one.waiver(rule)
 
-    def objective_confidence(self, share: float = 1.0) -> float:
+    def objective_confidence(self, share: float) -> float:
         """Return the one-sided confidence at which the objective is compared.
 
         With `promote: newer` a shown loss keeps the champion, so a share of alpha would be lenient.

@@ -105,6 +105,7 @@ def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     verdict = judge(tmp_path, rows, policy)
     assert verdict.outcome == "pass"
     verdict = verdict.to_dict()
+    assert verdict["schema_version"] == 1
     assert verdict["policy"] == {"name": "p", "digest": policy.digest, "report_only": False}
     assert verdict["evaluation_set"] == {"name": "s", "digest": "d1", "required": True}
     assert verdict["candidate"] == {
