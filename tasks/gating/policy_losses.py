@@ -132,7 +132,7 @@ def losses_of_evidence(
         paired = None if change is None else reach_of(change)
         reaches = assumed = None
         if (ends := reach_of(cell)) is not None:
-            if paired is not None and (max(paired) > 0 or max(ends) == 0):
+            if paired is not None and max(paired) > 0:
                 reach = max(paired) if METRICS[metric].is_gap else paired[0]
             else:
                 assumed = correlation
@@ -197,7 +197,6 @@ def losses_in_words(losses: Iterable[IdentityLoss]) -> list[str]:
         return []
     shown = list(worst.values())
     first = {name: max(x.loss.order for x in shown if x.identity == name) for name, _ in worst}
-    shown.sort(key=lambda x: x.auc or 0)
     shown.sort(key=lambda x: first[x.identity], reverse=True)
     auc = [] if shown[0].auc is None else ["AUC"]
     head = [

@@ -200,11 +200,13 @@ class _Planner:
         comments = self._comments
         both = {**comments.identities, **comments.categories}
         have = {key: one.have for key, one in both.items()}
-        places = [self._place(rule, name, have, comments.have) for rule in self._of(name)]
-        if None in places:
-            return None
-        above = [place for place in places if place != name]
-        return above[-1] if above else "alone"
+        upwards, highest = [name, *self._hierarchy.above(name)], name
+        for rule in self._of(name):
+            place = self._place(rule, name, have, comments.have)
+            if place is None:
+                return None
+            highest = max(highest, place, key=upwards.index)
+        return "alone" if highest == name else highest
 
 
 def _counts(own: tuple[float, float], everyone: tuple[float, float]) -> Counts:

@@ -9,9 +9,10 @@ from pathlib import Path
 from statistics import NormalDist
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
-from support.judging import given, report_of
+from support.judging import evidence_of, given, report_of
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
@@ -459,6 +460,49 @@ def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(
     apart = advise(results, correlation=0.0)
     assert apart.power[1].margin == advice.power[1].margin == 0.02
     assert apart.power[1].all_rules < advice.power[1].all_rules
+
+
+@pytest.fixture
+def just_enough(tmp_path):
+    """Evidence with two identities: one with 25 toxic comments, and one with 24."""
+    at = np.arange(1500)
+    label = at < 450
+    rows = {
+        "id": at.astype(str),
+        "label": label,
+        "identity/just": (at < 25) | ((at >= 450) & (at < 650)),
+        "identity/few": ((at >= 25) & (at < 49)) | ((at >= 650) & (at < 850)),
+        "score/candidate": 1.5 * label + np.random.default_rng(0).standard_normal(at.size),
+    }
+    evidence_of(tmp_path, rows, power_mean_groups=["just", "few"])
+    return tmp_path
+
+
+def test_where_no_margin_has_a_good_chance_it_is_said_and_none_is_suggested(just_enough):
+    advice = advise(just_enough, correlation=0.0)
+    assert max(power.all_rules for power in advice.power) < 0.9
+    assert advice.margin is None
+    text = suggested_policy(advice, "p")
+    assert "\n# No margin gives a good chance: the set is too small to compare on.\n" in text
+    assert ", margin:" not in text
+
+
+def test_twenty_five_comments_of_a_class_are_enough_to_judge(just_enough):
+    advice = advise(just_enough, correlation=0.99)
+    assert advice.weak == ["few"]
+    told = suggested_policy(advice, "p").splitlines()
+    at = told.index("# Too few rows to judge: few. They block as")
+    assert told[at + 1].startswith("# insufficient; find more rows, or waive them")
+    assert not any(line.startswith("# No margin") for line in told)
+
+
+def test_the_suggested_margin_is_that_of_aucs(just_enough):
+    advice = advise(just_enough, correlation=0.99)
+    good = [power.margin for power in advice.power if power.all_rules >= 0.9]
+    assert advice.margin == min(good)
+    margins = {(loss.loss.metric, loss.loss.margin) for loss in advice.losses}
+    aucs, gaps = ("subgroup_auc", "bpsn_auc", "bnsp_auc"), ("positive_aeg", "negative_aeg")
+    assert margins == {*((auc, min(good)) for auc in aucs), *((gap, None) for gap in gaps)}
 
 
 def test_where_every_identity_has_too_few_rows_no_policy_is_suggested(results, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -9,17 +10,27 @@ from support.judging import evidence_of, given, policy_of, report_of
 from typer.testing import CliRunner
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate.planning import open_loss
+from bias_metrics.gate.planning import (
+    Counts,
+    Guess,
+    expected_reaches,
+    open_loss,
+    paired_reach,
+    standard_error,
+)
 from bias_metrics.gate.power import visible_loss
+from bias_metrics.metrics import AUCS
 from biasgate.cli import app
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.gating.plan import Comments, Mentions
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_explained import bounds_in_words
 from biasgate.tasks.gating.policy_losses import (
     IdentityLoss,
     asked_by,
     losses_in_words,
+    losses_of_comments,
     losses_of_evidence,
     losses_of_fewest,
 )
@@ -138,11 +149,13 @@ def test_the_worst_metric_of_each_identity_is_a_line_the_worst_identity_first(co
     assert "Assumed" not in text
 
 
-@pytest.mark.parametrize(("margin", "more"), [(0.2, "0"), (0.0999, "1 harmless")])
+@pytest.mark.parametrize(("margin", "more"), [(0.2, "0"), (0.0999, "1 harmless"), (None, "")])
 def test_how_many_more_comments_are_needed_stands_last(margin, more):
     loss = open_loss("bpsn_auc", 0.9, (0.1, 0.2), (70, 300), 0.95, margin)
-    line = losses_in_words([IdentityLoss("gay", 70, 300, None, None, loss)])[2]
-    assert line.split("0.151", 1)[1].split() == [f"{margin:g}", *more.split()]
+    _, _, line, *notes = losses_in_words([IdentityLoss("gay", 70, 300, None, None, loss)])
+    shown = [] if margin is None else [f"{margin:g}", *more.split()]
+    assert line.split("0.151", 1)[1].split() == shown
+    assert any(note.startswith("more: comments that are lacking") for note in notes) == bool(shown)
 
 
 def test_what_is_assumed_is_said(single):
@@ -193,6 +206,40 @@ def test_where_only_counts_are_known_the_auc_is_assumed_and_said_to_decide(tmp_p
     text = command("plan", *asked)
     assert "Only counts are known. Assumed: each AUC" in text
     assert "The width goes with the AUC: wide at .80, narrow at .95." in text
+
+
+def test_the_counts_of_comments_drawn_at_random_decide_what_is_not_excluded():
+    """With normal errors: 1.64 standard errors of a difference of two estimates."""
+    mentions = Mentions(0.05, 0.8, Guess(correlation=0.7))
+    comments = Comments(0.1, {"most": mentions}, {}, Guess())
+    losses = losses_of_comments(comments, 100_000, asked_by(policy_of(MARGIN)))
+    counts = Counts(5_000, 80_000, 5_000, 10_000)
+    losses = [x for x in losses if x.loss.metric in AUCS]
+    assert [x.auc for x in losses[::3]] == [0.80, 0.87, 0.93]
+    for x in losses:
+        error = np.sqrt(2 * (1 - 0.7)) * standard_error(x.loss.metric, x.auc, counts)
+        assert (x.toxic, x.harmless) == (5_000, 80_000)
+        assert x.loss.not_excluded == pytest.approx(NormalDist().inv_cdf(0.95) * error)
+
+
+def test_the_lines_of_an_identity_stand_together():
+    """Neither identity has ten comments of each class, so neither has a bound in any line."""
+    few = Mentions(0.04, 0.04, Guess())
+    comments = Comments(0.1, {"gay": few, "deaf": few}, {}, Guess())
+    lines = losses_in_words(losses_of_comments(comments, 100, asked_by(policy_of(MARGIN))))
+    cells = [line.split() for line in lines[2:8]]
+    aucs = "0.80", "0.87", "0.93"
+    assert [(cell[0], cell[3]) for cell in cells] == [(x, y) for x in ("gay", "deaf") for y in aucs]
+    assert all("any" in cell for cell in cells)
+
+
+def test_two_comments_of_the_background_are_counted_as_two():
+    """Twelve of a hundred comments are toxic; ten of them mention the identity."""
+    comments = Comments(0.12, {"most": Mentions(0.1, 0.5, Guess())}, {}, Guess())
+    losses = losses_of_comments(comments, 100, asked_by(policy_of(MARGIN)))
+    for x in [x for x in losses if x.loss.metric == "bpsn_auc"]:
+        ends = expected_reaches("bpsn_auc", 0.9, Guess(auc=x.auc), Counts(10, 50, 2, 38))
+        assert x.loss.not_excluded == pytest.approx(paired_reach("bpsn_auc", *ends, 0.8))
 
 
 def test_a_plan_that_no_number_of_comments_meets_leaves_nothing_to_count(tmp_path):

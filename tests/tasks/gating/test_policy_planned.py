@@ -8,12 +8,12 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from support.gate_cells import TODAY
-from support.judging import policy_of
+from support.judging import evidence_of, policy_of
 from support.partial import partial
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
-from bias_metrics import compare_bias
+from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.planning import (
     Counts,
@@ -27,7 +27,7 @@ from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import AUCS
 from biasgate.cli import app
-from biasgate.tasks.gating.plan import Comments, Mentions, told
+from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan, told
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_planned import (
     _correlations,
@@ -203,16 +203,25 @@ def test_the_cheapest_label_comes_first_and_what_is_there_is_subtracted():
     assert labels == sorted(labels)
     assert [one.identity for one in nothing.needs] == ["d", "b", "a", "c"]
     assert some.needs[0].label < nothing.needs[0].label
+    for need in some.needs:
+        toxic, harmless = GROUPS[need.identity]
+        share = toxic / (toxic + harmless)
+        assert need.toxic == pytest.approx(20 + share * need.label, abs=1)
+        assert need.harmless == pytest.approx(40 + (1 - share) * need.label, abs=1)
     enough = plan_policy(policy, known((300, 900), (9000, 70000)))
     assert {one.label for one in enough.needs} == {0}
     assert enough.chance > 0.8
     assert {one.judged for one in enough.needs} == {"alone"}
 
 
-def test_before_anything_is_labelled_other_comments_come_in_their_shares():
-    policy, comments = policy_of(MARGINS[1] | {"margin": 0.1}), known()
+@pytest.mark.parametrize("groups", [GROUPS, {"most": (0.06, 0.84)}], ids=["small", "most"])
+@pytest.mark.parametrize("metric", ["bpsn_auc", "bnsp_auc"])
+def test_before_anything_is_labelled_other_comments_come_in_their_shares(metric, groups):
+    policy, comments = policy_of({"metric": metric, "scope": "each", "margin": 0.02}), known()
+    members = {name: Mentions(*shares, comments.guess) for name, shares in groups.items()}
+    comments = replace(comments, identities=members)
     for need in plan_policy(policy, comments).needs:
-        toxic, harmless = GROUPS[need.identity]
+        toxic, harmless = groups[need.identity]
 
         def chance(label, toxic=toxic, harmless=harmless):
             n = label / (toxic + harmless)  # comments in all
@@ -220,7 +229,8 @@ def test_before_anything_is_labelled_other_comments_come_in_their_shares():
             counts = Counts(n * toxic, n * harmless, *outside)
             return chance_of_group(policy.decision_rules(), comments.guess, counts)
 
-        assert chance(need.label - 2) < 0.8 ** (1 / 4) <= chance(need.label + 1)
+        wanted = 0.8 ** (1 / len(groups))
+        assert chance(need.label / 1.002 - 1) < wanted <= chance(need.label + 1)
 
 
 def test_the_comments_that_an_overall_rule_needs_have_the_stated_share_of_toxic_ones():
@@ -243,6 +253,83 @@ def test_a_limit_that_is_missed_cannot_be_labelled_away():
     text = "\n".join(told(plan))
     assert "No number of comments drawn at random gives a chance of 80%." in text
     assert "No number of comments is enough for a, b, c, d" in text
+
+
+def test_identities_that_no_number_is_enough_for_stand_last():
+    comments = known()
+    missed = Mentions(0.05, 0.05, replace(comments.guess, auc=0.8))
+    comments = replace(comments, identities={"missed": missed, **comments.identities})
+    plan = plan_policy(policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.85}), comments)
+    labels = {need.identity: need.label for need in plan.needs}
+    *others, last = labels
+    assert last == "missed"
+    assert labels["missed"] is None
+    assert [labels[name] for name in others] == sorted(labels[name] for name in others)
+
+
+def about_one_comment(metric):
+    """A policy whose support is one comment, and whose margin even one can prove."""
+    support = {"min_positives": 1, "min_negatives": 1}
+    return policy_of({"metric": metric, "scope": "each", "margin": 0.45, **support})
+
+
+@pytest.mark.parametrize(
+    ("metric", "shares"),
+    [
+        ("subgroup_auc", (0, 0.05)),
+        ("subgroup_auc", (0.05, 0)),
+        ("bpsn_auc", (TOXIC, 0.05)),  # no other comment is toxic
+        ("bnsp_auc", (0.05, 1 - TOXIC)),  # or harmless
+    ],
+)
+def test_where_a_compared_class_has_no_comments_no_number_is_enough(metric, shares):
+    comments = known()
+    none, few = (
+        replace(comments, identities={"a": Mentions(*pair, comments.guess)})
+        for pair in (shares, (0.05, 0.05))
+    )
+    plan = plan_policy(about_one_comment(metric), none)
+    assert plan.comments is None
+    assert [need.label for need in plan.needs] == [None]
+    assert plan_policy(about_one_comment(metric), few).comments is not None
+
+
+def test_a_background_is_what_an_identity_leaves_of_the_labelled_comments():
+    comments = known((30, 400), (30, 7000))
+    comments = replace(comments, identities={"a": comments.identities["a"]})
+    none, one = (
+        plan_policy(about_one_comment("bpsn_auc"), replace(comments, have=(toxic, 7000)))
+        for toxic in (30, 31)
+    )
+    assert (none.chance, none.needs[0].judged, none.needs[0].label) == (0, None, None)
+    assert one.chance > 0.9
+    assert (one.needs[0].judged, one.needs[0].label) == ("alone", 0)
+
+
+def test_labels_are_needed_exactly_where_the_chance_falls_short():
+    comments, policy = known((60, 200), (900, 7000)), policy_of(MARGINS[0])
+    comments = replace(comments, identities={"a": comments.identities["a"]})
+    chance = chance_of_group(policy.decision_rules(), comments.guess, Counts(60, 200, 840, 6800))
+    for power, label in ((chance, 0), (chance + 1e-9, pytest.approx(5, abs=4))):
+        [need] = plan_policy(policy, comments, power=power).needs
+        assert need.label == label
+
+
+def test_one_comment_short_of_the_support_is_not_enough():
+    comments = known(total=(900, 7000))
+    harmless = Mentions(0, 0.05, comments.guess, (200, 19))
+    comments = replace(comments, identities={"a": harmless})
+    wide = MARGINS[0] | {"margin": 0.45}  # with a twentieth harmless comment it passes
+    assert plan_policy(policy_of(wide), comments).needs[0].label > 0
+    assert plan_policy(policy_of(wide | {"min_negatives": 19}), comments).needs[0].label == 0
+
+
+def test_of_an_identity_that_no_comment_mentions_yet_half_are_taken_as_toxic():
+    comments = known(total=(900, 7000))
+    comments = replace(comments, identities={"a": Mentions(0, 0, comments.guess)})
+    [need] = plan_policy(policy_of(MARGINS[0]), comments).needs
+    assert need.toxic > 20
+    assert need.toxic == need.harmless == pytest.approx(need.label / 2, abs=1)
 
 
 def test_small_identities_need_fewer_comments_in_all_if_they_are_judged_in_a_category():
@@ -269,6 +356,50 @@ def test_where_an_identity_is_judged_now_is_said():
     assert without.chance == 0
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_where_an_identity_is_judged_is_told_of_the_rule_that_needs_most(order):
+    """Thirty toxic comments are in the smaller category, fifty only in all together."""
+    rules = [
+        {"metric": metric, "scope": "each", "margin": 0.1, "min_positives": least}
+        for metric, least in (("subgroup_auc", 30), ("bnsp_auc", 50))
+    ]
+    comments = known((20, 40), (900, 7000))
+    guess = comments.guess
+    categories = {
+        "some": Mentions(0.03, 0.08, guess, (40, 80)),
+        "all": Mentions(0.1, 0.2, guess, (80, 160)),
+    }
+    roll_up = {"some": ["a", "b"], "all": ["some", "c", "d"]}
+    policy = policy_of(*rules[::order], roll_up=roll_up)
+    needs = plan_policy(policy, replace(comments, categories=categories)).needs
+    assert {need.judged for need in needs} == {"all"}
+
+
+def test_a_plan_is_told_identity_by_identity():
+    needs = (
+        Need("alone", "alone", 1300, 60, 10),
+        Need("nowhere", None, 31, 61, 20),
+        Need("within", "religion", 32, 62, 3000),
+        Need("one", "alone", 300, 900, 0),
+        Need("two", "alone", 301, 901, 0),
+        Need("never", None, None, None, None),
+    )
+    plan = Plan("p", 0.8, 0.25, 50_000, None, needs, ())
+    already = "in all; judged alone already, with a smaller chance)"
+    rolled = "in all; judged in religion now)"
+    first, *lines, last = told(plan)
+    assert first.endswith("it passes with a chance of 25% as things are.")
+    assert lines == [
+        "For a chance of 80%: 50,000 comments drawn at random, all labelled.",
+        "To judge each identity alone with that chance, the cheapest first:",
+        f"  label 10 more comments that mention alone (1,300 toxic and 60 harmless {already}",
+        "  label 20 more comments that mention nowhere (31 toxic and 61 harmless in all)",
+        f"  label 3,000 more comments that mention within (32 toxic and 62 harmless {rolled}",
+        "Enough already: one, two.",
+    ]
+    assert last.startswith("No number of comments is enough for never: ")
+
+
 def test_rules_that_no_plan_covers_are_named():
     rules = [
         *MARGINS,
@@ -276,12 +407,15 @@ def test_rules_that_no_plan_covers_are_named():
         {"metric": "fpr_gap", "scope": "each", "threshold": "given", "ceiling": 0.1},
         {"metric": "bpsn_auc", "scope": "each", "floor": 0.5, "action": "warn", "id": "warning"},
         {"metric": "auc", "scope": "overall", "floor": 0.8},
+        {"metric": "bpsn_auc", "scope": "each", "floor": 0.5, "slice": "short"},
+        {"metric": "auc", "scope": "overall", "floor": 0.5, "slice": "short"},
     ]
     plan = plan_policy(policy_of(*rules), known(), per_night=1000)
-    assert plan.not_planned == ("final_score/aggregate", "fpr_gap/each/given", "warning")
+    names = "final_score/aggregate, fpr_gap/each/given, warning, bpsn_auc/each/short"
+    assert plan.not_planned == (*names.split(", "), "auc/overall/short")
     assert plan.nights == -(-plan.comments // 1000)
     text = "\n".join(told(plan))
-    assert "Not planned for: final_score/aggregate, fpr_gap/each/given, warning." in text
+    assert f"Not planned for: {names}, auc/overall/short." in text
     assert f"all labelled, or {plan.nights} nights." in text
 
 
@@ -374,6 +508,35 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
     said = command("default", results)
     assert said.exit_code == 0
     assert "as things are" in said.output
+
+
+def planned_for_two(folder, score):
+    """What is assumed of an identity with two toxic comments after an evaluation, and its cells."""
+    at = np.arange(1500)
+    label, two = at < 450, (at < 2) | ((at >= 450) & (at < 480))
+    rows = {"id": at.astype(str), "label": label, "identity/two": two, "score/candidate": score}
+    evidence_of(folder, rows, power_mean_groups=["two"])
+    found = comments_of_evidence(folder, policy_of(*MARGINS), correlation=0.8, auc=0.9)
+    assert found.have == (450, 1050)
+    cells = evaluate_bias(label, score, {"two": two}, confidence=0.9).subgroups["two"]
+    return found.identities["two"].guess, cells
+
+
+def test_two_comments_of_a_class_are_enough_to_know_an_error(tmp_path):
+    score = np.random.default_rng(0).standard_normal(1500) + 1.5 * (np.arange(1500) < 450)
+    guess, group = planned_for_two(tmp_path, score)
+    counts, cells = Counts(2, 30, 448, 1020), {metric: getattr(group, metric) for metric in AUCS}
+    factors = [
+        (cell.std_error / standard_error(metric, cell.value, counts)) ** 2
+        for metric, cell in cells.items()
+    ]
+    assert guess.inflation == pytest.approx(np.median(factors))
+    assert guess.inflation != pytest.approx(1)
+
+
+def test_a_model_without_any_error_is_planned_for_with_those_of_independent_rows(tmp_path):
+    guess, _ = planned_for_two(tmp_path, (np.arange(1500) < 450).astype(float))
+    assert guess.inflation == 1
 
 
 @pytest.mark.parametrize(
