@@ -98,6 +98,8 @@ def told(plan: Plan, limit: int = 40) -> Iterator[str]:
             f"  label {need.label:,} {more} that mention {need.identity} "
             f"({need.toxic:,} toxic and {need.harmless:,} harmless in all{where})"
         )
+    if len(missing) > limit:
+        yield f"  ... and {len(missing) - limit:,} more identities: see them with `--json`"
     enough = [need.identity for need in plan.needs if need.label == 0]
     if enough:
         yield f"Enough already: {', '.join(enough)}."

@@ -27,6 +27,7 @@ from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import AUCS
 from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan, told
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_planned import (
@@ -400,6 +401,13 @@ def test_a_plan_is_told_identity_by_identity():
     assert last.startswith("No number of comments is enough for never: ")
 
 
+def test_forty_identities_are_told_and_how_many_more_there_are():
+    needs = [Need(f"identity {n}", "alone", 30, 60, 10) for n in range(42)]
+    lines = [list(told(Plan("p", 0.8, 0.25, 50_000, None, tuple(needs[:n]), ()))) for n in (40, 42)]
+    assert "mention identity 39 (" in lines[0][-1]
+    assert lines[1] == [*lines[0], "  ... and 2 more identities: see them with `--json`"]
+
+
 def test_rules_that_no_plan_covers_are_named():
     rules = [
         *MARGINS,
@@ -448,6 +456,27 @@ def test_before_anything_is_labelled_shares_are_enough(tmp_path):
     easy = json.loads(command("no-worse", "--shares", file, "--json").output)
     assert easy["needs"][0]["label"] < need["label"]
     assert plan["comments"] > easy["comments"] > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("toxic", {"toxic": 0}),
+        ("toxic", {"toxic": 1}),
+        ("identities.deaf.share", {"share": 0}),
+        ("identities.deaf.share", {"share": 1.5}),
+        ("identities.deaf.auc", {"auc": 0.5}),
+        ("identities.deaf.auc", {"auc": 1}),
+    ],
+)
+def test_a_share_of_none_or_all_is_refused_and_an_auc_of_chance_or_no_error(tmp_path, key, values):
+    file = tmp_path / "shares.yaml"
+    known = {"toxic": 0.1, "share": 0.02, "auc": 0.95} | values
+    deaf = {"share": known["share"], "toxic": 0.2, "auc": known["auc"]}
+    file.write_text(json.dumps({"toxic": known["toxic"], "identities": {"deaf": deaf}}))
+    policy, assumed = read_policy("no-worse", Path()), {"auc": 0.9, "correlation": 0.8}
+    with pytest.raises(InputError, match=rf"{key}: Input should be (greater|less) than"):
+        comments_of_shares(file, policy, **assumed, design_effect=1.0)
 
 
 def test_the_shares_of_civil_comments_come_with_it():
