@@ -20,10 +20,8 @@ from bias_metrics.gate.planning import (
     Guess,
     chance_of_auc,
     chance_of_group,
-    least_rows,
     standard_error,
 )
-from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import AUCS
 from biasgate.cli import app
@@ -131,67 +129,6 @@ def test_with_the_comments_that_each_identity_needs_the_planned_share_passes(rul
     rng, draws = np.random.default_rng(2), 300
     share = sum(passes(policy, counts, outside, rng) for _ in range(draws)) / draws
     assert 0.75 <= share <= 0.9
-
-
-# ------------------------------------------------------------------ the numbers
-
-
-def group_rule(metric="bpsn_auc", **limits):
-    return Rule(metric, "each", **(limits or {"margin": 0.05}))
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_plan_with_a_measured_auc_without_any_error_has_a_chance(value):
-    counts = Counts(60, 400, 2000, 20_000)
-    rule = Rule("bpsn_auc", "each", floor=0.7)
-    chance = chance_of_group([rule], Guess(values={"bpsn_auc": value}), counts)
-    assert chance == pytest.approx(value, abs=1e-3)
-
-
-@pytest.mark.parametrize("metric", ["subgroup_auc", "bnsp_auc", "positive_aeg", "negative_aeg"])
-def test_the_chance_grows_with_rows_and_falls_with_what_is_asked(metric):
-    limit = {"ceiling": 0.1} if metric.endswith("aeg") else {"floor": 0.85}
-    rule, strict = (
-        group_rule(metric, margin=0.05, confidence=one, **limit) for one in (0.95, 0.99)
-    )
-    few, many = (Counts(n, n, 5000, 40000) for n in (60, 400))
-    chances = [chance_of_group([rule], Guess(), one) for one in (few, many)]
-    assert chances[0] < chances[1]
-    assert chance_of_group([strict], Guess(), few) < chances[0]
-    assert chance_of_group([rule], Guess(inflation=3.0), few) < chances[0]
-    assert chance_of_group([rule], Guess(correlation=0.2), few) < chances[0]
-
-
-def test_the_chance_of_a_group_counts_rules_on_the_same_rows_once():
-    counts = Counts(60, 6000, 5000, 40000)
-    subgroup, bnsp = group_rule("subgroup_auc"), group_rule("bnsp_auc")
-    alone = [chance_of_group([one], Guess(), counts) for one in (subgroup, bnsp)]
-    both = chance_of_group([subgroup, bnsp], Guess(), counts)
-    assert np.prod(alone) < both <= min(alone)
-
-
-def test_without_support_nothing_passes():
-    counts = Counts(60, 60, 5000, 40000)
-    for least in ({"min_negatives": 61}, {"min_positives": 5001}):
-        assert chance_of_group([replace(group_rule(), **least)], Guess(), counts) == 0
-    inside = replace(group_rule("subgroup_auc"), min_positives=61)
-    assert chance_of_group([inside], Guess(), counts) == 0
-    overall = Rule("auc", "overall", floor=0.8, min_positives=10)
-    assert chance_of_auc(overall, 0.9, Guess(), 9, 100) == 0
-
-
-def test_the_overall_auc_needs_rows_too():
-    rule = Rule("auc", "overall", floor=0.85, margin=0.02)
-    few, many = (chance_of_auc(rule, 0.9, Guess(), n, 8 * n) for n in (50, 500))
-    assert few < 0.8 < many
-    assert chance_of_auc(rule, 0.9, Guess(correlation=1.0), 10**9, 10**9) == pytest.approx(1)
-
-
-def test_the_least_rows_are_where_the_chance_is_reached_or_none():
-    assert least_rows(lambda n: n / 1000, 0.5) == pytest.approx(500, rel=2e-3)
-    assert 10.3 <= least_rows(lambda n: n / 1000, 0.0103) <= 10.8  # to half a row
-    assert least_rows(lambda _: 1.0, 0.5) == 4
-    assert least_rows(lambda _: 0.4, 0.5) is None
 
 
 # ------------------------------------------------------------------ plans
