@@ -6,7 +6,7 @@ import pytest
 from support.gate_cells import content
 
 from bias_metrics.gate.exceptions import extent_of
-from bias_metrics.gate.harm import HarmLimit, judge_harm, unruled_harm
+from bias_metrics.gate.harm import HarmLimit, bounds_looked_at, judge_harm, unruled_harm
 from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.verdict import Evidence, RuleResult
 
@@ -116,6 +116,44 @@ def test_without_a_rival_it_is_skipped():
 def test_a_tolerance_that_means_nothing_is_refused(tolerance):
     with pytest.raises(ValueError, match="`tolerance` of `shown_harm` must be at least 0"):
         HarmLimit(tolerance)
+
+
+def unruled(*cells, limit=None):
+    return unruled_harm({"champion": Losses(tuple(cells), 15, 0.99)}, limit)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (None, "the policy has no rule on that"),
+        (HarmLimit(action="warn"), "the policy only warns"),
+        (HarmLimit(0.05), "the policy tolerates 0.05"),
+    ],
+)
+def test_who_is_shown_to_be_worse_without_blocking_is_named_with_the_reason(limit, why):
+    found = unruled(loss("muslim"), loss("gay", at_least=0.04), loss("muslim", "auc"), limit=limit)
+    assert [(one.group, one.why, one.n_checks) for one in found] == [
+        ("muslim", "shown_worse", 2),
+        ("gay", "shown_worse", 1),
+    ]
+    assert found[0].sentence == (
+        "muslim: shown to be worse than with the champion (bpsn_auc by at least 0.050); "
+        f"{why} (`shown_harm`)."
+    )
+
+
+def test_what_blocks_or_is_the_loss_of_others_needs_no_such_word():
+    assert unruled(loss("muslim", at_least=0.051), limit=HarmLimit(0.05)) == []
+    assert unruled(loss("muslim", without=("gay",))) == []
+    assert unruled_harm({"reference": Losses((loss("muslim"),), 15, 0.99)}, None) == []
+    gap = unruled(loss("muslim", "negative_aeg", at_least=0.1), limit=HarmLimit(0.05))
+    assert "the policy tolerates 0.1 (" in gap[0].sentence
+
+
+def test_the_rows_of_the_group_or_of_all_are_those_of_the_result():
+    [failed], [passed] = judged(loss("gay")), judged()
+    assert (failed.n_positive, failed.n_negative) == (100, 100)  # of 200 comments
+    assert (passed.n_positive, passed.n_negative) == (500, 500)  # of 1,000
 
 
 GROUPS = ("gay", "hindu", "muslim")
@@ -285,3 +323,88 @@ def test_a_group_of_which_any_check_did_not_pass_is_not_proven():
 def test_a_group_that_failed_is_neither_proven_nor_an_exception():
     found = extent(result("hindu", "fail", **SMALL), groups=("hindu",))
     assert (found.groups, found.exceptions) == ((), ())
+
+
+# ------------------------------------------------------------------ bounds that were looked at
+
+
+THRESHOLDS = {"candidate": 0.5, "champion": 0.4, "reference": 0.6}
+
+
+def looked_at(results=(), losses=None, *, is_sample=True, **thresholds):
+    found = {role: Losses((), n, 0.99) for role, n in (losses or {}).items()}
+    return bounds_looked_at(results, found, 0.05, THRESHOLDS | thresholds, is_sample=is_sample)
+
+
+def test_bounds_of_rules_err_apart_and_those_of_losses_together():
+    """Each of two one-sided 95 % bounds and one of 99 % may err: .05 + .05 + .01 on average."""
+    bound = result("gay", bound=0.9)
+    results = [
+        bound,
+        replace(bound, group="hindu"),
+        replace(bound, confidence=0.99),
+        replace(bound, bound=None),
+        replace(bound, mode="estimate"),
+        replace(bound, rule="shown_harm"),
+    ]
+    found = looked_at(results, {"champion": 1000, "reference": 15})
+    assert (found.separately, found.jointly) == (3, 1015)
+    assert found.expected_wrong == pytest.approx(0.11)
+    assert found.sentence == (
+        "Looked at: 3 bounds of rules, of which on average at most 0.11 are wrong by chance; "
+        "1,015 joint bounds of losses, any wrong in at most 5 of 100 sets."
+    )
+
+
+def test_where_no_bound_was_looked_at_none_may_be_wrong():
+    found = looked_at()
+    assert (found.separately, found.expected_wrong, found.jointly) == (0, 0, 0)
+    assert found.sentence == "Looked at: 0 bounds of rules."
+    assert looked_at([result("gay", bound=0.9)]).sentence.startswith("Looked at: 1 bound of rules,")
+
+
+def test_of_a_whole_list_no_bound_is_looked_at():
+    found = looked_at([result("gay", bound=0.9)], {"champion": 15}, is_sample=False)
+    assert (found.separately, found.expected_wrong, found.jointly) == (0, 0, 0)
+    assert found.sentence == "Values are of these rows alone: nothing is estimated."
+
+
+@pytest.mark.parametrize(
+    ("unknown", "words"),
+    [
+        ({"champion": None}, "looked at: the champion has no `threshold`."),
+        ({"reference": None}, "looked at: the reference has no `threshold`."),
+        (
+            {"champion": None, "reference": None},
+            "looked at: the champion and the reference have no `threshold`.",
+        ),
+        ({}, None),
+        ({"candidate": None}, None),  # nothing is decided at a threshold
+        ({"candidate": None, "champion": None}, None),
+    ],
+)
+def test_without_a_rivals_threshold_its_error_rates_are_said_not_to_be_compared(unknown, words):
+    told = looked_at(losses={"champion": 15, "reference": 15}, **unknown).sentence
+    assert ("Losses in fpr_gap and fnr_gap were not looked at" in told) == (words is not None)
+    assert told.endswith(words or "of 100 sets.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "less", "more"),
+    [
+        ("floor", "bpsn_auc", {"limit": 0.8, "not_excluded": 0.7}, {"limit": 0.8}),  # .1, .2 below
+        ("floor", "bpsn_auc", {"limit": 0.6}, {"limit": 0.7}),
+        ("ceiling", "negative_aeg", {"limit": 0.3}, {"limit": 0.3, "not_excluded": 0.7}),
+        ("ceiling", "negative_aeg", {"limit": 0.3}, {"limit": 0.2}),
+        ("champion", "bpsn_auc", {"limit": 0.3}, {"limit": 0.2}),  # twice and three times
+        ("reference", "bpsn_auc", {"limit": 0.2, "not_excluded": 0.5}, {"limit": 0.2}),
+    ],
+)
+def test_what_is_open_is_counted_from_the_limit_of_its_kind(kind, metric, less, more):
+    known = SMALL | {"kind": kind, "metric": metric, "not_excluded": 0.6}
+    small, large = (
+        result("hindu", "skipped", **known | one | {"value": value})
+        for one, value in ((less, 0.11), (more, 0.22))
+    )
+    for order in ((small, large), (large, small)):
+        assert f"own {metric} 0.220" in extent(*order).exceptions[0].sentence

@@ -125,3 +125,59 @@ def test_a_warning_does_not_count():
 def test_limits_that_decide_nothing_are_refused(limits, message):
     with pytest.raises(ValueError, match=message):
         MissingLimits(**limits)
+
+
+def test_a_one_sided_bound_is_an_end_of_a_wider_two_sided_interval():
+    levels = [MissingLimits(each=0.5, confidence=one).level for one in (0.95, 0.975)]
+    assert levels == pytest.approx([0.90, 0.95])
+
+
+def share(value, low, high, n_missing=8):
+    """The shares of a set in which one group lacks as many scores as all do."""
+    one = {
+        "n": 400,
+        "n_missing": n_missing,
+        "missing_rate": {"value": value, "low": low, "high": high, "n_clusters": 50},
+    }
+    return {"overall": one, "subgroups": {}}
+
+
+@pytest.mark.parametrize(
+    ("ends", "outcome", "words"),
+    [
+        ((0.01, 0.03), "pass", "shown to be at most the limit 0.03"),  # at the limit is within it
+        ((0.01, 0.031), "insufficient", "not shown to be either at most or above the limit 0.03"),
+        ((0.03, 0.05), "insufficient", "not shown to be either at most or above the limit 0.03"),
+        ((0.031, 0.05), "fail", "shown to be above the limit 0.03"),
+    ],
+)
+def test_a_bound_that_is_the_limit_is_within_it(ends, outcome, words):
+    [result] = judge_missing(share(0.02, *ends), MissingLimits(overall=0.03))
+    assert (result.outcome, result.mode, result.n_clusters) == (outcome, "proven", 50)
+    assert result.bound == ends[0 if outcome == "fail" else 1]
+    assert result.sentence == (
+        f"overall missing_rate is 0.0200 (one-sided 95 % bounds {ends[0]:.4f} and {ends[1]:.4f}), "
+        f"{words}: 8 of 400 comments have no score."
+    )
+    [one] = judge_missing(share(0.02, *ends, n_missing=1), MissingLimits(overall=0.03))
+    assert one.sentence.endswith(": 1 of 400 comments has no score.")
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, 0.01), (0.01, None)])
+def test_with_one_end_alone_nothing_is_proven(low, high):
+    [result] = judge_missing(share(0.02, low, high), MissingLimits(overall=0.03))
+    assert (result.outcome, result.bound) == ("insufficient", None)
+    assert "overall missing_rate is 0.0200, not shown" in result.sentence
+
+
+def test_by_estimate_no_bounds_are_said():
+    limits = MissingLimits(overall=0.02, mode="estimate")
+    [result] = judge_missing(share(0.02, 0.01, 0.04), limits)
+    assert (result.outcome, result.mode, result.bound) == ("pass", "estimate", 0.02)
+    assert result.sentence.startswith("overall missing_rate is 0.0200, at most the limit 0.02:")
+
+
+def test_without_limits_the_share_is_that_of_all_comments():
+    [result] = judge_missing(found(3, 1), None)
+    assert (result.value, result.limit, result.group) == (0.004, 0.0, None)
+    assert (result.n_positive, result.n_negative) == (0, 0)  # labels are not looked at

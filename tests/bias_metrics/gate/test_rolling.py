@@ -254,6 +254,38 @@ def test_what_is_left_open_what_would_be_seen_and_what_is_missing_by_hand():
     assert hindu.rows_needed == {"negative": 60}
 
 
+@pytest.mark.parametrize(
+    ("rule", "own", "more"),
+    [
+        # The bound is .3 away and must come within .1: nine times 5 rows.
+        (FLOOR, cell(0.9, 0.6, 0.95), 40),
+        (Rule("negative_aeg", "each", ceiling=0.3, min_negatives=25), cell(0.2, 0.1, 0.5), 40),
+        # Within .2 takes 2.25 times as many: 12, less than the 25 that the rule asks for.
+        (replace(FLOOR, floor=0.7), cell(0.9, 0.6, 0.95), 20),
+        # A value at its limit cannot be shown to be within it.
+        (replace(FLOOR, floor=0.9), cell(0.9, 0.6, 0.95), 20),
+        (FLOOR, cell(0.7, 0.6, 0.95), 20),
+    ],
+)
+def test_the_rows_that_a_limit_needs_by_hand(rule, own, more):
+    found = Evidence(report(CATEGORIES, hindu=(own, 5), muslim=(GOOD, 95)))
+    hindu = by_group(judged(found, rule))["hindu"]
+    assert hindu.rows_needed == {"negative": more}
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("bpsn_auc", "Alone it changed by +0.0000 from the champion's 0.8000; a loss of 0.1 is"),
+        ("negative_aeg", "grew by +0.1000 from the size of the champion's +0.2000; a loss of 0.1 "),
+    ],
+)
+def test_alone_the_change_is_said_and_what_it_is_from(metric, words):
+    _, hindu = against_champion(*((-0.05, 0.1) if metric in GAPS else (-0.1, 0.05)), metric=metric)
+    assert words in hindu.sentence
+    assert f"for the margin {0.05:g}." in hindu.sentence
+
+
 def test_near_the_best_value_the_wider_side_says_what_would_be_seen():
     perfect = cell(1.0, 0.67, 1.0)
     hindu = by_group(judged(Evidence(report(CATEGORIES, hindu=(perfect, 5)))))["hindu"]
