@@ -418,6 +418,7 @@ def test_several_candidates_on_one_set_share_the_error_rate():
     assert rule.confidence == pytest.approx(1 - 0.05 / 5)
     with pytest.raises(ValueError, match="`n_candidates` must be at least 1; got 0"):
         correct_for_candidates([rule], 0)
+    assert correct_for_candidates([rule], 1)[0].confidence == pytest.approx(rule.confidence)
     with pytest.raises(ValueError, match="`share` must be above 0 and at most 1; got 0"):
         correct_for_candidates([rule], 5, share=0)
     with pytest.raises(ValueError, match=r"`share` must be above 0 and at most 1; got 1\.5"):
@@ -467,6 +468,17 @@ def test_a_failed_gap_says_in_words_which_way_it_goes(value, words):
     assert words in result.sentence
     assert f"{value:+.4f} (one-sided 95 % bounds of the size: 0.3500 and 0.4500)" in result.sentence
     assert "shown to be above the ceiling 0.3" in result.sentence
+
+
+def test_by_estimate_no_bounds_are_told():
+    rule = Rule("bpsn_auc", "each", floor=0.8, margin=0.02, mode="estimate")
+    same = content(change(0.9, 0.9, -0.01, 0.01))
+    floor, margin = judge([rule], content(cell(0.9, 0.85, 0.95)), same).results
+    assert floor.sentence == "bpsn_auc of muslim is 0.9000, at least the floor 0.8."
+    assert margin.sentence == (
+        "bpsn_auc of muslim is 0.9000, the champion's 0.9000: no difference, "
+        "within the margin 0.02."
+    )
 
 
 def test_a_change_is_told_with_both_values_and_its_bounds():

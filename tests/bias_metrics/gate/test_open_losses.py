@@ -100,6 +100,22 @@ def test_the_bound_of_a_gap_and_its_visible_growth_are_those_of_drawn_estimates(
     assert np.mean(up | down) == pytest.approx(0.8, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("errors", "farther"),
+    [
+        (0.0, (WIDER + math.sqrt(2 / math.pi)) / Z),  # either sign may be the rival's
+        (2.5, WIDER / Z),  # each sign has half of the error
+        (3.01, 1.0),  # more than 3 standard errors from 0 the sign is sure
+    ],
+)
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_bound_of_a_gap_reaches_farther_where_its_sign_is_unsure(errors, farther, sign):
+    error = 0.03
+    apart = error * math.sqrt(2 * (1 - 0.9))
+    loss = open_loss("positive_aeg", sign * errors * error, (Z * apart, Z * error), (90, 900), 0.95)
+    assert loss.not_excluded == pytest.approx(Z * apart * farther, rel=1e-5)
+
+
 # ------------------------------------------------------------------ drawn comments
 
 

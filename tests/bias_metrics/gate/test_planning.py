@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from bias_metrics.gate.planning import (
+    _FEW,
     _GAPS_AGREE,
     _NEAR,
     Counts,
@@ -21,6 +22,7 @@ from bias_metrics.gate.planning import (
     _spread,
     chance_of_auc,
     chance_of_group,
+    expected_reaches,
     is_planned,
     lacks_support,
     least_rows,
@@ -219,6 +221,20 @@ def test_the_chance_of_a_group_is_that_of_its_normal_error(metric, limits, value
     four_times = Counts(1600, 1600, 4800, 4800)
     again = chance_of_group([rule], replace(EVEN, values=values, inflation=4.0), four_times)
     assert again == pytest.approx(found, abs=1e-3)  # a design effect of 4 takes four times the rows
+
+
+def test_with_few_errors_a_bound_reaches_farther():
+    guess, counts = Guess(auc=0.9, correlation=0.875), Counts(60, 400, 1200, 1200)
+    error = standard_error("bnsp_auc", 0.9, counts) / 2
+    ends = expected_reaches("bnsp_auc", 0.9, guess, counts)
+    reach = _FEW * paired_reach("bnsp_auc", *ends, guess.correlation)
+    found = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
+    assert found == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)
+
+
+def test_a_floor_that_no_bound_reaches_has_no_chance():
+    rule = Rule("bnsp_auc", "each", floor=0.99)
+    assert chance_of_group([rule], Guess(auc=0.9), Counts(30, 30, 300, 300)) < 0.01
 
 
 def test_a_value_and_its_difference_from_a_rival_vary_apart():

@@ -159,6 +159,24 @@ def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
     assert "the policy says that it is not measured here (no such comments" in hindu.sentence
 
 
+def test_a_hint_is_given_where_a_group_lacks_evidence_and_only_there():
+    hint = "Its entry ended on 2026-11-01."
+    for own, lacks in (((UNDEFINED, 0), True), ((UNCLEAR, 5), False)):
+        small = SmallGroups(hints={"hindu": hint})
+        hindu = by_group(judged(Evidence(report(CATEGORIES, hindu=own), small=small)))["hindu"]
+        assert (hindu.outcome, hindu.hint) == (
+            ("insufficient", hint) if lacks else ("skipped", None)
+        )
+        assert hindu.sentence.endswith(f" {hint}") is lacks
+
+
+def test_rows_that_are_worth_less_than_one_say_nothing_of_how_many_more_it_takes():
+    rows = report(CATEGORIES, hindu=(cell(0.9, 0.6, 0.95), 3))
+    worth = {"positive": 3.0, "negative": 0.9, "background_positive": 90, "background_negative": 90}
+    rows["subgroups"]["hindu"] = rows["subgroups"]["hindu"] | {"effective": worth}
+    assert by_group(judged(Evidence(rows)))["hindu"].rows_needed == {"negative": 25}
+
+
 def test_a_group_on_that_list_that_its_category_stands_for_says_both():
     groups = report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
     hindu = by_group(judged(Evidence(groups, small=named("hindu"))))["hindu"]
