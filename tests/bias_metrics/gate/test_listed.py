@@ -54,3 +54,10 @@ def test_on_a_list_no_number_of_rows_is_too_few_but_an_undefined_number_is_an_er
     for found, outcome in ((cell(0.9), "pass"), ({"value": None, "reason": "none"}, "error")):
         evidence = {key: Evidence(content(found), is_sample=False)}
         assert decide(evidence, [rule], today=TODAY).outcome == outcome
+
+
+def test_on_a_list_one_row_of_each_class_in_one_cluster_is_enough():
+    rule = Rule("subgroup_auc", "each", floor=0.8)
+    report = content(cell(0.9, 0.9, 0.9, n_clusters=1), n=2, n_positive=1)
+    evidence = {evidence_needed([rule])[0]: Evidence(report, is_sample=False)}
+    assert decide(evidence, [rule], today=TODAY).outcome == "pass"

@@ -99,6 +99,10 @@ def test_the_least_rows_are_where_the_chance_is_reached_or_none():
     assert 10.3 <= least_rows(lambda n: n / 1000, 0.0103) <= 10.8  # to half a row
     assert least_rows(lambda _: 1.0, 0.5) == 4
     assert least_rows(lambda _: 0.4, 0.5) is None
+    assert least_rows(lambda n: n / 8, 0.5) == 4
+    assert 12 <= least_rows(lambda n: float(n >= 12), 1.0) <= 12.5
+    assert least_rows(lambda n: n / MOST, 1.0) == pytest.approx(MOST, rel=2e-3)
+    assert least_rows(lambda n: n / 100, 0.5, least=60.0) == 60
 
 
 # ------------------------------------------------------------------ what is assumed

@@ -359,6 +359,9 @@ def test_an_aggregate_covers_categories_instead_of_small_groups():
     plain = report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
     found = Evidence(plain, small=SmallGroups(RELIGIONS))
     assert covered_groups(rule, found, ["hindu", "muslim"]) == ("religion", "muslim")
+    few = report({"religion": (GOOD, 10), "any": (GOOD, 400)}, hindu=(GOOD, 5), muslim=(GOOD, 95))
+    whole = replace(found, report=few)  # the top may stand for somebody in what joins everybody
+    assert covered_groups(rule, whole, ["hindu", "muslim"]) == ("any", "muslim")
     plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
     assert (
         judged(found, rule)
