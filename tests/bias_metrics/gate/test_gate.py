@@ -155,7 +155,9 @@ def test_too_few_clusters_are_insufficient():
 
 def test_without_an_interval_nothing_is_proven():
     report = content(cell(0.95))
-    assert judge([Rule("bpsn_auc", "each", floor=0.5)], report).outcome == "insufficient"
+    for ends in ((None, None), (None, 0.99), (0.9, None)):
+        lacking = content(cell(0.95) | dict(zip(("low", "high"), ends, strict=True)))
+        assert judge([Rule("bpsn_auc", "each", floor=0.5)], lacking).outcome == "insufficient"
     estimate = Rule("bpsn_auc", "each", floor=0.5, mode="estimate")
     assert judge([estimate], report).outcome == "pass"
 

@@ -15,6 +15,7 @@ from bias_metrics.gate.planning import (
     _FEW,
     _GAPS_AGREE,
     _NEAR,
+    MOST,
     Counts,
     Guess,
     _deviates,

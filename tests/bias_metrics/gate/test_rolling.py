@@ -106,7 +106,8 @@ def test_alone_the_bounds_that_hold_together_decide():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "outcome"), [(-0.3, -0.01, "fail"), (-0.3, 0.01, "skipped")]
+    ("low", "high", "outcome"),
+    [(-0.3, -0.01, "fail"), (-0.3, 0.01, "skipped"), (-0.3, 0.0, "skipped")],
 )
 @pytest.mark.parametrize("metric", ["bpsn_auc", "negative_aeg"])
 def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, high, outcome):
@@ -311,8 +312,9 @@ def test_near_the_best_value_the_wider_side_says_what_would_be_seen():
 
 
 def test_of_a_better_group_no_loss_is_left_open():
-    _, hindu = against_champion(0.02, 0.1)
-    assert "no loss is left open (95 % bound)" in hindu.sentence
+    for low in (0.02, 0.0):
+        _, hindu = against_champion(low, 0.1)
+        assert "no loss is left open (95 % bound)" in hindu.sentence
 
 
 def test_a_number_that_is_not_finite_is_an_error_alone_too():
