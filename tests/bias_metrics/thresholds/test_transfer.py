@@ -104,6 +104,43 @@ def test_clusters_widen_the_interval_and_few_clusters_have_none():
     assert (few.low, few.reason) == (None, "5 clusters where 20 are needed")
 
 
+def test_the_interval_of_forty_clusters_is_worked_out_by_hand():
+    """Ten clusters of ten rows move the share by 10 / 400, ten others by as much the other way."""
+    clusters = np.repeat(np.arange(40), 10)
+    before, after = (clusters % 2) * 1.0, (clusters % 4 < 2) * 1.0
+    found = transfer_threshold(before, after, {}, threshold=0.5, clusters=clusters).overall
+    assert (found.n_gained, found.n_lost, found.change.value) == (100, 100, 0)
+    reach = 2.022691 * np.sqrt(40 / 39 * 20 * (10 / 400) ** 2)  # Student's t of 39, at 95 %
+    assert (found.change.low, found.change.high) == pytest.approx((-reach, reach), rel=1e-6)
+    assert found.change.n_clusters == 40
+    given = transfer_threshold(
+        before, after, {"some": clusters < 30}, threshold=0.5, clusters=2 * clusters
+    )
+    assert given.subgroups["some"].change.n_clusters == 30
+
+
+def test_the_interval_of_ten_rows_is_worked_out_by_hand():
+    """Three rows are gained and one is lost: with one more of each kind, 4 and 2 of 12."""
+    before = [1, 0, 0, 0, 1, 1, 0, 0, 0, 0]
+    after = [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+    change = transfer_threshold(before, after, {}, threshold=1, threshold_after=1).overall.change
+    reach = 1.959964 * np.sqrt((6 / 12 - (2 / 12) ** 2) / 12)
+    assert change.value == 0.2
+    assert (change.low, change.high) == pytest.approx((2 / 12 - reach, 2 / 12 + reach), rel=1e-6)
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(20)])
+@pytest.mark.parametrize("to", [0.0, 1.0])
+def test_where_every_flag_changes_the_interval_ends_at_all_rows(to, clusters):
+    before = np.full(20, 1 - to)
+    found = transfer_threshold(
+        before, np.full(20, to), {}, threshold=0.5, threshold_after=0.5, clusters=clusters
+    )
+    change, end = found.overall.change, 1.0 if to else -1.0
+    assert (change.value, change.high if to else change.low) == (end, end)
+    assert abs(change.low if to else change.high) < 1
+
+
 def test_a_subgroup_without_rows_is_undefined():
     found = transfer_threshold(BEFORE, AFTER, {"none": [0] * 6}, threshold=0.7)
     assert found.subgroups["none"].change.reason == "no rows"
