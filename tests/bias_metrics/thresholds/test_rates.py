@@ -105,6 +105,14 @@ def test_no_errors_at_all_have_an_interval_all_the_same():
     assert found.low < -0.02 < 0.02 < found.high
 
 
+def test_the_interval_of_a_difference_of_shares_ends_at_1():
+    """Of three rows each, all and none: 4/5 - 1/5, and 1.96 errors of sqrt(2 x .16 / 5)."""
+    assert 3 / 5 + 1.96 * math.sqrt(2 * 0.16 / 5) > 1
+    low, high = share_difference_interval(3, 3, 0, 3, 1.96)
+    assert 0 < low < high == 1
+    assert share_difference_interval(0, 3, 3, 3, 1.96) == pytest.approx((-1, -low))
+
+
 def test_bounds_miss_on_one_side_about_as_often_as_they_say():
     """Exact: sums over both binomials, of 25 rows against 100."""
     n, n_other = 25, 100

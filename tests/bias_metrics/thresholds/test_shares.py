@@ -1,9 +1,15 @@
 """The interval of an error rate of one identity: Wilson's, and with clusters at least as wide."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import negated, paired, sized
+from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, student_quantile, two_sided_p
+from bias_metrics._core.proportions import paired_change, share_difference_interval
+from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.rows import Rows
 from bias_metrics.thresholds.share_counts import ByCluster, Counts
@@ -156,3 +162,146 @@ def test_a_gap_of_events_that_no_cluster_has_is_as_precise_as_from_one_row_of_ea
     gap = gap_of([0] * 64, [0] * 64)
     one_of_each = ShareGap.of(*[Counts(64, (0,), 0)] * 2, "rows").measure(0.95)
     assert (gap.low, gap.high) == pytest.approx((one_of_each.low, one_of_each.high))
+
+
+# ------------------------------------------------------------------ all of it, from single rows
+
+
+class Looped:
+    """The gap of one or two models, whose every number is computed from single rows."""
+
+    def __init__(self, flags, inside, clusters, confidence):
+        self.flags, self.sides = flags, (inside, ~inside)
+        self.clusters, self.n_clusters = clusters, int(clusters.max()) + 1
+        self.confidence, self.z = confidence, quantile(confidence)
+
+    def sizes(self, rows):
+        return np.bincount(self.clusters[rows], minlength=self.n_clusters)
+
+    def effective(self, rows):
+        """How many clusters of equal size these are worth."""
+        return rows.sum() ** 2 / (self.sizes(rows) ** 2).sum()
+
+    def moved(self, values, rows):
+        """How far each cluster moves the mean of some rows."""
+        apart = (values - values[rows].mean())[rows] / rows.sum()
+        return np.bincount(self.clusters[rows], apart, self.n_clusters)
+
+    def of_side(self, values, rows):
+        """The variance by cluster, G / (G - 1) inflated."""
+        n = np.count_nonzero(self.sizes(rows))
+        return (self.moved(values, rows) ** 2).sum() * n / (n - 1)
+
+    def of_gap(self, values):
+        """The same of the gap, and without inflation."""
+        own, other = (self.moved(values, rows) for rows in self.sides)
+        n = min(np.count_nonzero(self.sizes(rows)) for rows in self.sides)
+        plain = ((own - other) ** 2).sum()
+        return plain * n / (n - 1), plain
+
+    @property
+    def freedom(self):
+        return min(self.effective(rows) for rows in self.sides) - 1
+
+    def independent(self, rows, effect, few):
+        """How many independent rows these are worth, at least the effective clusters."""
+        least = self.effective(rows)
+        return least if few < 10 else max(rows.sum() / max(effect, 1), least)
+
+    def clusters_with(self, rows):
+        return np.count_nonzero(np.bincount(self.clusters[rows], minlength=self.n_clusters))
+
+    def row_variance(self, one, other):
+        """The covariance of two means of independent rows; of one with itself, its variance."""
+        return sum(np.cov(one[rows], other[rows])[0, 1] / rows.sum() for rows in self.sides)
+
+    def gap(self, model=0):
+        flagged = self.flags[model].astype(float)
+        shares = [flagged[rows].mean() for rows in self.sides]
+        value = shares[0] - shares[1]
+        inflated, plain = self.of_gap(flagged)
+        apart = sum((self.moved(flagged, rows) ** 2).sum() for rows in self.sides)
+        gain = max(apart / plain, 1)
+        worth, mixed = [], []
+        for rows in self.sides:
+            few = min(self.clusters_with(rows & (flagged == event)) for event in (0, 1))
+            variance = flagged[rows].var(ddof=1) / rows.sum()
+            effect = self.of_side(flagged, rows) / variance
+            worth.append(gain * self.independent(rows, effect, few))
+            mixed.append(few)
+        if self.freedom < 10 or min(mixed) < 10:
+            worth = [min(one, rows.sum()) for one, rows in zip(worth, self.sides, strict=True)]
+        counts = shares[0] * worth[0], worth[0], shares[1] * worth[1], worth[1]
+        low, high = share_difference_interval(*counts, self.z)
+        reach = student_quantile(self.confidence, self.freedom) * np.sqrt(inflated)
+        return MetricValue(
+            value,
+            std_error=np.sqrt(inflated),
+            low=max(min(low, value - reach), -1),
+            high=min(max(high, value + reach), 1),
+            row_std_error=np.sqrt(self.row_variance(flagged, flagged)),
+        )
+
+    def stretched(self, found, values):
+        error = np.sqrt(self.of_gap(values)[0])
+        reach = student_quantile(self.confidence, self.freedom) * error
+        return replace(
+            found,
+            std_error=error,
+            low=min(found.low, found.value - reach),
+            high=max(found.high, found.value + reach),
+            p_value=two_sided_p(found.value, error, self.freedom),
+        )
+
+    def disagreement(self, first, second):
+        """The interval that is computed only from rows on which the models disagree."""
+        apart = first - second
+        effect = self.of_gap(apart)[0] / self.row_variance(apart, apart)
+        changes = []
+        for rows in self.sides:
+            sums = np.bincount(self.clusters[rows], apart[rows], self.n_clusters)
+            n = self.independent(rows, effect, np.count_nonzero(sums))
+            share = n / rows.sum()
+            counts = [(rows & (apart == sign)).sum() * share for sign in (1, -1)]
+            changes.append(paired_change(*counts, n))
+        (own, own_variance), (other, variance) = changes
+        reach = self.z * np.sqrt(own_variance + variance)
+        return own - other - reach, own - other + reach
+
+    def difference(self):
+        first, second = (flagged.astype(float) for flagged in self.flags)
+        a, b = (replace(gap, std_error=gap.row_std_error) for gap in (self.gap(0), self.gap(1)))
+        together = Joint(self.row_variance(first, second), (0, 0, 0, 0))
+        found = paired(a, b, together, self.confidence, small=True)
+        low, high = self.disagreement(first, second)
+        found = replace(found, low=min(found.low, low), high=max(found.high, high))
+        total = paired(a, negated(b), together.negated(), self.confidence, small=True)
+        found, total = self.stretched(found, first - second), self.stretched(total, first + second)
+        return sized(found, total, b, self.confidence)
+
+
+@pytest.mark.parametrize(
+    ("seed", "rate", "n_clusters", "alike"),
+    [(1, 0.3, 80, 0.5), (2, 0.05, 80, 0.5), (3, 0.3, 300, 0.9), (4, 0.6, 30, 0.1), (5, 0.3, 25, 1)],
+)
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
+    seed, rate, n_clusters, alike, confidence
+):
+    rng = np.random.default_rng(seed)
+    clusters = np.concatenate([np.arange(n_clusters), rng.integers(0, n_clusters, 600)])
+    inside = rng.random(clusters.size) < 0.3
+    whole = rng.random(n_clusters) < rate
+    each = rng.random(clusters.size) < rate
+    first = np.where(rng.random(clusters.size) < alike, whole[clusters], each)
+    second = np.where(rng.random(clusters.size) < 0.9, first, rng.random(clusters.size) < rate)
+    rows = Rows(np.zeros(clusters.size, bool), {"a": inside}, clusters=clusters)
+    [(_, gap)] = Events.of_rate(FPR, rows, [first, second]).gaps()
+    expected = Looped([first, second], inside, clusters, confidence)
+    for model in (0, 1):
+        found, one = gap.measure(confidence, model), expected.gap(model)
+        for name in ("value", "std_error", "row_std_error", "low", "high"):
+            assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name
+    found, one = gap.difference(confidence), expected.difference()
+    for name in ("value", "std_error", "low", "high", "p_value", "size_low", "size_high"):
+        assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name
