@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from bias_metrics import Difference, compare_bias, evaluate_bias
-from bias_metrics._core.differences import sized, skewed_reach
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import paired, sized, skewed_reach
 from bias_metrics._core.ranks import squares_of
+from bias_metrics._core.values import MetricValue
 from bias_metrics.report.jointly import adjust_benjamini_hochberg, adjust_holm
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
@@ -417,6 +419,44 @@ def test_a_sample_in_blocks_has_the_degrees_of_freedom_of_a_normal_one():
     assert squares == pytest.approx(np.sum(many**2))
     assert freedom == pytest.approx(many.size, rel=0.02)
     assert squares_of([iter(np.split(many, 10))]) == pytest.approx((squares, freedom))
+
+
+def test_an_estimate_without_an_error_of_its_own_is_compared_by_both_intervals():
+    """Of independent estimates the distances to opposite ends add up as squares: Zou's rule."""
+    perfect = MetricValue(1.0, std_error=0.0, low=0.88, high=1.0)
+    other = MetricValue(0.9, std_error=0.02, low=0.85, high=0.93)
+    found = paired(perfect, other, Joint(0.0, (0, 0, 0, 0)), 0.95, small=False)
+    assert found.low == pytest.approx(0.1 - math.hypot(0.12, 0.03))
+    assert found.high == pytest.approx(0.1 + math.hypot(0.0, 0.05))
+    assert found.std_error == 0.02
+
+
+@pytest.mark.parametrize(
+    ("correlation", "down", "up"),
+    [
+        (0.0, math.hypot(0.12, 0.03), math.hypot(0.06, 0.05)),
+        # Both at one end: .12 and .05 down, .06 and .03 up.
+        (1.0, 0.12 - 0.05, 0.06 - 0.03),
+        (
+            0.25,
+            math.sqrt(0.75 * (0.12**2 + 0.03**2) + 0.25 * 0.07**2),
+            math.sqrt(0.75 * (0.06**2 + 0.05**2) + 0.25 * 0.03**2),
+        ),
+        (
+            -0.5,
+            math.sqrt(0.12**2 + 0.03**2 + 0.12 * 0.03),
+            math.sqrt(0.06**2 + 0.05**2 + 0.06 * 0.05),
+        ),
+    ],
+)
+def test_with_few_rows_a_difference_reaches_as_the_correlation_says(correlation, down, up):
+    a = MetricValue(0.9, std_error=0.04, low=0.78, high=0.96)
+    b = MetricValue(0.8, std_error=0.02, low=0.75, high=0.83)
+    together = Joint(correlation * 0.04 * 0.02, (0, 0, 0, 0))
+    found = paired(a, b, together, 0.95, small=True)
+    assert (found.value - found.low, found.high - found.value) == pytest.approx((down, up))
+    variance = 0.04**2 + 0.02**2 - 2 * correlation * 0.04 * 0.02
+    assert found.std_error == pytest.approx(math.sqrt(variance))
 
 
 def test_an_undefined_cell_has_no_difference_by_cluster_either():

@@ -213,6 +213,13 @@ def test_rows_that_do_not_count_are_no_units():
         Rows([0, 1, 0, 1], {}, sample_weight=[1, 1, 1, 0], strata=[1, 1, 2, 2])
 
 
+@pytest.mark.parametrize("clusters", [None, []])
+def test_of_no_rows_there_are_no_strata(clusters):
+    rows = Rows([], {}, clusters=clusters, strata=[])
+    assert rows.strata.drawn.size == 0
+    assert rows.strata.can_hold(clusters)
+
+
 def test_repeated_rows_are_no_units():
     for strata in ([1, 1], Strata.of([1, 1], 2, None)):
         with pytest.raises(ValueError, match="`weight_kind` is 'frequency'"):

@@ -11,6 +11,8 @@ import pytest
 from bias_metrics import Rows, compare_rate_gaps, equal_error_range, equal_error_rate, rate_gaps
 from bias_metrics._core.intervals import student_quantile
 from bias_metrics._core.proportions import paired_change, share_difference_interval
+from bias_metrics.estimate import Number
+from bias_metrics.thresholds.thresholds import reach_of
 
 Z = NormalDist().inv_cdf(0.95)
 
@@ -325,6 +327,26 @@ def test_the_range_of_a_threshold_holds_the_rates_apart_that_chance_explains():
     reach = Z * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
     assert apart(low) >= reach > apart(low + 0.02)
     assert apart(high) <= -reach < apart(high - 0.02)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "variance", "quantile"),
+    [
+        (None, 0.0, Z),
+        # Five clusters move the difference by .2, or by .01, with nine degrees of freedom.
+        ((0.2, 5), 0.2**2 * 5 / 4, 1.833113),
+        ((0.01, 5), 0.0, 1.833113),
+        ((0.2, 1), 0.2**2, 1.833113),
+    ],
+)
+def test_how_far_two_rates_are_apart_by_chance_is_worked_out(clusters, variance, quantile):
+    """Of 3 errors in 10 rows and none in 20; one more error and one more row without are added."""
+    of_rows = (4 / 12) * (8 / 12) / 10 + (1 / 22) * (21 / 22) / 20
+    known = None
+    if clusters is not None:
+        known = Number(0.0, clusters[0], 9.0, 10.0, (-1.0, 1.0)), clusters[1]
+    found = reach_of([(3, 10), (0, 20)], 0.9, known)
+    assert found == pytest.approx(quantile * math.sqrt(max(of_rows, variance)), rel=1e-6)
 
 
 def test_the_range_of_a_threshold_is_wider_where_rows_come_in_clusters():
