@@ -86,6 +86,8 @@ def test_demands_that_no_threshold_meets_are_said_to_be_so():
         "no threshold has recall 1 and precision 0.9: at that recall, precision is 0.8 at most"
     )
     assert found.frontier[0].threshold == 0.6
+    assert f"no advice: {found.reason}" in str(found)
+    assert "no advice" not in str(advice(*BY_HAND, min_recall=1, min_precision=0.6))
 
 
 def test_waiving_both_demands_shows_why_they_are_needed():

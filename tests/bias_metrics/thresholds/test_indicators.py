@@ -129,16 +129,20 @@ def test_frequencies_are_repeated_rows_and_equal_weights_are_none():
             assert [a.value, a.low, a.high] == pytest.approx([b.value, b.low, b.high])
 
 
-def test_only_proportions_of_weights_and_no_order_of_rows_count():
+@pytest.mark.parametrize("factor", [1e-6, 1000])
+@pytest.mark.parametrize("clusters", [None, np.arange(400) % 80])
+def test_only_proportions_of_weights_and_no_order_of_rows_count(factor, clusters):
     y_true, y_score, masks = drawn()
+    y_score[y_true] = 0.9  # none is missed: only the heaviest row, or cluster, says what may be
     weight = np.random.default_rng(5).integers(1, 9, y_true.size) / 4
     order = np.random.default_rng(6).permutation(y_true.size)
-    found = measured(y_true, y_score, masks, sample_weight=weight)
+    found = measured(y_true, y_score, masks, sample_weight=weight, clusters=clusters)
     other = measured(
         y_true[order],
         y_score[order],
         {name: mask[order] for name, mask in masks.items()},
-        sample_weight=weight[order] * 1000,
+        sample_weight=weight[order] * factor,
+        clusters=None if clusters is None else clusters[order],
     )
     for name, one in found.subgroups.items():
         again = other.subgroups[name]
@@ -193,6 +197,69 @@ def test_no_missed_row_in_a_thin_sample_of_unflagged_ones_is_no_proof_of_recall(
     assert recall.low < 100 / (100 + 3 * 100)  # up to three per 300 drawn are unseen in 5 %
     unweighted = measured(y_true, y_score).overall.shares["recall"]
     assert unweighted.low > 0.95
+
+
+def test_the_interval_of_forty_weighted_rows_is_worked_out():
+    """30 rows of weight 1 are right and 10 of weight 2 wrong: a share of .6 of the weight 50.
+
+    Each row's influence is divided by the root of 1 - its share of the weight. One more row that is
+    flagged weighs 1, one more that is not 2. Student's t is that of 39 degrees of freedom.
+    """
+    weight = np.repeat([1.0, 2.0], [30, 10])
+    y_score = np.repeat([0.9, 0.1], [30, 10])
+    recall = measured(np.ones(40, bool), y_score, sample_weight=weight).overall.shares["recall"]
+    variance = (30 * 0.4**2 / (1 - 1 / 50) + 10 * (2 * 0.6) ** 2 / (1 - 2 / 50)) / 50**2
+    assert (recall.value, recall.std_error) == pytest.approx((0.6, variance**0.5))
+    t, ends = 2.022691, [wilson_interval(0.6, 0.6 * 0.4 / variance, 2.022691)]
+    for share, more, event in ((31 / 51, 1 / 50, 1), (30 / 52, 2 / 50, 0)):
+        spread = (variance + (more * (event - share)) ** 2) / (1 + more) ** 2
+        ends.append(wilson_interval(share, share * (1 - share) / spread, t))
+    assert recall.low == pytest.approx(min(low for low, _ in ends), rel=1e-6)
+    assert recall.high == pytest.approx(max(high for _, high in ends), rel=1e-6)
+
+
+def test_plain_values_have_the_ends_of_intervals():
+    found = measured(*drawn()).to_dict()["overall"]["shares"]["recall"]
+    assert 0 < found["low"] < found["value"] < found["high"] < 1
+
+
+@pytest.mark.parametrize(("each", "narrower"), [(100, True), (12, False)])
+def test_strata_that_explain_errors_help_where_many_rows_show_it(each, narrower):
+    """Of one stratum nine tenths are right, of the other one tenth: .09 within, .25 in all."""
+    right = np.r_[np.arange(each) % 10 > 0, np.arange(each) % 10 == 0]
+    strata = np.repeat([0, 1], each)
+    options = {"y_true": np.ones(2 * each, bool), "y_score": right * 1.0}
+    plain, by_stratum = (
+        measured(**options, strata=one).overall.shares["accuracy"] for one in (None, strata)
+    )
+    assert (by_stratum.high - by_stratum.low < 0.8 * (plain.high - plain.low)) is narrower
+    assert (by_stratum.low > plain.low) is narrower
+
+
+def test_one_more_missed_cluster_may_be_as_heavy_as_the_heaviest_that_is_not_flagged():
+    """Nothing is missed; the rows that are not flagged are of one cluster each, or of one."""
+    y_true = np.r_[np.ones(60, bool), np.zeros(60, bool)]
+    weight = np.where(np.arange(120) % 2, 1.0, 1.5)
+    each, together = (
+        measured(y_true, y_true * 1.0, sample_weight=weight, clusters=clusters).overall
+        for clusters in (np.arange(120), np.minimum(np.arange(120), 60))
+    )
+    assert each.shares["recall"].low > 0.85
+    # The cluster weighs 75, as much as all that are flagged: half of these would be missed.
+    assert together.shares["recall"].low < 0.5 < each.shares["recall"].low
+
+
+def test_errors_in_few_clusters_count_as_if_a_cluster_were_one_row():
+    clusters, widths = np.repeat(np.arange(100), 5), {}
+    for n in (3, 60):
+        right = np.ones(500, bool)
+        right[: 5 * n : 5] = False  # one row of each of n clusters
+        found = measured(np.ones(500, bool), right * 1.0, clusters=clusters).overall
+        low, high = wilson_interval(1 - n / 500, 100 if n == 3 else 500, 1.96)
+        share = found.shares["accuracy"]
+        widths[n] = (share.high - share.low) / (high - low)
+    assert widths[3] >= 1  # Student's quantile is larger
+    assert widths[60] == pytest.approx(1, abs=0.1)
 
 
 def test_a_background_without_identities_leaves_out_all_of_them():

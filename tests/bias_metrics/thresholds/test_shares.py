@@ -8,7 +8,11 @@ import pytest
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import negated, paired, sized
 from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, student_quantile, two_sided_p
-from bias_metrics._core.proportions import paired_change, share_difference_interval
+from bias_metrics._core.proportions import (
+    paired_change,
+    share_difference_interval,
+    wilson_interval,
+)
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.rows import Rows
@@ -242,6 +246,16 @@ class Looped:
             row_std_error=np.sqrt(self.row_variance(flagged, flagged)),
         )
 
+    def share(self, rows):
+        """The subgroup's, or its background's, share of the first model."""
+        flagged = self.flags[0].astype(float)
+        share, inflated = flagged[rows].mean(), self.of_side(flagged, rows)
+        few = min(self.clusters_with(rows & (flagged == event)) for event in (0, 1))
+        variance = flagged[rows].var(ddof=1) / rows.sum()
+        low, high = wilson_interval(share, self.independent(rows, inflated / variance, few), self.z)
+        reach = student_quantile(self.confidence, self.effective(rows) - 1) * np.sqrt(inflated)
+        return max(min(low, share - reach), 0), min(max(high, share + reach), 1)
+
     def stretched(self, found, values):
         error = np.sqrt(self.of_gap(values)[0])
         reach = student_quantile(self.confidence, self.freedom) * error
@@ -281,15 +295,23 @@ class Looped:
 
 
 @pytest.mark.parametrize(
-    ("seed", "rate", "n_clusters", "alike"),
-    [(1, 0.3, 80, 0.5), (2, 0.05, 80, 0.5), (3, 0.3, 300, 0.9), (4, 0.6, 30, 0.1), (5, 0.3, 25, 1)],
+    ("seed", "rate", "n_clusters", "alike", "skew"),
+    [
+        (1, 0.3, 80, 0.5, 1),
+        (2, 0.05, 80, 0.5, 1),
+        (3, 0.3, 300, 0.9, 1),
+        (4, 0.6, 30, 0.1, 1),
+        (5, 0.3, 25, 1, 1),
+        (6, 0.5, 60, 0.9, 6),  # few clusters have most rows
+    ],
 )
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
-    seed, rate, n_clusters, alike, confidence
+    seed, rate, n_clusters, alike, skew, confidence
 ):
     rng = np.random.default_rng(seed)
-    clusters = np.concatenate([np.arange(n_clusters), rng.integers(0, n_clusters, 600)])
+    others = (n_clusters * rng.random(600) ** skew).astype(int)
+    clusters = np.concatenate([np.arange(n_clusters), others])
     inside = rng.random(clusters.size) < 0.3
     whole = rng.random(n_clusters) < rate
     each = rng.random(clusters.size) < rate
@@ -302,6 +324,9 @@ def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
         found, one = gap.measure(confidence, model), expected.gap(model)
         for name in ("value", "std_error", "row_std_error", "low", "high"):
             assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name
+    for share, side in zip((gap.own, gap.background), expected.sides, strict=True):
+        found = share.measure(confidence)
+        assert (found.low, found.high) == pytest.approx(expected.share(side), rel=1e-9)
     found, one = gap.difference(confidence), expected.difference()
     for name in ("value", "std_error", "low", "high", "p_value", "size_low", "size_high"):
         assert getattr(found, name) == pytest.approx(getattr(one, name), rel=1e-9), name
