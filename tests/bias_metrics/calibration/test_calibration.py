@@ -108,6 +108,31 @@ def test_the_slope_and_its_error_are_those_of_a_naive_regression():
     assert found.std_error == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_with_few_positives_a_slopes_error_is_no_smaller_than_the_regressions_own(weighted):
+    y_score = np.tile([0.02, 0.05, 0.1, 0.3, 0.6], 12)
+    y_true = np.zeros(60)
+    y_true[[3, 4, 8, 9, 14, 21]] = 1
+    weight = 1.0 + np.arange(60) % 3 if weighted else np.ones(60)
+    found = calibration_report(Rows(y_true, {}, sample_weight=weight), y_score).overall.slope
+    share, x = weight / weight.sum(), np.log(y_score / (1 - y_score))
+    slope, each = logistic(x, y_true, share)
+    # The intercept at which as many positives are expected as there are, by halving.
+    low, high = -20.0, 20.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        expected = share @ (1 / (1 + np.exp(-middle - slope * x)))
+        low, high = (middle, high) if expected < share @ y_true else (low, middle)
+    p = 1 / (1 + np.exp(-low - slope * x))
+    pq = share * p * (1 - p)
+    information = pq @ x**2 - (pq @ x) ** 2 / pq.sum()  # of the slope, per unit of weight
+    robust, own = each @ each, share @ share / information
+    assert own > 1.05 * robust
+    expected = own / robust * np.sum(each**2 / (1 - share))
+    assert found.value == pytest.approx(slope, rel=1e-8)
+    assert found.std_error == pytest.approx(math.sqrt(expected), rel=1e-7)
+
+
 def test_by_hand():
     y_true = [1, 0, 1, 0, 0, 1]
     y_score = [0.5, 0.5, 1.0, 0.0, 0.2, 0.8]
@@ -266,6 +291,51 @@ def test_the_calibration_error_is_that_of_a_naive_loop(n_bins):
         assert cell.low <= cell.value <= cell.high
 
 
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+def test_the_interval_of_the_calibration_error_and_the_bands_are_those_of_naive_loops(clustered):
+    y_true, y_score = draw()[0], draw()[1] / 2
+    clusters = codes() if clustered else np.arange(N)
+    rows = Rows(y_true, {}, clusters=clusters if clustered else None)
+    found = calibration_report(rows, y_score, n_bins=3, confidence=0.9).overall
+    z, edges = 1.6448536269514722, np.quantile(y_score, [1 / 3, 2 / 3])
+    at, moves, alone = np.searchsorted(edges, y_score), np.zeros((3, N)), []
+    for one, of_bin in enumerate(found.reliability):
+        inside = at == one
+        n, share = inside.sum(), y_true[inside].mean()
+        alone.append(share * (1 - share) / (n - 1))
+        for cluster in np.unique(clusters):
+            own = inside & (clusters == cluster)
+            moves[one, cluster] = np.sum(y_true[own] - share) / n / math.sqrt(1 - own.sum() / n)
+        worth = n / max(moves[one] @ moves[one] / alone[one], 1)
+        low, high = wilson(share, worth, z)
+        assert (of_bin.low, of_bin.high) == pytest.approx((low, high))
+    together = moves @ moves.T  # covariances of the shares of positives
+    weight = np.bincount(at) / N
+    apart = np.array([one.share_positive - one.mean_score for one in found.reliability])
+    square = float(np.sum(weight * apart**2) - np.sum(weight * np.diag(together)))
+    variance = sum(
+        4 * weight[a] * apart[a] * weight[b] * apart[b] * together[a, b]
+        + 2 * weight[a] * weight[b] * together[a, b] ** 2
+        for a in range(3)
+        for b in range(3)
+    )
+    error = found.calibration_error
+    assert square > 0
+    assert error.value == pytest.approx(math.sqrt(square))
+    assert error.std_error == pytest.approx(math.sqrt(variance) / (2 * error.value))
+    assert error.high == pytest.approx(math.sqrt(square + z * math.sqrt(variance)))
+    assert error.low == pytest.approx(math.sqrt(max(square - z * math.sqrt(variance), 0)))
+
+
+def wilson(share, n, z):
+    """Wilson's interval of a share of n rows, as in his paper."""
+    middle, reach = (
+        share + z**2 / (2 * n),
+        z * math.sqrt(share * (1 - share) / n + (z / n / 2) ** 2),
+    )
+    return (middle - reach) / (1 + z**2 / n), (middle + reach) / (1 + z**2 / n)
+
+
 def naive_cumulative_error(y_true, y_score, weight):
     """The farthest two sums of differences up to a score are apart, by a double loop."""
     total = weight.sum()
@@ -323,6 +393,31 @@ def test_clusters_of_one_row_each_leave_the_cumulative_error_as_it_is():
     found = calibration_report(copied, y_score[ten]).overall.cumulative_error
     assert found.value == pytest.approx(cells[0].value, abs=1e-12)
     assert found.high == pytest.approx(cells[1].high, rel=1e-6)
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.01], ids=["one score", "two scores"])
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_of_one_score_in_clusters_the_cumulative_error_reaches_as_far_as_a_mean(apart, confidence):
+    # At two scores, each cluster's rows at one balance those at the other: the sums end at 0.
+    stats = pytest.importorskip("scipy.stats")
+    clusters = np.repeat(np.arange(30), 8)
+    y_true = np.random.default_rng(8).binomial(1, np.repeat([0.2, 0.5, 0.8], 80))
+    y_score = np.full(240, 0.5)
+    if apart:
+        y_true, clusters = np.r_[y_true, 1 - y_true], np.r_[clusters, clusters]
+        y_score = np.r_[y_score - apart, y_score + apart]
+    rows = Rows(y_true, {}, clusters=clusters)
+    found = calibration_report(rows, y_score, confidence=confidence).overall.cumulative_error
+    moves = (y_true - y_score) / y_true.size
+    sums = np.bincount(clusters[:240], moves[:240]) / math.sqrt(1 - 1 / 30)
+    # The error is at least that of labels which are as likely as the scores say.
+    expected = np.sum(y_score * (1 - y_score)) / y_true.size**2
+    scale = math.sqrt(max(expected / (moves @ moves), 1))
+    reach = scale * stats.t.ppf((1 + confidence) / 2, 29) * math.sqrt(sums @ sums)
+    assert found.high - found.value == pytest.approx(reach, rel=0.04)  # of 4000 draws
+    mean = math.sqrt(2 / math.pi) * math.sqrt(sums @ sums)  # of the size of a normal deviate
+    sigma = scale * mean / math.sqrt(8 / math.pi)
+    assert found.std_error == pytest.approx(sigma, rel=0.04)
 
 
 @pytest.mark.slow
@@ -674,6 +769,43 @@ def test_scores_of_0_and_1_explain_nothing_of_a_few_positives():
     square = 1.959964**2
     reach = math.sqrt(square * (0.05 * 0.95 + square / 160) / 40)
     assert brier.high == pytest.approx((0.05 + square / 80 + reach) / (1 + square / 40), rel=1e-5)
+
+
+def test_few_positives_move_a_bias_and_a_brier_score_as_far_as_their_share_may_lie():
+    y_true, y_score = np.zeros(80), np.r_[[0.1] * 30, [0.3] * 10, [0.05] * 40]
+    y_true[[0, 1, 30, 31]], y_true[[40, 41]] = 1, 1
+    gay = np.arange(80) < 40
+    found = calibration_report(Rows(y_true, {"gay": gay}), y_score)
+    own, other = found.subgroups["gay"], found.backgrounds["gay"]
+    assert (own.bias.value, other.bias.value) == pytest.approx((0.15 - 0.1, 0.0))
+    z = 1.959963984540054
+    # Given the scores, labels vary by .1 (.9) or .3 (.7); without them, by .15 (.85).
+    noise = (0.09 * 30 + 0.21 * 10) / 40 / (0.15 * 0.85)
+    low, high = wilson(0.1, 40, z * math.sqrt(noise))
+    assert own.bias.low == pytest.approx(0.05 - (high - 0.1))
+    # A label that becomes positive moves its square from s^2 to (1 - s)^2: by .8 or .4.
+    step = math.sqrt((0.09 * 30 * 0.8**2 + 0.21 * 10 * 0.4**2) / (0.09 * 30 + 0.21 * 10))
+    assert own.brier.high == pytest.approx(own.brier.value + step * (high - 0.1))
+    lowest, highest = wilson(0.05, 40, z)  # scores that are all the same explain nothing
+    gap = found.gaps["gay"]["calibration_gap"]
+    up = max(0.1 - low, z * own.bias.std_error), highest - 0.05
+    down = high - 0.1, max(0.05 - lowest, z * other.bias.std_error)
+    assert gap.low == pytest.approx(0.05 - math.hypot(*down))
+    assert gap.high == pytest.approx(0.05 + math.hypot(*up))
+
+
+def test_calibration_is_the_same_seen_from_the_other_class():
+    y_true, y_score, masks = draw(n=90)
+    y_true = y_true & (np.arange(90) % 3 > 0)
+    one, other = (
+        calibration_report(Rows(labels, masks), scores, n_bins=2).subgroups["gay"]
+        for labels, scores in ((y_true, y_score), (~y_true, 1 - y_score))
+    )
+    assert one.n_positive < 10
+    for name, sign in {"bias": -1, "brier": 1, "slope": 1}.items():
+        a, b = getattr(one, name), getattr(other, name)
+        assert (b.value, b.std_error) == pytest.approx((sign * a.value, a.std_error))
+        assert sorted((b.low, b.high)) == pytest.approx(sorted((sign * a.low, sign * a.high)))
 
 
 def test_many_positives_are_left_to_the_influences():
