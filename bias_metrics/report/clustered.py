@@ -114,14 +114,13 @@ def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
     """
     if sums.alone:
         return replace(value, std_error=sums.std_error)
-    found = replace(
+    return replace(
         value,
         reason=few_clusters(sums.n_clusters),
         std_error=sums.std_error,
         row_std_error=value.std_error,
         n_clusters=sums.n_clusters,
     )
-    return found if found.reason is None else replace(found, low=None, high=None)
 
 
 # ---- How far a power mean moves if the AUC of one subgroup does

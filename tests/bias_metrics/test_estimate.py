@@ -8,18 +8,20 @@ import pytest
 from bias_metrics import Estimate
 from bias_metrics._core.intervals import MIN_CLUSTERS, independent_rows
 from bias_metrics._core.ranks import squares_of
+from bias_metrics._core.strata import Units
 
 N = 200
 RNG = np.random.default_rng(0)
 X, OTHER = RNG.normal(size=(2, N))
 
 
-def mean_of(values, places=None, clusters=None, bounds=(-9.0, 9.0)):
+def mean_of(values, places=None, clusters=None, bounds=(-9.0, 9.0), units=None):
     places = np.arange(N) if places is None else places
     mean = values[places].mean()
     influence = (values[places] - mean) / places.size
     ones = np.ones(places.size)
-    return Estimate.of(mean, influence, places, ones, N, clusters=clusters, bounds=bounds)
+    drawn = {"clusters": clusters, "units": units}
+    return Estimate.of(mean, influence, places, ones, N, **drawn, bounds=bounds)
 
 
 def test_the_error_of_a_mean_is_that_of_the_textbook():
@@ -53,6 +55,55 @@ def test_means_of_different_rows_are_independent():
     assert (apart.std_error, total.std_error) == pytest.approx((error, error))
     assert total.value == pytest.approx(first.value + second.value)
     assert apart.n_effective == 80
+    assert apart.freedom == squares_of([apart.influence])[1]  # all rows count
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(N) // 4], ids=["rows", "clusters"])
+def test_minus_the_negated_number_is_the_sum(clusters):
+    total = mean_of(X, clusters=clusters).minus(mean_of(OTHER + X, clusters=clusters).negated())
+    expected = mean_of(2 * X + OTHER, clusters=clusters)
+    assert (total.value, total.std_error) == pytest.approx((expected.value, expected.std_error))
+
+
+def test_clusters_of_unequal_size_are_worth_as_many_as_equal_ones_with_their_weight():
+    places, clusters = np.arange(60), np.minimum(np.arange(N), 20)  # 20 of one row, one of 40
+    found = mean_of(np.arange(N) % 2.0, places, clusters)
+    assert found.freedom == pytest.approx(60**2 / (20 * 1**2 + 40**2) - 1)
+    nearly_one = mean_of(X, clusters=np.minimum(np.arange(N), 10))
+    assert nearly_one.freedom == 1
+
+
+def test_means_of_different_clusters_are_independent():
+    clusters = np.arange(N) // 4
+    first, second = (mean_of(X, each, clusters) for each in np.split(np.arange(N), [80]))
+    apart = first.minus(second)
+    assert apart.std_error == pytest.approx(np.hypot(first.std_error, second.std_error))
+    assert (apart.n_clusters, apart.freedom) == (20, first.freedom)
+
+
+@pytest.mark.parametrize("size", [1, 4], ids=["rows", "clusters"])
+def test_a_mean_of_a_sample_drawn_by_strata_has_the_error_of_the_textbook(size):
+    each, clusters = np.arange(N // size), np.arange(N) // size
+    strata = each * 5 // each.size  # five of equal size
+    values = 3 * strata[clusters] + X
+    units = Units(strata, np.bincount(strata))
+    found = mean_of(values, clusters=clusters if size > 1 else None, units=units)
+    means = values.reshape(-1, size).mean(axis=1).reshape(5, -1)
+    expected = np.mean(means.var(axis=1, ddof=1)) / each.size
+    assert found.std_error == pytest.approx(np.sqrt(expected))
+    if size > 1:
+        assert found.number.row_std_error == pytest.approx(values.std(ddof=1) / np.sqrt(N))
+    # Each unit is as far from the mean of its stratum: only their number limits the freedom.
+    alike = 3.0 * strata[clusters] + (clusters % 2)
+    found = mean_of(alike, clusters=clusters if size > 1 else None, units=units)
+    assert found.freedom == pytest.approx(each.size - 5)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_few_rows_of_two_strata_have_one_degree_of_freedom(n):
+    strata = np.arange(N) % 2
+    units = Units(strata, np.bincount(strata))
+    assert mean_of(X, np.arange(n), units=units).freedom == pytest.approx(1)
 
 
 def test_the_error_by_cluster_of_a_mean_is_that_of_equal_clusters_means():
@@ -74,6 +125,11 @@ def test_the_rows_of_clusters_are_worth_fewer_by_the_design_effect():
     [labels] = found.resting_on(0.02, 0.1, 0.1, mixed_clusters=9).positives
     assert labels.n == N / 4
     assert not found.resting_on(0.5, 0.1, 0.1, mixed_clusters=10).positives
+
+
+def test_twenty_positives_are_not_few():
+    assert not mean_of(X).resting_on(20 / N, 0.1, 0.1).positives
+    assert mean_of(X).resting_on(19 / N, 0.1, 0.1).positives
 
 
 def test_an_interval_stays_within_what_is_possible():

@@ -240,6 +240,7 @@ def test_a_metric_that_is_defined_for_no_subgroup_has_no_worst():
     assert worst.subgroup is None
     assert worst.value == MetricValue(None, "undefined for every subgroup")
     assert worst.undefined == {"g": "no subgroup positives"}
+    assert (worst.n_positive, worst.n_negative, worst.tied) == (0, 0, ())
     assert worst_subgroup({"subgroups": {}}, "bnsp_auc").value.reason == "no subgroups"
 
 

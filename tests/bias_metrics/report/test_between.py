@@ -95,6 +95,39 @@ def test_aegs_of_a_group_and_all_others_are_opposite_so_their_bounds_add_up():
     assert found.value.high == pytest.approx(top.high - bottom.low)
 
 
+def test_bounds_of_aegs_of_groups_with_many_rows_in_common_add_up():
+    rows, score = draw(np.random.default_rng(4), shift=1.0)
+    place = np.random.default_rng(5).random(N)
+    own = Rows(rows.y_true, {"low": place < 0.7, "high": place > 0.3})
+    found = subgroup_spread(own, score)["positive_aeg"]
+    alone = evaluate_bias(own.y_true, score, dict(own.subgroups)).subgroups
+    top, bottom = (alone[name].positive_aeg for name in (found.highest, found.lowest))
+    assert found.value.high == pytest.approx(top.high - bottom.low)
+
+
+def test_a_subgroup_is_not_compared_with_itself():
+    few, many = np.arange(24), np.arange(24, 624)
+    y_true, score = np.arange(624) % 2 == 1, np.array([0.1, 0.4, 0.3, 0.2] * 156)
+    groups = {name: np.isin(np.arange(624), own) for name, own in (("few", few), ("many", many))}
+    found = subgroup_spread(Rows(y_true, groups), score)["subgroup_auc"].value
+    alone = evaluate_bias(y_true, score, groups).subgroups
+    small, large = (alone[name].subgroup_auc for name in groups)
+    assert found.value == small.value - large.value == 0
+    reaches = [one.high - one.value for one in (small, large)]
+    falls = [one.value - one.low for one in (small, large)]
+    ends = [math.hypot(reaches[0], falls[1]), math.hypot(reaches[1], falls[0])]
+    assert found.high == pytest.approx(max(ends))
+    assert found.high < math.hypot(reaches[0], falls[0])
+
+
+def test_a_record_has_the_interval_or_the_reason_why_there_is_none():
+    rows, score = draw(np.random.default_rng(4))
+    found = subgroup_spread(rows, score)["bpsn_auc"]
+    plain = found.to_dict()
+    assert (plain["value"]["low"], plain["value"]["high"]) == (found.value.low, found.value.high)
+    assert (plain["lowest"], plain["highest"]) == (found.lowest, found.highest)
+
+
 def test_many_subgroups_have_the_spread_of_a_few_at_a_time(monkeypatch):
     rows, score = draw(np.random.default_rng(4), shift=1.0)
     whole = subgroup_spread(rows, score)

@@ -54,6 +54,11 @@ def test_independent_numbers_share_the_error_as_sidak_says():
     assert NormalDist().inv_cdf(1 - one_sided(found)) < 2.6
 
 
+@pytest.mark.parametrize(("n", "level"), [(0, 0.9), (1, 0.9), (2, 0.95), (10, 0.99)])
+def test_bonferroni_divides_the_error_by_the_numbers(n, level):
+    assert bonferroni_level(n, 0.05) == pytest.approx(level)
+
+
 def test_an_error_too_small_to_estimate_from_draws_is_bonferronis(rows):
     labels, first, second, masks = rows
     found = joint_level(Rows(labels, masks), (first, second), ["a"], alpha=1e-5)
@@ -93,6 +98,47 @@ def test_with_clusters_the_sums_of_each_cluster_count(rows):
     alone = joint_level(Rows(labels, masks, clusters=np.arange(600)), (first, second), ["a", "b"])
     plain = joint_level(Rows(labels, masks), (first, second), ["a", "b"])
     assert alone == pytest.approx(plain, abs=1e-3)
+
+
+def test_groups_whose_rows_share_their_clusters_vary_as_one(rows):
+    labels, first, _, _ = rows
+    labels, score = np.tile(labels[:300], 2), np.tile(first[:300], 2)
+    groups = {"a": np.arange(600) < 300, "b": np.arange(600) >= 300}
+    asked = dict.fromkeys(groups, ["subgroup_auc"])
+    alone, together = (
+        joint_level(Rows(labels, groups, clusters=clusters), (score,), groups, metrics=asked)
+        for clusters in (None, np.arange(600) % 300)
+    )
+    # One-sided errors of two independent numbers, and of two that are the same.
+    assert one_sided(alone) == pytest.approx(1 - 0.95**0.5, rel=0.1)
+    assert one_sided(together) == pytest.approx(0.05, rel=0.1)
+
+
+@pytest.mark.parametrize("stratified", [False, True], ids=["plain", "strata"])
+def test_numbers_vary_together_as_their_rows_influences_do(rows, monkeypatch, stratified):
+    labels, first, _, masks = rows
+    strata = (first > 0).astype(int) + (first > 1.5)
+    seen = []
+    monkeypatch.setattr(jointly, "_level", lambda found, _: seen.append(found) or 0.95)
+    asked = dict.fromkeys(masks, ["subgroup_auc"])
+    given = {"strata": strata} if stratified else {}
+    joint_level(Rows(labels, masks, **given), (first,), masks, metrics=asked)
+    each = []
+    for mask in masks.values():
+        higher, lower = np.flatnonzero(mask & labels), np.flatnonzero(mask & ~labels)
+        wins = first[higher][:, None] > first[lower]
+        of_rows = np.zeros(600)
+        for side, axis in ((higher, 1), (lower, 0)):
+            apart = wins.mean(axis=axis) - wins.mean()
+            of_rows[side] = apart / np.sqrt(side.size * (side.size - 1))
+        if stratified:
+            sizes = np.bincount(strata)
+            means = np.bincount(strata, of_rows) / sizes
+            of_rows = (of_rows - means[strata]) * np.sqrt(sizes / (sizes - 1))[strata]
+        each.append(of_rows)
+    assert seen[0] == pytest.approx(
+        np.array(each) @ np.transpose(each) / np.outer(*[[np.linalg.norm(one) for one in each]] * 2)
+    )
 
 
 def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):

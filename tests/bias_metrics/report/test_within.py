@@ -31,9 +31,11 @@ def double_loop(higher, lower, score, strata):
     return sum(wins) / len(wins)
 
 
+@pytest.mark.parametrize("step", [0.1, 9.0], ids=["many scores", "two scores"])
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
-def test_each_number_is_the_share_of_pairs_of_one_stratum(background):
+def test_each_number_is_the_share_of_pairs_of_one_stratum(background, step):
     y_true, groups, score, strata = draw()
+    score = np.ceil(score.clip(-5, 5) / step)
     found = within_strata(Rows(y_true, groups, background=background), score, strata)
     for name, own in groups.items():
         other = ~own if background == "outside_subgroup" else ~(groups["gay"] | groups["muslim"])
@@ -65,6 +67,47 @@ def test_one_stratum_has_nearly_the_intervals_of_all_pairs(clustered):
             assert (0.95 if clustered else 0.98) < ratio <= 1
 
 
+@pytest.mark.parametrize("n_clusters", [2, 30])
+@pytest.mark.parametrize("nested", [True, False], ids=["strata in clusters", "strata across"])
+def test_the_error_of_clusters_is_that_of_the_sums_of_their_pairs(nested, n_clusters):
+    y_true, groups, score, strata = draw()
+    own = groups["gay"]
+    clusters = strata % n_clusters if nested else np.arange(N) * 7 % n_clusters
+    rows = Rows(y_true, {"gay": own}, clusters=clusters)
+    found = within_strata(rows, score, strata)["gay"]["negative_aeg"]
+    pairs = [
+        (i, j, (score[i] > score[j]) + (score[i] == score[j]) / 2)
+        for i in np.flatnonzero(own & ~y_true)
+        for j in np.flatnonzero(~own & ~y_true)
+        if strata[i] == strata[j]
+    ]
+    share = sum(win for *_, win in pairs) / len(pairs)
+    moves = np.zeros(n_clusters)
+    for i, j, win in pairs:
+        # Where both rows are of one cluster, the pair is counted once.
+        for row in [i] if nested else [i, j]:
+            moves[clusters[row]] += (win - share) / len(pairs)
+    asked = (own if nested else True) & ~y_true
+    n = np.unique(clusters[asked]).size
+    assert found.value == pytest.approx(share - 0.5)
+    assert found.std_error == pytest.approx(math.sqrt(moves @ moves * n / (n - 1)))
+    of_sides = (len({clusters[row] for row in side}) for side in list(zip(*pairs, strict=True))[:2])
+    assert found.n_clusters == min(of_sides)
+    assert (found.low is None) == (n_clusters < 20)
+
+
+def test_clusters_count_if_one_of_their_rows_has_one_row_to_be_compared_with():
+    pair, alone = np.arange(80) // 2, np.arange(40, 80)  # 40 strata of two rows, 40 of one
+    strata = np.append(pair, alone)
+    y_true = np.arange(120) % 2 == 0
+    clusters = np.append(pair // 2, alone)
+    rows = Rows(y_true, {"all": np.ones(120, bool)}, clusters=clusters)
+    score = np.arange(120) * 7 % 120
+    found = within_strata(rows, score, strata)["all"]["subgroup_auc"]
+    assert found.n_clusters == 20
+    assert found.low < found.value < found.high
+
+
 def test_repeats_of_pairs_that_are_all_alike_are_no_evidence():
     rows = np.arange(100)
     y_true, gay = rows % 2 == 1, rows % 4 < 2
@@ -85,10 +128,16 @@ def test_what_has_no_pair_or_too_few_clusters_is_undefined_with_the_reason():
     few = within_strata(Rows(y_true, groups, clusters=strata % 15), score, strata % 15)
     assert few["gay"]["bpsn_auc"].reason == "15 clusters where 20 are needed"
     assert few["gay"]["bpsn_auc"].low is None
+    plain = within_strata(Rows(y_true, groups), score, strata % 15)
+    assert few["gay"]["positive_aeg"].value == plain["gay"]["positive_aeg"].value
     one = np.zeros(N, bool)
     one[np.flatnonzero(y_true)[0]] = True
-    cell = within_strata(Rows(y_true, {"one": one}), score, np.zeros(N, int))["one"]["bnsp_auc"]
-    assert (cell.low, cell.reason) == (None, "fewer than 2 rows of a side in the strata")
+    found = within_strata(Rows(y_true, {"one": one}), score, np.zeros(N, int))["one"]
+    for metric, lower, centre in (("bnsp_auc", ~y_true, 0), ("positive_aeg", y_true & ~one, 0.5)):
+        cell = found[metric]
+        assert (cell.low, cell.reason) == (None, "fewer than 2 rows of a side in the strata")
+        expected = double_loop(one, lower, score, np.zeros(N)) - centre
+        assert cell.value == pytest.approx(expected)
     one[np.flatnonzero(y_true)[1]] = True
     cell = within_strata(Rows(y_true, {"two": one}), score, np.zeros(N, int))["two"]["bnsp_auc"]
     assert cell.low < cell.value < cell.high
