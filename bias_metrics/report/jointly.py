@@ -131,7 +131,7 @@ def _level(correlations: npt.NDArray[np.float64], alpha: float) -> float:
     largest = (draws @ root.T).max(axis=1)
     # Two Monte Carlo errors up, so that the seed never makes the bounds too tight.
     share = 1 - alpha + 2 * math.sqrt(alpha * (1 - alpha) / _DRAWS)
-    error = _NORMAL.cdf(-float(np.quantile(largest, min(share, 1.0))))
+    error = _NORMAL.cdf(-float(np.quantile(largest, share)))
     digits = 2 - math.floor(math.log10(error))
     return 1 - 2 * math.floor(error * float(10**digits)) / float(10**digits)
 
@@ -158,9 +158,7 @@ def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(p_values, kind="stable")[::-1]
     n = len(order)
     found = np.empty(n)
-    found[order] = np.minimum.accumulate(
-        [min(1.0, p_values[at] * n / (n - i)) for i, at in enumerate(order)]
-    )
+    found[order] = np.minimum.accumulate([p_values[at] * n / (n - i) for i, at in enumerate(order)])
     return [float(one) for one in found]
 
 

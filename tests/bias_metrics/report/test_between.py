@@ -142,7 +142,7 @@ def test_who_has_no_interval_is_named_and_left_out():
     one[0] = True
     groups = {"a": np.arange(40) < 20, "b": np.arange(40) >= 20}
     found = subgroup_spread(Rows(y_true, groups | {"one": one}), score)["bnsp_auc"]
-    assert list(found.undefined) == ["one"]
+    assert found.undefined == {"one": "fewer than 2 rows in a class"}
     assert found.value == subgroup_spread(Rows(y_true, groups), score)["bnsp_auc"].value
     alone = subgroup_spread(Rows(y_true, {"a": groups["a"], "one": one}), score)["bnsp_auc"]
     assert alone.value.reason == "fewer than two subgroups with an interval"

@@ -104,7 +104,7 @@ def test_groups_whose_rows_share_their_clusters_vary_as_one(rows):
     labels, first, _, _ = rows
     labels, score = np.tile(labels[:300], 2), np.tile(first[:300], 2)
     groups = {"a": np.arange(600) < 300, "b": np.arange(600) >= 300}
-    asked = dict.fromkeys(groups, ["subgroup_auc"])
+    asked = {name: ["subgroup_auc"] for name in groups}
     alone, together = (
         joint_level(Rows(labels, groups, clusters=clusters), (score,), groups, metrics=asked)
         for clusters in (None, np.arange(600) % 300)
@@ -120,7 +120,7 @@ def test_numbers_vary_together_as_their_rows_influences_do(rows, monkeypatch, st
     strata = (first > 0).astype(int) + (first > 1.5)
     seen = []
     monkeypatch.setattr(jointly, "_level", lambda found, _: seen.append(found) or 0.95)
-    asked = dict.fromkeys(masks, ["subgroup_auc"])
+    asked = {name: ["subgroup_auc"] for name in masks}
     given = {"strata": strata} if stratified else {}
     joint_level(Rows(labels, masks, **given), (first,), masks, metrics=asked)
     each = []
