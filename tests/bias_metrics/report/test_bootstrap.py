@@ -111,6 +111,18 @@ def test_a_group_that_is_never_there_has_no_spread():
     assert resample(([1, 1], [0.1, 0.2], {}), 5).numbers[None, "auc"].n_undefined == 5
 
 
+def test_one_cluster_is_always_drawn_and_no_rows_have_no_clusters():
+    y_true, y_score, masks = draw(100)
+    [alone] = {
+        one.std_error
+        for one in resample(
+            (y_true, y_score, masks), 9, clusters=np.zeros(100, int)
+        ).numbers.values()
+    }
+    assert alone == 0
+    assert resample(([], [], {}), 5, clusters=[]).numbers[None, "auc"].n_undefined == 5
+
+
 def test_the_same_generator_gives_the_same_report():
     one, other = (resample(draw(200), 20) for _ in range(2))
     assert one == other

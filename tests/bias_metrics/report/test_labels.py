@@ -130,6 +130,19 @@ def test_all_raters_may_have_to_agree_and_one_fraction_be_contested():
     assert moved.contested.overall.n == 2
 
 
+def test_raters_are_divided_from_three_to_seven_of_ten_unless_said_otherwise(rows):
+    asked = {"thresholds": (0.3, 0.4, 0.5, 0.6, 0.7), "contested": (0.3, 0.7)}
+    assert label_sensitivity(*rows) == label_sensitivity(*rows, **asked)
+
+
+def test_a_record_has_the_part_of_the_rows_that_it_covers(rows):
+    found = label_sensitivity(*rows, thresholds=(0.3, 0.5))
+    parts = {"toxic at 0.3": found.by_threshold[0.3], "toxic at 0.5": found.by_threshold[0.5]}
+    parts |= {name: getattr(found, name) for name in ("contested", "agreed", "unanimous")}
+    expected = [{"part": name} | row for name, report in parts.items() for row in report.rows()]
+    assert found.rows() == expected
+
+
 @pytest.mark.parametrize("contested", [(0.0, 0.7), (0.3, 1.0), (0.7, 0.3)])
 def test_wrong_bounds_are_refused(contested):
     message = r"^`contested` must be two ascending numbers inside \(0, 1\); got \(.*\)\.$"
@@ -137,7 +150,7 @@ def test_wrong_bounds_are_refused(contested):
         label_sensitivity(FRACTIONS, SCORES, {}, contested=contested)
 
 
-@pytest.mark.parametrize(("wrong", "shown"), [(-0.5, "-0.5"), (7.0, "7")])
+@pytest.mark.parametrize(("wrong", "shown"), [(-0.5, "-0.5"), (1.5, "1.5"), (7.0, "7")])
 def test_a_label_that_is_no_fraction_is_refused_with_its_row(wrong, shown):
     message = rf"^`label_fraction` must be in \[0, 1\]; got {shown} \(row 1\)\.$"
     with pytest.raises(ValueError, match=message):
