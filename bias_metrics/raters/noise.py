@@ -137,7 +137,7 @@ def label_noise(
     >>> print(f"{found.expected[None, 'auc'].rater_share.value:.2f}")
     0.64
     """
-    check_draws(rng, n_draws)
+    check_draws(rng, n_draws, "n_draws")
     fraction = checked_fractions(label_fraction).astype(np.float64)
     raters = check_raters(n_raters, fraction.size)
     if not 0 < threshold < 1:

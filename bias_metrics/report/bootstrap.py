@@ -159,13 +159,13 @@ def bootstrap_bias(
     )
 
 
-def check_draws(rng: object, n_replicates: int) -> None:
-    """Refuse another source of draws than a Generator, and fewer than two replicates."""
+def check_draws(rng: object, n: int, name: str = "n_replicates") -> None:
+    """Refuse another source of draws than a Generator, and fewer than two draws."""
     if not isinstance(rng, np.random.Generator):
         msg = f"`rng` must be a numpy Generator, as in default_rng(0); got {type(rng).__name__}."
         raise TypeError(msg)
-    if n_replicates < 2:
-        msg = f"`n_replicates` must be at least 2; got {n_replicates}."
+    if n < 2:
+        msg = f"`{name}` must be at least 2; got {n}."
         raise ValueError(msg)
 
 

@@ -1,6 +1,7 @@
 """Slices, the identity hierarchy, and the worst subgroup."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from bias_metrics import (
     roll_up,
     worst_subgroup,
 )
+from bias_metrics.report.worst import worst_first
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 Y_TRUE = np.array([0, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
@@ -254,3 +256,15 @@ def test_an_unknown_metric_is_refused():
     message = r"^`metric` must be one of subgroup_auc, .*, negative_aeg; got 'final_score'\.$"
     with pytest.raises(ValueError, match=message):
         worst_subgroup(report_of(TOXIC_BERT), "final_score")
+
+
+def test_subgroups_with_an_interval_come_first_by_its_upper_end_and_those_without_an_auc_last():
+    wide, narrow, open_, none = (
+        MetricValue(0.6, low=0.3, high=0.9),
+        MetricValue(0.7, low=0.6, high=0.8),
+        MetricValue(0.1, "few"),
+        MetricValue(None, "no rows"),
+    )
+    values = {"none": none, "open": open_, "wide": wide, "narrow": narrow}
+    subgroups = {name: SimpleNamespace(**dict.fromkeys(METRICS, x)) for name, x in values.items()}
+    assert worst_first(subgroups) == ["narrow", "wide", "open", "none"]

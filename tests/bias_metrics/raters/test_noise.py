@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -336,7 +337,7 @@ def test_a_fraction_must_lie_in_0_to_1():
 def test_a_generator_and_two_draws_are_needed():
     with pytest.raises(TypeError, match="`rng` must be a numpy Generator"):
         label_noise([0.5], 2, [0.1], {}, rng=0)
-    with pytest.raises(ValueError, match="`n_replicates` must be at least 2; got 1"):
+    with pytest.raises(ValueError, match="`n_draws` must be at least 2; got 1"):
         noise([0.5], 2, [0.1], {}, n_draws=1)
 
 
@@ -347,3 +348,107 @@ def test_before_votes_every_fraction_is_as_likely_as_its_bin_is_wide():
     model = fitting.VoteModel(fitting.VoteCells.of(THIRDS, raters, ordered, {"g": IN_G}), grid)
     before = model.at(np.zeros(model._n)).before
     assert before == pytest.approx(np.broadcast_to(np.diff(grid.edges), before.shape))
+
+
+@pytest.fixture
+def model():
+    """A model of 300 comments, of which 100 have five raters and 40 have nine."""
+    rng = np.random.default_rng(7)
+    fraction, scores, groups, _ = draw_comments(rng, 300, small=0.2)
+    raters = np.repeat([3, 5, 9], [160, 100, 40])
+    votes = rng.binomial(raters, fraction) / raters
+    found = fitting.VoteCells.of(votes, raters, SortedRows.of(scores), groups)
+    return fitting.VoteModel(found, fitting.Grid.of(0.5)), votes, raters, scores, groups
+
+
+def test_a_cell_has_the_votes_the_rank_and_the_groups_of_its_rows(model):
+    model, votes, raters, scores, groups = model
+    found, at = model.cells, model.cells.of_row
+    assert found.count == pytest.approx(np.bincount(at))
+    assert found.toxic[at] == pytest.approx(votes * raters)
+    assert found.harmless[at] == pytest.approx((1 - votes) * raters)
+    ranks = np.argsort(np.argsort(scores))  # no ties
+    level = np.floor((ranks + 0.5) / 300 * 200)
+    normal = np.array([NormalDist().inv_cdf((one + 0.5) / 200) for one in level])
+    hermite = [np.polynomial.hermite_e.HermiteE.basis(k)(normal) for k in range(4)]
+    expected = [one / math.sqrt(math.factorial(k)) for k, one in enumerate(hermite)]
+    assert found.common[at] == pytest.approx(np.transpose(expected))
+    kinds = [1.0 * (raters == 5), 1.0 * (raters == 9)]
+    assert found.kinds[at] == pytest.approx(np.transpose(kinds))
+    own = [each for one in (*groups.values(), *kinds) for each in (one, one * normal)]
+    assert found.own[at] == pytest.approx(np.transpose(own))
+
+
+def test_numbers_of_raters_of_fewer_than_1_in_100_comments_are_of_one_kind():
+    raters = np.repeat([3, 5, 8, 9, 10], [300, 93, 4, 2, 1])
+    five, eight, rare = fitting._by_number(raters, raters)
+    assert (five == (raters == 5)).all()
+    assert (eight == (raters == 8)).all()
+    assert (rare == (raters > 8)).all()
+    assert len(fitting._by_number(raters[:397], raters[:397])) == 2
+
+
+def test_the_likelihood_is_that_of_votes_given_a_fraction_in_each_bin(model):
+    model, *_ = model
+    coefficients = np.random.default_rng(8).normal(0, 0.2, model._n)
+    state, cells, nodes = model.at(coefficients), model.cells, model.grid.nodes
+    assert state.before.sum(axis=1) == pytest.approx(1)
+    chances = nodes ** cells.toxic[:, None] * (1 - nodes) ** cells.harmless[:, None]
+    of_votes = (state.before * chances).sum(axis=1)
+    assert state.after == pytest.approx(state.before * chances / of_votes[:, None])
+    # Each coefficient has the standard deviation of its degree in the score, as in the priors.
+    degrees = [3.0, 2.0, 1.0, 0.5]
+    n_own, n_kinds = cells.own.shape[1] // 2, cells.kinds.shape[1]
+    deviations = degrees + [3.0, 2.0] * n_own + degrees + [3.0] * n_kinds + degrees
+    penalty = np.sum((coefficients / deviations) ** 2) / 2
+    assert state.likelihood == pytest.approx(cells.count @ np.log(of_votes) - penalty)
+
+
+def test_the_fitted_model_is_the_top_of_the_likelihood_with_its_curvature(model):
+    model, *_ = model
+    at, step = np.random.default_rng(8).normal(0, 0.2, model._n), 1e-4
+
+    def slopes(coefficients):
+        ends = (model.at(coefficients + move) for move in step * np.eye(model._n))
+        starts = (model.at(coefficients - move) for move in step * np.eye(model._n))
+        return np.array(
+            [(a.likelihood - b.likelihood) / (2 * step) for a, b in zip(ends, starts, strict=True)]
+        )
+
+    state = model.at(at)
+    gradient = model.cells.count @ model._scores(state) - model._penalty * at
+    assert gradient == pytest.approx(slopes(at), rel=1e-4, abs=1e-2)
+    move = np.random.default_rng(9).normal(size=model._n)
+    curved = (slopes(at - step * move) - slopes(at + step * move)) / (2 * step)
+    assert model.curvature(state) @ move == pytest.approx(curved, rel=1e-3, abs=1e-2)
+    best = model.fit()
+    steepest = model.cells.count @ model._scores(best) - model._penalty * best.coefficients
+    assert steepest @ np.linalg.solve(model.curvature(best), steepest) < 1e-3
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+def test_coefficients_vary_as_the_scores_of_rows_or_clusters_do(model, clustered):
+    model, *_ = model
+    best, clusters = model.fit(), np.arange(300) % 60
+    of_rows = model._scores(best)[model.cells.of_row]
+    each = of_rows
+    if clustered:
+        each = np.array([of_rows[clusters == one].sum(axis=0) for one in range(60)])
+    inverse = np.linalg.inv(model.curvature(best))
+    spread = model.spread(best, clusters if clustered else None)
+    assert spread @ spread.T == pytest.approx(inverse @ each.T @ each @ inverse, abs=1e-6)
+
+
+def test_fractions_are_drawn_as_likely_as_their_bins_given_the_votes(model):
+    model, *_ = model
+    best, edges = model.fit(), model.grid.edges
+    rng, nothing = np.random.default_rng(10), np.zeros((model._n, model._n))
+    drawn = np.concatenate([model.draw(best, nothing, rng) for _ in range(40)])
+    assert 0 <= drawn.min() < drawn.max() <= 1
+    share, _ = np.histogram(drawn, edges)
+    expected = model.cells.count @ best.after / 300
+    assert share / drawn.size == pytest.approx(expected, abs=0.01)  # of 12,000 draws
+    inside = (drawn - edges[:-1][(bins := np.searchsorted(edges, drawn) - 1)]) / np.diff(edges)[
+        bins
+    ]
+    assert (inside.mean(), inside.var()) == pytest.approx((1 / 2, 1 / 12), abs=0.01)
