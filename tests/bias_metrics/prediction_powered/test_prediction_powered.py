@@ -15,6 +15,7 @@ from bias_metrics import (
     prediction_powered_bias,
 )
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
+from bias_metrics.prediction_powered import rows as rows_module
 from bias_metrics.prediction_powered.cells import error_of, estimate, estimate_difference, tune
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
@@ -171,15 +172,18 @@ def by_definition(toxic, score, human, matched, labelled, metric):
     weight = (on_value * on_shift).sum() / squares
     residual = (on_value - weight * on_shift) / (1 - on_shift**2 / squares)
     bias = -(on_shift**2 * residual).sum() / squares
-    return value - weight * shift - bias - METRICS[metric].centre, weight
+    each = residual - shift * on_shift * residual / squares
+    error = np.sqrt((each**2).sum())
+    return value - weight * shift - bias - METRICS[metric].centre, weight, error
 
 
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)
 def test_a_cell_is_that_of_its_definition(metric):
     rows = Home(n=1500)
     known = rows.human["gay"], rows.matched["gay"], rows.labelled
-    value, weight = by_definition(rows.toxic, rows.score, *known, metric)
+    value, weight, error = by_definition(rows.toxic, rows.score, *known, metric)
     found = rows.powered()
+    assert cell(found, metric).std_error == pytest.approx(error, rel=1e-9)
     assert found.subgroups["gay"].assisted[metric].weight == pytest.approx(weight, rel=1e-9)
     assert float(cell(found, metric)) == pytest.approx(value, rel=1e-9)
 
@@ -411,6 +415,30 @@ def test_labels_chosen_by_scores_are_refused():
     rows.labelled = rows.rng.random(3000) < np.where(rows.score > 1, 0.5, 0.1)
     with pytest.raises(ValueError, match=r"mean of `y_score` of .* on labelled positives"):
         rows.powered()
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("many", [False, True], ids=["few labelled", "many labelled"])
+def test_how_far_two_means_are_apart_is_counted_in_the_larger_of_two_errors(clustered, many):
+    rng = np.random.default_rng(6)
+    n_part, n_other = (300, 20) if many else (20, 300)
+    part, other = rng.random(n_part), 0.3 + 2 * rng.random(n_other)
+    codes = np.arange(320) % 16 if clustered else np.arange(320)
+    labelled = np.arange(320) < n_part
+    z, mean, of_others = rows_module._apart(np.append(part, other), labelled, codes)
+    assert (mean, of_others) == pytest.approx((part.mean(), other.mean()))
+    every = np.append((part - part.mean()) / n_part, -(other - other.mean()) / n_other)
+    own = sum(every[codes == one].sum() ** 2 for one in np.unique(codes))
+    pooled = np.append(part, other).var() * (1 / n_part + 1 / n_other)
+    expected = (part.mean() - other.mean()) / np.sqrt(max(own, pooled))
+    assert z == pytest.approx(expected)
+
+
+def test_means_of_fewer_than_twenty_rows_or_of_equal_values_are_not_apart():
+    values, codes = np.arange(39.0), np.arange(39)
+    for n in (19, 20):  # and as few of the others
+        assert rows_module._apart(values, codes < n, codes)[0] == 0
+    assert rows_module._apart(np.ones(40), np.arange(40) < 20, np.arange(40))[0] == 0
 
 
 def test_more_labels_of_one_class_are_fine():
