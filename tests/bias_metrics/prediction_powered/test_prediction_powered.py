@@ -14,6 +14,7 @@ from bias_metrics import (
     evaluate_bias,
     prediction_powered_bias,
 )
+from bias_metrics._core.intervals import auc_interval, newcombe_interval, quantile
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.prediction_powered import rows as rows_module
 from bias_metrics.prediction_powered.cells import error_of, estimate, estimate_difference, tune
@@ -115,6 +116,14 @@ def test_terms_that_match_nothing_leave_the_cells_of_the_labelled_rows(clustered
             assert compared.subgroups[name][metric] == plain.subgroups[name][metric]
     reason = "terms match too few labelled rows"
     assert found.subgroups["gay"].assisted["bnsp_auc"] == Assistance(reason=reason)
+
+
+def test_terms_that_match_one_labelled_row_cannot_help():
+    rows = Home()
+    matched = np.flatnonzero(~rows.labelled & ~rows.toxic)[:20]
+    rows.matched["gay"] = np.isin(np.arange(3000), [*matched, np.flatnonzero(rows.labelled)[0]])
+    assistance = rows.powered().subgroups["gay"].assisted["negative_aeg"]
+    assert assistance == Assistance(reason="terms match too few labelled rows")
 
 
 def test_perfect_terms_give_nearly_the_numbers_of_all_rows():
@@ -252,7 +261,8 @@ def test_a_difference_has_one_weight_for_both_models_and_is_that_of_their_cells(
     assert found.final_score.value == pytest.approx(
         float(found.first.final_score) - float(found.second.final_score)
     )
-    assert sum(found.overall.labelled.values()) == rows.labelled.sum()
+    positives, n = int((rows.labelled & rows.toxic).sum()), int(rows.labelled.sum())
+    assert found.overall.labelled == {"positive": positives, "negative": n - positives}
     assert found.to_dict()["overall"]["labelled"] == found.overall.labelled
 
 
@@ -280,6 +290,47 @@ def test_the_gain_is_the_ratio_of_variances_less_its_own_error():
     n = found.subgroups["gay"].n_positive
     gain = found.subgroups["gay"].assisted["bnsp_auc"].gain
     assert gain == pytest.approx(ratio / (1 + np.sqrt(2 / n)))
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("auc_shift", [0.5, 1.5], ids=["many errors", "few errors"])
+@pytest.mark.parametrize("metric", ["bpsn_auc", "negative_aeg"])
+def test_an_interval_is_that_of_as_many_rows_as_the_labelled_ones_are_worth(
+    metric, auc_shift, clustered
+):
+    rows = Home(auc_shift=auc_shift)
+    clusters = rows.clusters if clustered else None
+    checked = PoweredRows.of(rows.rows(clusters), rows.matched, rows.labelled)
+    pieces = PoweredModel(checked, rows.score).pieces("gay")[metric]
+    powered = rows.powered(clusters=clusters, confidence=0.9)
+    one = cell(powered, metric)
+    centre = 0.5 if metric.endswith("aeg") else 0.0
+    gain = powered.subgroups["gay"].assisted[metric].gain
+    assert gain > 1.1
+    worth = [n * gain for n in pieces.sizes]
+    tuning = tune(pieces.sums.each, pieces.on_shift)
+    sums = estimate(pieces, 0.9)[0][1]
+    assert sums.each == pytest.approx(
+        tuning.influences(pieces.sums.each, pieces.shift, pieces.on_shift)
+    )
+    if clustered:
+        options = {"n_clusters": pieces.sums.n_clusters}
+        z = quantile(0.9, pieces.sums.freedom)
+    else:
+        options = {"freedom": min(sums.freedom_by_fourths, min(pieces.sizes) - 2)}
+        z = quantile(0.9)
+        positives = np.count_nonzero(rows.labelled & rows.toxic & ~rows.human["gay"])
+        negatives = np.count_nonzero(rows.labelled & ~rows.toxic & rows.human["gay"])
+        others = np.count_nonzero(rows.labelled & ~rows.toxic & ~rows.human["gay"])
+        of_metric = {"bpsn_auc": {positives, negatives}, "negative_aeg": {others, negatives}}
+        assert set(pieces.sizes) == of_metric[metric]
+    low, high = auc_interval(one.value + centre, one.std_error, *worth, z, **options)
+    few = min(pieces.sizes) * min(one.value, 1 - one.value) < 20
+    assert metric == "negative_aeg" or few == (auc_shift == 1.5)
+    if not clustered and metric == "bpsn_auc" and few:
+        by_counts = newcombe_interval(one.value, *worth, z)
+        low, high = min(low, by_counts[0]), max(high, by_counts[1])
+    assert (one.low, one.high) == pytest.approx((low - centre, high - centre))
 
 
 def test_a_model_and_itself_do_not_differ():
