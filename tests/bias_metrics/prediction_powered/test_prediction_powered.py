@@ -1,5 +1,6 @@
 """Human identity labels on part of the rows, helped by terms on all of them."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -118,12 +119,15 @@ def test_terms_that_match_nothing_leave_the_cells_of_the_labelled_rows(clustered
     assert found.subgroups["gay"].assisted["bnsp_auc"] == Assistance(reason=reason)
 
 
-def test_terms_that_match_one_labelled_row_cannot_help():
+@pytest.mark.parametrize(("n", "too_few"), [(1, True), (2, False)])
+def test_terms_must_match_two_labelled_rows_of_a_class(n, too_few):
     rows = Home()
-    matched = np.flatnonzero(~rows.labelled & ~rows.toxic)[:20]
-    rows.matched["gay"] = np.isin(np.arange(3000), [*matched, np.flatnonzero(rows.labelled)[0]])
-    assistance = rows.powered().subgroups["gay"].assisted["negative_aeg"]
-    assert assistance == Assistance(reason="terms match too few labelled rows")
+    others, labelled = (
+        np.flatnonzero(~rows.toxic & known) for known in (~rows.labelled, rows.labelled)
+    )
+    rows.matched["gay"] = np.isin(np.arange(3000), [*others[:20], *labelled[:n]])
+    reason = rows.powered().subgroups["gay"].assisted["negative_aeg"].reason
+    assert (reason == "terms match too few labelled rows") is too_few
 
 
 def test_perfect_terms_give_nearly_the_numbers_of_all_rows():
@@ -264,6 +268,34 @@ def test_a_difference_has_one_weight_for_both_models_and_is_that_of_their_cells(
     positives, n = int((rows.labelled & rows.toxic).sum()), int(rows.labelled.sum())
     assert found.overall.labelled == {"positive": positives, "negative": n - positives}
     assert found.to_dict()["overall"]["labelled"] == found.overall.labelled
+
+
+@pytest.mark.parametrize(
+    ("metric", "few"),
+    [("subgroup_auc", True), ("bnsp_auc", True), ("positive_aeg", False), ("negative_aeg", False)],
+)
+def test_a_difference_with_few_errors_comes_from_both_intervals(metric, few):
+    rows = Home()
+    found = rows.compared(other_scores(rows))
+    one, a, b = (
+        found.subgroups["old"][metric],
+        *(cell(report, metric, "old") for report in (found.first, found.second)),
+    )
+    assert found.first.subgroups["old"].assisted[metric].gain > 1
+    bias, centre = found.first.subgroups["old"], METRICS[metric].centre
+    sizes = {"positive_aeg": bias.n_positive, "negative_aeg": bias.n_negative}
+    smaller = sizes.get(metric, min(sizes.values()))
+    errors = [smaller * min(x.value + centre, 1 - x.value - centre) for x in (a, b)]
+    assert (min(errors) < 20) == few
+    down = one.value - one.low
+    together = (a.std_error**2 + b.std_error**2 - one.std_error**2) / 2
+    correlation = together / (a.std_error * b.std_error)
+    (a_down, a_up), (b_down, b_up) = ((x.value - x.low, x.high - x.value) for x in (a, b))
+    square = (1 - correlation) * math.hypot(a_down, b_up) ** 2
+    square += correlation * max(a_down - b_down, b_up - a_up, 0) ** 2
+    assert (down == pytest.approx(math.sqrt(square))) == few
+    # Else from the error of the difference, with Student's quantile.
+    assert few or 1.9599 < down / one.std_error < 2.1
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
@@ -434,7 +466,10 @@ def test_a_difference_that_terms_make_less_precise_is_left_alone():
 
 def test_a_weight_above_1_is_1_and_a_negative_one_0():
     on_human = np.array([0.3, -0.1, -0.2, 0.0])
-    assert tune(on_human, 0.5 * on_human).weight == 1
+    largest = tune(on_human, 0.5 * on_human)
+    assert (largest.weight, largest.moves.tolist()) == (1, [0, 0, 0, 0])
+    leverage = on_human**2 / (on_human @ on_human)
+    assert largest.kept == pytest.approx(1 - leverage)
     assert tune(on_human, -on_human) is None
     assert tune(on_human, 0 * on_human) is None
     assert tune(on_human, np.array([1.0, 0, 0, 0])) is None

@@ -404,6 +404,18 @@ def test_the_likelihood_is_that_of_votes_given_a_fraction_in_each_bin(model):
     assert state.likelihood == pytest.approx(cells.count @ np.log(of_votes) - penalty)
 
 
+def test_fractions_are_of_a_beta_distribution_with_a_third_term(model):
+    model, *_ = model
+    a, b, c = 0.7, 1.3, 0.05
+    coefficients = np.zeros(model._n)
+    coefficients[[part.start for part in model._parts]] = a, b, c
+    p = model.grid.nodes
+    # Thirds of log(p / (1 - p)) and of log(p (1 - p)), and a tenth of the cubed log-odds.
+    density = p ** ((a + b) / 3) * (1 - p) ** ((b - a) / 3)
+    expected = density * np.exp(c * np.log(p / (1 - p)) ** 3 / 10) * np.diff(model.grid.edges)
+    assert model.at(coefficients).before[0] == pytest.approx(expected / expected.sum())
+
+
 def test_the_fitted_model_is_the_top_of_the_likelihood_with_its_curvature(model):
     model, *_ = model
     at, step = np.random.default_rng(8).normal(0, 0.2, model._n), 1e-4
