@@ -119,12 +119,10 @@ def remember(ledger: Ledger, chain: Chain) -> None:
         return
     path = trusted_folder() / SEEN_FILE
     new = dict.fromkeys(_names(ledger, chain), head.to_dict())
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path):
-            known = _read_seen()
-            if known | new != known:
-                write_json(path, known | new)
+    with contextlib.suppress(OSError), locked(path):
+        known = _read_seen()
+        if known | new != known:
+            write_json(path, known | new)
 
 
 def _read_seen() -> dict[str, JsonValue]:

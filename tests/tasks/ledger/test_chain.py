@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from support.promoted import entry_content, tag_of_entry
@@ -9,8 +10,9 @@ from support.promoted import entry_content, tag_of_entry
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import plain
+from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import TAG, entry_tags, read_entry
+from biasgate.tasks.ledger.entry import TAG, Entry, Spent, entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
@@ -132,3 +134,23 @@ def test_an_entry_that_lacks_what_its_action_needs_is_refused(said, missing):
     tags = entry_tags(entry_content(state="abandoned", **said))
     with pytest.raises(InputError, match=f"must name `{missing}`, since its action is"):
         read_entry(ModelVersion("m-promotions", "1", None, tags))
+
+
+def test_a_number_that_no_reader_accepts_is_not_written():
+    content = entry_content(spent=[Spent(version="1", subject="s", number=1, share=float("nan"))])
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        entry_tags(content)
+
+
+@pytest.mark.parametrize(
+    ("age", "is_stale"), [(0, False), (299, False), (300, True), (-299, False), (-301, True)]
+)
+def test_who_promotes_on_another_machine_counts_as_ended_after_five_minutes(
+    age, is_stale, monkeypatch
+):
+    """Whatever the entry claims: the registry's clock says when it was made."""
+    made = 1_800_000_000
+    monkeypatch.setattr(entry, "time", SimpleNamespace(time=lambda: made + age))
+    content = entry_content(expires="2099-01-01T00:00:00+00:00", owner="elsewhere 1 2.0 abc")
+    record = ModelVersion("m-promotions", "1", None, {}, created=1000 * made)
+    assert Entry(1, content, record).is_stale is is_stale

@@ -1,7 +1,6 @@
 """A registry is remembered however its address is spelled."""
 
 import shutil
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +12,7 @@ from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import place_of, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.by_hand import reset
 from biasgate.tasks.promoting.champion import take_turn
 from biasgate.tasks.promoting.pinned import register_policy
 
@@ -26,7 +26,9 @@ from biasgate.tasks.promoting.pinned import register_policy
         ("https://me:secret@mlflow.example.org/a", "https://mlflow.example.org/b/../a/"),
         ("sqlite:////tmp/store/mlflow.db", "sqlite:////tmp/./store/../store//mlflow.db"),
         ("file:///srv/ml%20runs", "/srv/ml runs/"),
+        ("http://mlflow.example.org:80/a", "http://mlflow.example.org/a"),
         ("postgresql://one@db/mlflow", "postgresql+psycopg2://other:x@db:5432/mlflow"),
+        ("mysql+pymysql://one@db:3306/mlflow", "mysql://db/mlflow"),
     ],
 )
 def test_two_spellings_of_an_address_are_one_place(uri, same):
@@ -80,7 +82,7 @@ def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
 
 
-@pytest.mark.parametrize("seen_by", ["verification", "a policy that was registered"])
+@pytest.mark.parametrize("seen_by", ["verification", "a policy that was registered", "a reset"])
 def test_what_a_machine_has_seen_it_remembers(
     gateway, store, promoted, key, monkeypatch, tmp_path, seen_by
 ):
@@ -90,6 +92,8 @@ def test_what_a_machine_has_seen_it_remembers(
         promoted()
         trust(monkeypatch, tmp_path / "one that only verifies", evaluations=key)
         assert wrong(gateway, store) == set()
+    elif seen_by == "a reset":
+        reset(MODEL, "1", "please", gateway)
     else:
         register_policy("default", MODEL, gateway)
     gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
@@ -98,20 +102,22 @@ def test_what_a_machine_has_seen_it_remembers(
         require_sound(Ledger(gateway, MODEL))
 
 
-def test_whoever_waits_for_an_entry_says_once_for_which(gateway, monkeypatch):
-    model, said, polls = Ledger(gateway, MODEL), [], iter(range(3))
+def test_whoever_waits_for_an_entry_says_once_for_which_after_five_seconds(gateway, monkeypatch):
+    model, clock, said = Ledger(gateway, MODEL), [100.0], []
     move = Move(action="blocked", reason="it did not pass", blocked=["7"])
     with model.open(move, None) as first, model.open(move, None) as second:
 
         def slept(_):
-            if next(polls) == 2:
+            clock[0] += 2
+            if clock[0] == 112:
                 model.close(first, "abandoned", "enough")
 
-        monkeypatch.setattr(ledger, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept))
-        monkeypatch.setattr(ledger, "_TELL_AFTER", -1.0)
-        monkeypatch.setattr(ledger, "say", said.append)
+        of_test = SimpleNamespace(monotonic=lambda: clock[0], sleep=slept)
+        monkeypatch.setattr(ledger, "time", of_test)
+        monkeypatch.setattr(ledger, "say", lambda text: said.append((clock[0], text)))
         take_turn(model, second)
-    [told] = said
+    [(told_at, told)] = said
     owner, _ = first.content.owner.rsplit(" ", 1)  # without what is drawn at random
     assert told.startswith(f"waiting for entry 1 of {model.name}, which {owner} is working on, ")
-    assert next(polls, "all were needed") == "all were needed"
+    assert told.endswith("for 5 minutes at most")
+    assert (told_at, clock) == (106, [112])

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.ledger.entry import TAG
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting.verify import require_champion, verify
 
 ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
@@ -151,6 +152,12 @@ def test_control_characters_of_an_entry_do_not_reach_the_terminal(gateway, store
 def test_a_tag_that_names_no_entry_is_a_finding(gateway, store, value):
     gateway.client.set_model_version_tag(MODEL, "1", "biasgate.other.ledger", value)
     assert "DOES NOT HOLD  ledger" in told(store)
+
+
+def test_a_tag_that_has_the_digest_of_an_entry_and_not_its_number_names_none(gateway, store):
+    digest = Ledger(gateway, MODEL).chain.head.digest
+    gateway.client.set_model_version_tag(MODEL, "1", "biasgate.other.ledger", f"first {digest}")
+    assert "entry 'first " in told(store)
 
 
 @pytest.mark.parametrize("name", ["run_id", "verdict", "set_digest", "policy"])

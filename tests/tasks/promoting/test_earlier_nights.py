@@ -26,9 +26,10 @@ from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.promoting import earlier_nights
 from biasgate.tasks.promoting.earlier_nights import (
     _is_another,
-    pool_earlier_nights,
+    pool_nights_of,
     refuse_known_rows,
 )
 from biasgate.tasks.promoting.pinned import context_of
@@ -56,7 +57,7 @@ class Nights:
     """A version that is judged on new rows every night."""
 
     def __init__(self, gateway, folder):
-        self.gateway, self.folder = gateway, folder
+        self.gateway, self.folder, self.said = gateway, folder, []
         self.version = registered_version(gateway, folder, "nightly")
 
     def judge(self, number, *, policy=POLICY, n_candidates=1, first_id=None, choices=CHOICES):
@@ -88,7 +89,10 @@ class Nights:
         judging.write_evidence(columns, record, folder / FILE)
         tonight = EvidenceFile(folder / FILE)
         gateway = self.gateway
-        evidence = pool_earlier_nights(self.version, ON, tonight, policy, n_candidates, gateway)
+        judged = SimpleNamespace(name="mine", uri=self.version.uri)
+        measured = SimpleNamespace(source=SimpleNamespace(name=ON), candidate=judged)
+        place = SimpleNamespace(gateway=gateway)
+        evidence = pool_nights_of.fn(measured, tonight, policy, n_candidates, place)
         context = context_of(MODEL, policy, [ON], gateway)
         verdict = build_verdict(
             report, policy, evidence, {}, n_candidates=n_candidates, today=TODAY, context=context
@@ -118,9 +122,11 @@ class Nights:
 
 
 @pytest.fixture
-def nights(gateway, tmp_path):
+def nights(gateway, tmp_path, monkeypatch):
     (tmp_path / "files").mkdir()
-    return Nights(gateway, tmp_path / "files")
+    made = Nights(gateway, tmp_path / "files")
+    monkeypatch.setattr(earlier_nights, "say", made.said.append)
+    return made
 
 
 def told(verdict):
@@ -187,6 +193,13 @@ def test_the_same_night_again_counts_once(nights):
     first, second = nights.judge(1), nights.judge(2)
     assert told(nights.judge(2)) == told(second) == (2, 600)
     assert first.nights.each == second.nights.each[:1]
+    again = "mine on fresh: night 2, 600 rows in all"
+    assert nights.said == [
+        "mine on fresh: night 1 (the version had no verdict on this set), 300 rows in all",
+        again,
+        "models:/toxicity/1 on fresh: these rows were judged before; no night is added",
+        again,
+    ]
 
 
 def test_another_policy_begins_anew(nights):

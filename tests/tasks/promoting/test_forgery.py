@@ -31,6 +31,7 @@ from biasgate.tasks import reading_evaluation
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger import entry as entries
 from biasgate.tasks.ledger.chain import VouchedVerdicts
 from biasgate.tasks.ledger.entry import TAG
@@ -499,14 +500,23 @@ def test_a_version_whose_policy_only_reports_is_not_promoted_by_hand(gateway, st
 
 
 def test_no_first_champion_is_made_by_hand_where_the_policy_forbids_one(gateway, store, tmp_path):
-    policy = POLICY.model_copy(update={"allow_first": False})
+    alone = {"metric": "auc", "scope": "overall", "floor": 0.6}
+    policy = Policy.model_validate({"version": 1, "name": "alone", "rules": [alone]})
     _, verdict, _ = judged_version(gateway, store, tmp_path / "first", policy=policy)
-    if verdict.outcome == "pass":
-        decision = promote_version(MODEL, "1", "please", gateway)
-        assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
-    else:
-        with pytest.raises(NotVerifiedError):
-            promote_version(MODEL, "1", "please", gateway)
+    assert (verdict.outcome, policy.allow_first) == ("pass", False)
+    decision = promote_version(MODEL, "1", "please", gateway)
+    assert (decision.outcome, decision.promoted) == ("insufficient", False)
+    assert "has no champion to compare with" in decision.sentence
+    assert gateway.alias(MODEL, "champion") is None
+
+
+def test_where_a_rule_compares_and_there_is_no_champion_none_is_made_by_hand(
+    gateway, store, tmp_path
+):
+    policy = POLICY.model_copy(update={"allow_first": False})
+    judged_version(gateway, store, tmp_path / "first", policy=policy)
+    with pytest.raises(NotVerifiedError):
+        promote_version(MODEL, "1", "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
 
 

@@ -10,9 +10,10 @@ from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.promoting.by_hand import history, promote_version
+from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
 from biasgate.tasks.promoting.rivals import pin_rivals
+from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 LENIENT = POLICY.model_copy(update={"name": "lenient", "rules": POLICY.rules[:1], "waivers": []})
@@ -103,6 +104,25 @@ def test_an_edited_tag_of_the_policy_is_found_and_decides_nothing(gateway, store
         refuse_other_policy(MODEL, LENIENT, gateway)
 
 
+def test_a_tag_of_a_policy_that_the_ledger_never_registered_is_found(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
+    assert promote_one([verdict], version, gateway).promoted
+    gateway.tag_model(MODEL, {"biasgate.policy": f"lenient {LENIENT.digest}"})
+    assert wrong(gateway, store) == {"policy"}
+
+
+def test_a_rollback_to_a_version_from_before_the_policy_was_registered_holds(
+    gateway, store, tmp_path, file
+):
+    first = judged_version(gateway, store, tmp_path / "v1", policy=LENIENT)
+    assert promote_one([first[1]], first[0], gateway).promoted
+    register_policy(file, MODEL, gateway)
+    second = judged_version(gateway, store, tmp_path / "v2", champion=first, seed=1)
+    assert promote_one([second[1]], second[0], gateway).promoted
+    assert roll_back(MODEL, "complaints", gateway).promoted
+    assert wrong(gateway, store) == set()
+
+
 @pytest.mark.usefixtures("registered")
 @pytest.mark.mlflow
 def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
@@ -111,6 +131,8 @@ def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
     pin = {"name": "lenient", "digest": LENIENT.digest}
     rewrite(gateway, Ledger(gateway, MODEL).entries()[0], policy=pin)
     assert {"ledger", "policy"} <= wrong(gateway, store)
+    told = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert "promotion 2 was decided by the registered policy, lenient." in told
 
 
 @pytest.mark.usefixtures("registered")

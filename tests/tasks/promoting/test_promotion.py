@@ -7,6 +7,7 @@ from support.partial import partial
 from support.promoted import promote_one
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import KEY, Gateway
 from biasgate.tasks.promoting import decisions
 from biasgate.tasks.promoting.decisions import promote
@@ -97,10 +98,23 @@ def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(ga
     assert blocked.sentence == f"Not promoted: champion of {first.name} is version 1 now."
 
 
+def test_of_two_that_could_be_the_first_champion_the_other_is_left_aside(gateway, versions):
+    first, second = versions
+    judged = [Judged("a", [verdict()], first), Judged("b", [verdict()], second)]
+    told = promote(judged, first.name, gateway, Succession("newer", allow_first=True))
+    assert [one.promoted for one in told] == [False, True]
+    [entry] = Ledger(gateway, first.name).entries()
+    assert (entry.content.version, entry.content.passed_over) == ("2", ["1"])
+
+
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
-    assert "There was none before" in move(gateway, [verdict()], versions[0]).sentence
+    first = move(gateway, [verdict()], versions[0])
+    assert "There was none before" in first.sentence
     decision = move(gateway, [verdict(champion=versions[0])], versions[1])
     assert decision.promoted
+    assert (first.rule, decision.rule) == ("first", "newer")
+    entries = Ledger(gateway, versions[0].name).entries()
+    assert [one.content.rule for one in entries] == ["first", "newer"]
     assert "It replaced version 1" in decision.sentence
     assert champion(gateway, versions[0]) == "2"
     assert gateway.alias(versions[0].name, "previous_champion").version == "1"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from support.partial import partial
 from support.promoted import (
     MODEL,
     POLICY,
@@ -19,7 +20,7 @@ from support.promoted import (
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import OnlineSettings
-from biasgate.tasks.ledger.alpha import Asked, Year, objection_to_entry
+from biasgate.tasks.ledger.alpha import Asked, Year, objection_to_entry, objection_to_share
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Spending, Spent
 from biasgate.tasks.ledger.ledger import Ledger
@@ -27,6 +28,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting import spending
 from biasgate.tasks.promoting.spending import count_decisions, spend
+from biasgate.tasks.records import OnlineRecord
 
 YEAR = datetime.now(UTC).year
 RULES = POLICY.model_dump(mode="json") | {"correction": "online"}
@@ -116,9 +118,9 @@ def test_an_entry_that_spends_more_than_its_settings_give_is_found():
 
 def test_decisions_are_numbered_and_written_before_they_are_made(ledger):
     found = spend([asked(1), asked(2)], TEN, ledger)
-    assert [(one.number, one.share, one.year) for one in found.values()] == [
-        (1, 0.09, YEAR),
-        (2, 0.09, YEAR),
+    assert [(one.number, one.planned, one.share, one.year) for one in found.values()] == [
+        (1, 10, 0.09, YEAR),
+        (2, 10, 0.09, YEAR),
     ]
     [entry] = ledger.entries()
     assert (entry.state, entry.content.action, entry.content.note) == (
@@ -126,6 +128,39 @@ def test_decisions_are_numbered_and_written_before_they_are_made(ledger):
         "spent",
         f"decisions 1 to 2 of {YEAR}",
     )
+
+
+def test_where_the_share_of_wrong_promotions_is_bounded_no_number_of_decisions_is_planned(ledger):
+    found = spend([asked(1)], online(bounds="share_wrong"), ledger)["1"]
+    assert (found.bounds, found.number, found.planned) == ("share_wrong", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "objection"),
+    [
+        ({}, None),
+        ({"evaluation_set": {"name": "other", "digest": "x"}}, None),  # it decides nothing here
+        ({"nights": {"number": 2}, "evaluation_set": {"name": "comments", "digest": "x"}}, None),
+        ({"evaluation_set": {"name": "comments", "digest": "x"}}, "other rows or scores"),
+        ({"candidate": {"digest": "x"}}, "other rows or scores"),
+        ({"champion": {"digest": "x"}}, "other rows or scores"),
+        ({"reference": {"digest": "x"}}, "other rows or scores"),
+        ({"nights": {"number": 2}, "candidate": {"digest": "x"}}, "other rows or scores"),
+    ],
+)
+def test_a_share_is_of_the_rows_and_scores_that_a_verdict_is_about(ledger, changes, objection):
+    compared = {"comments": ["r", "s1", "s of champion", None]}
+    [share] = spend([Asked("1", TEN.digest, compared)], TEN, ledger).values()
+    about = {
+        "policy": {"digest": TEN.digest},
+        "evaluation_set": {"name": "comments", "digest": "r"},
+        "candidate": {"digest": "s1"},
+        "champion": {"digest": "s of champion"},
+    }
+    verdict = partial(about | changes)
+    verdict["online"] = OnlineRecord(**vars(share), level=0.0045)
+    found = objection_to_share(verdict, "1", ledger.chain)
+    assert found is None if objection is None else objection in found
 
 
 @pytest.mark.parametrize(("names", "numbers"), [(["old"], {}), (["old", "new"], {"new": 1})])

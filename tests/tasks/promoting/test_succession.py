@@ -1,14 +1,17 @@
 """What replaces a champion: the policy's rule, and nightly runs without anything new."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.judging import NOTHING_SAID
 from support.partial import partial
 from support.promoted import (
     MODEL,
+    POLICY,
     entry_content,
     judge_against_now,
+    judge_version,
     local,
     registered_version,
     scores_of,
@@ -19,7 +22,7 @@ from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import history, roll_back
-from biasgate.tasks.promoting.decisions import promote, tell
+from biasgate.tasks.promoting.decisions import promote, promote_best, tell
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
@@ -28,14 +31,18 @@ NOTHING = Past(frozenset({1}), {})
 NOBODY = Past(frozenset(), {})
 
 
-def judged(number, *changes, value=0.9, half=0.005):
-    """A version that passed, with the change of its objective on each set, known to `half`."""
+def judged(number, *changes, value=0.9, half=0.005, values=()):
+    """A version that passed, with the change of its objective on each set, known to `half`.
+
+    `values`: the objective on each set. Default: `value` on each.
+    """
     verdicts = []
     for at, change in enumerate(changes or (0.01,)):
         ends = {"low": None, "high": None}
         if change is not None and half is not None:
             ends = {"low": change - half, "high": change + half}
-        objective = {"metric": "final_score", "confidence": 0.95, "value": value}
+        own = values[at] if values else value
+        objective = {"metric": "final_score", "confidence": 0.95, "value": own}
         objective |= {"rival": 0.9, "change": change} | ends
         verdicts.append(
             partial({"evaluation_set": {"name": f"set {at}"}, "objective": Objective(**objective)})
@@ -106,6 +113,9 @@ def test_what_was_replaced_or_left_aside_does_not_come_back(rule, champion):
         ([judged(2, value=0.9), judged(3, value=0.9)], 3),
         ([judged(2, value=0.9), judged(3, value=None)], 2),
         ([judged(2, -0.2, value=0.95), judged(3, value=0.90)], 3),
+        # The mean over the sets, which is unknown where it is unknown on one of them.
+        ([judged(2, 0.01, 0.01), judged(3, 0.01, 0.01, values=(0.99, 0.80))], 2),
+        ([judged(2, 0.01, 0.01), judged(3, 0.01, 0.01, values=(0.99, None))], 2),
     ],
 )
 def test_of_several_that_may_the_best_is_chosen(passed, best):
@@ -322,6 +332,75 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
     again = nights.night(second, third)
     assert not any(one.promoted or one.champion_moved for one in again)
     assert nights.champion == other.version
+
+
+def untagged(nights, *, noise=1.6):
+    """A version with a verdict that is not in its tags yet."""
+    version = nights.register(noise=noise)
+    folder = nights.folder / f"judged {version.version}"
+    arguments = nights.gateway, nights.store, folder, version, nights.scores[version.version]
+    verdict = judge_version(*arguments)
+    for name in nights.gateway.resolve(version.uri).tags:
+        nights.gateway.client.delete_model_version_tag(MODEL, version.version, name)
+    return version, verdict
+
+
+def decided(nights, *found, model=MODEL, policy=POLICY):
+    """What the last step of an evaluation decides on versions, or on files of scores."""
+    candidates = [
+        SimpleNamespace(name=f"c{at}", uri=version and version.uri)
+        for at, (version, _) in enumerate(found)
+    ]
+    verdicts = [[verdict] for _, verdict in found]
+    place = SimpleNamespace(gateway=nights.gateway)
+    return promote_best.fn(candidates, verdicts, model, policy, place)
+
+
+def tags_of(nights, version):
+    return nights.gateway.resolve(version.uri).tags
+
+
+def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alias(nights):
+    (good, passed), (bad, failed) = untagged(nights), untagged(nights, noise=50)
+    assert [passed.outcome, failed.outcome] == ["pass", "fail"]
+    told = decided(nights, (None, failed), (good, passed), (bad, failed))
+    assert [(one.outcome, one.promoted) for one in told] == [
+        ("fail", False),
+        ("pass", True),
+        ("fail", False),
+    ]
+    assert told[0].sentence == "Not a registered version: nothing to promote."
+    for version, verdict in ((good, passed), (bad, failed)):
+        assert tags_of(nights, version)["biasgate.comments.run_id"] == verdict.run_id
+    blocked, moved = [one.content for one in Ledger(nights.gateway, MODEL).entries()]
+    assert (blocked.action, blocked.blocked) == ("blocked", [bad.version])
+    assert [one.run_id for one in blocked.verdicts] == [failed.run_id]
+    assert (moved.action, moved.version) == ("promotion", good.version)
+
+
+def test_where_all_passed_no_version_is_blocked(nights):
+    good, passed = untagged(nights)
+    decided(nights, (good, passed))
+    assert [one.content.action for one in Ledger(nights.gateway, MODEL).entries()] == ["promotion"]
+
+
+@pytest.mark.parametrize(
+    ("model", "policy", "tagged"),
+    [
+        (None, POLICY, False),
+        ("another", POLICY, False),
+        (MODEL, POLICY.model_copy(update={"report_only": True}), True),
+    ],
+)
+def test_an_evaluation_that_decides_nothing_about_a_version_writes_nothing_to_the_ledger(
+    nights, model, policy, tagged
+):
+    bad, failed = untagged(nights, noise=50)
+    [told] = decided(nights, (bad, failed), model=model, policy=policy)
+    assert not told.promoted
+    assert ("biasgate.comments.run_id" in tags_of(nights, bad)) is tagged
+    for name in (MODEL, "another"):
+        assert Ledger(nights.gateway, name).entries() == []
 
 
 def test_an_interrupted_evaluation_tells_the_same_as_one_that_was_not(nights):

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.made import result, verdict_of
+from support.partial import partial
 from support.promoted import (
     MODEL,
+    POLICY,
     artifact,
     edit_json,
     judged_version,
@@ -33,10 +35,15 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger, alias_apart
-from biasgate.tasks.promoting import by_hand
+from biasgate.tasks.promoting import by_hand, rivals
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import record
-from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.promoting.verify import (
+    NotVerifiedError,
+    open_champion,
+    require_champion,
+    verify,
+)
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
@@ -322,9 +329,13 @@ def test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them(
     )
 
 
-def test_a_model_that_the_registry_lacks_is_refused_before_any_check(gateway, store):
+def test_a_model_that_the_registry_lacks_is_refused_before_any_check(gateway, store, tmp_path):
     with pytest.raises(InputError, match="'toxicty' must be in the registry"):
         verify("toxicty", "1", gateway, store)
+    with pytest.raises(InputError, match="'toxicty' must be in the registry"):
+        require_champion("toxicty", gateway)
+    with pytest.raises(InputError, match="'toxicty' must be in the registry"):
+        open_champion("toxicty", tmp_path / "model", gateway)
     with pytest.raises(InputError, match="'toxicty' must be in the registry"):
         roll_back("toxicty", "complaints", gateway)
 
@@ -472,7 +483,7 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
 
 
 def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_to_do(
-    gateway, champion
+    gateway, champion, monkeypatch
 ):
     moved, ledger = champion[0].version, Ledger(gateway, MODEL)
     assert alias_apart(ledger) is None
@@ -481,11 +492,25 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert f"alias `champion` of {MODEL} names no version; by entry 1 of" in said
     assert f"champion is version {moved}, and candidates are compared with it." in said
     assert f"biasgate promote {MODEL} {moved}" in said
+    told = []
+    monkeypatch.setattr(rivals, "say", told.append)
+    evaluated = None, None, MODEL, POLICY, [], partial({"gateway": gateway})
+    assert rivals.pin_rivals.fn(*evaluated)["champion"].uri == champion[0].uri
+    assert told == [said]
     promote_version(MODEL, moved, "the alias was deleted", gateway)
     assert alias_apart(ledger) is None
+    rivals.pin_rivals.fn(*evaluated)
+    assert told == [said]
     reset(MODEL, None, "nobody", gateway, lambda _: None)
     gateway.set_alias(MODEL, "champion", moved)
     assert "there is no champion, and candidates are compared with none" in alias_apart(ledger)
+
+
+def test_nothing_is_compared_with_the_champion_of_a_ledger_that_was_changed(gateway, champion):
+    del champion
+    rewrite(gateway, Ledger(gateway, MODEL).chain.last_move, number=7)
+    with pytest.raises(InputError, match="must be unchanged before anything is promoted"):
+        rivals.pin_rivals.fn(None, None, MODEL, POLICY, [], partial({"gateway": gateway}))
 
 
 def test_the_history_shows_moves_and_on_request_what_moved_nothing(gateway, store, champion):
@@ -541,7 +566,12 @@ def test_a_rollback_that_is_repeated_changes_nothing_more(gateway, store, champi
     again = roll_back(MODEL, "once more", gateway)
     assert (again.outcome, again.promoted) == ("pass", False)
     assert "models:/toxicity/1 is champion already by entry 3" in again.sentence
-    assert "which rolled back from version 2 (complaints)" in again.sentence
+    assert again.sentence.endswith(
+        "which rolled back from version 2 (complaints). To go back further, name a version: "
+        "--to VERSION."
+    )
+    named = roll_back(MODEL, "once more", gateway, "1")
+    assert named.sentence.endswith("which rolled back from version 2 (complaints).")
     assert gateway.alias(MODEL, "champion").version == "1"
     assert len(history(MODEL, gateway)) == 3
 

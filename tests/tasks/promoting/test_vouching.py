@@ -148,6 +148,20 @@ def test_a_reset_refuses_to_accept_what_was_forged_after_it_was_shown(
     assert entry(gateway, 3).state == "abandoned"
 
 
+@pytest.mark.parametrize("act", ["record", "promotion", "reset"])
+def test_what_another_promoter_closed_while_it_waited_does_not_act(
+    gateway, store, promoted, meanwhile, tmp_path, act
+):
+    first, ledger = promoted(), Ledger(gateway, MODEL)
+    found = judged_version(gateway, store, tmp_path / "next", champion=first, seed=2)
+    meanwhile(lambda: ledger.close(ledger.entries()[-1], "abandoned", "its lease had ended"))
+    acts = ACTS | {"reset": lambda gateway, _: reset(MODEL, None, "please", gateway)}
+    with pytest.raises(RuntimeError, match="must still be queued; it is abandoned"):
+        acts[act](gateway, found)
+    assert gateway.alias(MODEL, "champion").version == "1"
+    assert [one.state for one in ledger.entries()] == ["done", "abandoned"]
+
+
 @pytest.mark.usefixtures("key")
 @pytest.mark.parametrize("state", ["queued", "open"])
 def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(

@@ -165,6 +165,20 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
         reference(gateway)
 
 
+def test_a_candidate_is_its_own_reference_where_no_verdict_says_how_it_was_opened(
+    gateway, store, tmp_path
+):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first")
+    for name in version.tags:
+        gateway.client.delete_model_version_tag(MODEL, version.version, name)
+    gateway.tag_version(version, {OPENED_AS: json.dumps(LONG)})  # what anybody can write
+    candidate = CANDIDATES.validate_python(SHORT | {"model": version.uri, "name": "new"})
+    plain = {"name": "reference", "kind": "mlflow", "model": version.uri}
+    rivals = {"reference": CANDIDATES.validate_python(plain)}
+    found = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
+    assert found["reference"] is candidate
+
+
 @pytest.mark.parametrize(("precision", "is_itself"), [("int8", False), ("float32", True)])
 def test_where_the_file_says_how_a_rival_is_opened_a_candidate_is_it_only_if_opened_alike(
     gateway, store, tmp_path, precision, is_itself
