@@ -115,6 +115,26 @@ def test_entries_of_another_model_are_found(year):
     assert len(list(Chain(year).breaks("another"))) == len(year)
 
 
+@pytest.mark.parametrize(
+    ("action", "champion", "replaces", "said"),
+    [
+        ("promotion", "1", "2", "entry 2 replaces version 2, where champion was version 1"),
+        ("promotion", "1", "", "entry 2 replaces version none, where champion was version 1"),
+        ("reset", "", "2", "entry 2 replaces version 2, where champion was version none"),
+    ],
+)
+def test_an_entry_that_replaces_another_version_than_the_champion_is_found(
+    action, champion, replaces, said
+):
+    first = {"action": action, "version": champion, "accepted": Chain(()).all_digests}
+    links = []
+    for number, found in enumerate((first, {"version": "3", "replaces": replaces}), 1):
+        place = {"model": "m", "number": number, "predecessor": Chain(links).head}
+        content = entry_content(state="done", **place, **found)
+        links.append(Entry(number, content, ModelVersion("m-promotions", str(number), None, {})))
+    assert list(Chain(links).breaks("m")) == [said]
+
+
 def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):
     vouched = Chain(year).vouched_verdicts(trusting(keys, revoked=day(100))).by_entry
     assert {f"d{one}" for one in (99, 181, 365)} <= vouched

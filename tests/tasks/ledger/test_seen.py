@@ -1,19 +1,20 @@
 """A registry is remembered however its address is spelled."""
 
 import shutil
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 from support.promoted import MODEL, trust, wrong
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.ledger import ledger
+from biasgate.tasks.ledger import entry, ledger
 from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import place_of, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
-from biasgate.tasks.promoting.champion import take_turn
+from biasgate.tasks.promoting.champion import record, take_turn
 from biasgate.tasks.promoting.pinned import register_policy
 
 
@@ -100,6 +101,38 @@ def test_what_a_machine_has_seen_it_remembers(
     gateway.set_alias(MODEL, "champion", "1")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
         require_sound(Ledger(gateway, MODEL))
+
+
+def test_of_much_that_is_wrong_with_a_ledger_three_are_named(gateway, attacker):
+    model = Ledger(gateway, MODEL)
+    blocked = Move(action="blocked", reason="it did not pass", blocked=["7"])
+    for _ in range(4):
+        attacker(record, model, blocked, "version 7 is blocked")
+    with pytest.raises(InputError) as refused:
+        require_sound(model)
+    named = "; ".join(f"entry {number} is not signed" for number in (4, 3, 2))
+    assert f"before anything is promoted; {named}. Look at" in str(refused.value)
+
+
+def test_who_counts_as_ended_to_others_cannot_act_any_more(gateway, monkeypatch):
+    model, clock = Ledger(gateway, MODEL), [datetime(2026, 11, 21, tzinfo=UTC)]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return clock[0].astimezone(tz)
+
+    for module in (ledger, entry):
+        monkeypatch.setattr(module, "datetime", Clock)
+    with model.open(Move(action="blocked", reason="r", blocked=["7"]), None) as made:
+        for seconds, is_stale in ((299, False), (1, True), (1, True)):
+            clock[0] += timedelta(seconds=seconds)
+            assert made.is_stale is is_stale
+            if is_stale:
+                with pytest.raises(RuntimeError, match="its lease has expired: run again"):
+                    model.claim(made, model.chain)
+            else:
+                assert model.claim(made, model.chain).state == "open"
 
 
 def test_whoever_waits_for_an_entry_says_once_for_which_after_five_seconds(gateway, monkeypatch):

@@ -3,7 +3,15 @@
 import pytest
 import yaml
 from support.partial import partial
-from support.promoted import MODEL, POLICY, judged_version, promote_one, rewrite, wrong
+from support.promoted import (
+    MODEL,
+    POLICY,
+    artifact,
+    judged_version,
+    promote_one,
+    rewrite,
+    wrong,
+)
 from typer.testing import CliRunner
 
 from biasgate.cli import app
@@ -109,6 +117,14 @@ def test_a_tag_of_a_policy_that_the_ledger_never_registered_is_found(gateway, st
     assert promote_one([verdict], version, gateway).promoted
     gateway.tag_model(MODEL, {"biasgate.policy": f"lenient {LENIENT.digest}"})
     assert wrong(gateway, store) == {"policy"}
+
+
+@pytest.mark.usefixtures("registered")
+def test_where_a_verdict_is_lost_nobody_knows_which_policy_decided(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
+    assert promote_one([verdict], version, gateway).promoted
+    artifact(gateway, version, "verdict.json").unlink()
+    assert "policy" in wrong(gateway, store)
 
 
 def test_a_rollback_to_a_version_from_before_the_policy_was_registered_holds(

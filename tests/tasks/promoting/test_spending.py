@@ -19,7 +19,7 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import OnlineSettings
+from biasgate.tasks.gating.policy_rules import LEAST_LEVEL, OnlineSettings
 from biasgate.tasks.ledger.alpha import Asked, Year, objection_to_entry, objection_to_share
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Spending, Spent
@@ -267,11 +267,18 @@ def test_a_registry_that_does_not_answer_stops_the_decision(ledger, monkeypatch)
         spend([asked(1)], TEN, ledger)
 
 
-def test_where_other_settings_spent_all_of_the_year_nothing_is_decided(ledger, monkeypatch):
-    monkeypatch.setattr(OnlineSettings, "share", lambda *_: 0.0)
+@pytest.mark.parametrize("left", [0.0, 19 * LEAST_LEVEL])
+def test_where_other_settings_spent_all_of_the_year_nothing_is_decided(ledger, monkeypatch, left):
+    """The level is the share of alpha, here 1/20: the confidence is 0.95."""
+    monkeypatch.setattr(OnlineSettings, "share", lambda *_: left)
     with pytest.raises(InputError, match=r"must have some of the year's alpha left for decision 1"):
         spend([asked(1)], TEN, ledger)
     assert [one.state for one in ledger.entries()] == ["abandoned"]
+
+
+def test_what_is_just_enough_of_the_year_is_spent(ledger, monkeypatch):
+    monkeypatch.setattr(OnlineSettings, "share", lambda *_: 21 * LEAST_LEVEL)
+    assert spend([asked(1)], TEN, ledger)["1"].share == 21 * LEAST_LEVEL
 
 
 def counted(gateway, store, folder, *, policy=TEN, **options):
