@@ -214,7 +214,7 @@ def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
             read_verdict(verdict.run_id, ledger.gateway).policy.digest
             for verdict in entry.content.verdicts
         ]
-        holds = bool(found) and set(found) == {pinned.digest}
+        holds = set(found) == {pinned.digest}
     except InputError:
         holds = False
     text = f"promotion {entry.number} was decided by the registered policy, {pinned.name}."

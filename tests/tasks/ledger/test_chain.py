@@ -14,6 +14,7 @@ from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import TAG, Entry, Spent, entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -133,6 +134,21 @@ def test_an_entry_that_replaces_another_version_than_the_champion_is_found(
         content = entry_content(state="done", **place, **found)
         links.append(Entry(number, content, ModelVersion("m-promotions", str(number), None, {})))
     assert list(Chain(links).breaks("m")) == [said]
+
+
+def chain_of(*actions):
+    """Entries that are done, each of an action."""
+    contents = [entry_content(action=one, state="done") for one in actions]
+    return Chain([Entry(at, one, None) for at, one in enumerate(contents, 1)])
+
+
+def test_only_what_came_before_a_reset_need_not_be_there_any_more():
+    chain = chain_of("blocked", "reset", "blocked")
+    assert all(chain.has(Head(number=at, digest=of)) for at, of in chain.digests.items())
+    found = [number for number in range(5) if chain.has(Head(number=number, digest="removed"))]
+    assert found == [0, 1]
+    unreset = chain_of("blocked", "blocked")
+    assert not any(unreset.has(Head(number=at, digest="removed")) for at in range(4))
 
 
 def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):

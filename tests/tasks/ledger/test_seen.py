@@ -1,21 +1,28 @@
 """A registry is remembered however its address is spelled."""
 
+import hashlib
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from support.promoted import MODEL, trust, wrong
+from support.promoted import MODEL, POLICY, trust, wrong
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger import entry, ledger
+from biasgate.tasks.ledger.alpha import Asked
 from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
-from biasgate.tasks.ledger.sound import place_of, require_sound
+from biasgate.tasks.ledger.sound import SEEN_FILE, last_seen, place_of, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
-from biasgate.tasks.promoting.champion import record, take_turn
+from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.pinned import register_policy
+from biasgate.tasks.promoting.spending import spend
+from biasgate.tasks.records import Head
+from biasgate.tasks.signing.keys import trusted_folder
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
 
 
-@pytest.mark.parametrize("seen_by", ["verification", "a policy that was registered", "a reset"])
+@pytest.mark.parametrize("seen_by", ["verification", "a policy", "a reset", "a decision"])
 def test_what_a_machine_has_seen_it_remembers(
     gateway, store, promoted, key, monkeypatch, tmp_path, seen_by
 ):
@@ -95,12 +102,43 @@ def test_what_a_machine_has_seen_it_remembers(
         assert wrong(gateway, store) == set()
     elif seen_by == "a reset":
         reset(MODEL, "1", "please", gateway)
+    elif seen_by == "a decision":
+        policy = Policy.model_validate(POLICY.model_dump(mode="json") | {"correction": "online"})
+        spend([Asked("1", policy.digest, {})], policy, Ledger(gateway, MODEL))
     else:
         register_policy("default", MODEL, gateway)
     gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
     gateway.set_alias(MODEL, "champion", "1")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
         require_sound(Ledger(gateway, MODEL))
+
+
+def test_a_ledger_is_known_by_its_place_and_by_its_first_entry(gateway, promoted, key):
+    """Other releases on this machine read and write the same file."""
+    assert key
+    promoted()
+    promoted()
+    model, file = Ledger(gateway, MODEL), trusted_folder() / SEEN_FILE
+    place = hashlib.sha256(place_of(gateway.registry_uri).encode()).hexdigest()
+    first, last = (link.digest for link in model.chain.links)
+    names = [f"{model.name} at {place[:16]}", f"{model.name} from {first[:16]}"]
+    head = {"number": 2, "digest": last}
+    assert json.loads(file.read_text("utf-8")) == dict.fromkeys(names, head)
+    for name in names:
+        file.write_text(json.dumps({name: {"number": 7, "digest": "d"}}), "utf-8")
+        assert last_seen(model, model.chain) == [Head(number=7, digest="d")]
+
+
+@pytest.mark.parametrize(
+    "odd", ["7", "[7]", '{"number": 7}', '{"number": 7, "digest": "d", "a": 1}']
+)
+def test_what_names_no_last_entry_is_left_aside(gateway, promoted, key, odd):
+    assert key
+    promoted()
+    model, file = Ledger(gateway, MODEL), trusted_folder() / SEEN_FILE
+    known = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps(dict.fromkeys(known, json.loads(odd))), "utf-8")
+    assert last_seen(model, model.chain) == []
 
 
 def test_of_much_that_is_wrong_with_a_ledger_three_are_named(gateway, attacker):
@@ -138,7 +176,7 @@ def test_who_counts_as_ended_to_others_cannot_act_any_more(gateway, monkeypatch)
 def test_whoever_waits_for_an_entry_says_once_for_which_after_five_seconds(gateway, monkeypatch):
     model, clock, said = Ledger(gateway, MODEL), [100.0], []
     move = Move(action="blocked", reason="it did not pass", blocked=["7"])
-    with model.open(move, None) as first, model.open(move, None) as second:
+    with model.open(move, None) as first:
 
         def slept(_):
             clock[0] += 2
@@ -148,7 +186,7 @@ def test_whoever_waits_for_an_entry_says_once_for_which_after_five_seconds(gatew
         of_test = SimpleNamespace(monotonic=lambda: clock[0], sleep=slept)
         monkeypatch.setattr(ledger, "time", of_test)
         monkeypatch.setattr(ledger, "say", lambda text: said.append((clock[0], text)))
-        take_turn(model, second)
+        model.wait_for([first])
     [(told_at, told)] = said
     owner, _ = first.content.owner.rsplit(" ", 1)  # without what is drawn at random
     assert told.startswith(f"waiting for entry 1 of {model.name}, which {owner} is working on, ")

@@ -29,8 +29,8 @@ from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting import earlier_nights
 from biasgate.tasks.promoting.earlier_nights import (
     _is_another,
+    check_nights,
     pool_nights_of,
-    refuse_known_rows,
 )
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.verify import verify
@@ -243,9 +243,10 @@ def check_before_scoring(nights, folder, first_id, *, policy=POLICY, rivals=None
     known = {"name": ON, "source": "table", "path": "x.csv", "identities": ["gay"]}
     source = SOURCES.validate_python(known | {"pool_nights": {"rows": 600}} | options)
     candidate = SimpleNamespace(uri=nights.version.uri)
-    frozen = tonight(folder / uuid.uuid4().hex, first_id)
-    given = candidate, source, frozen, rivals or {}, policy, 1, nights.gateway
-    refuse_known_rows(*given)
+    rows = folder / uuid.uuid4().hex
+    tonight(rows, first_id)
+    place = SimpleNamespace(gateway=nights.gateway)
+    check_nights.fn([candidate], source, str(rows), rivals or {}, policy, place)
 
 
 def test_rows_of_an_earlier_night_are_refused_before_scoring(nights, tmp_path):
@@ -271,6 +272,7 @@ def test_an_unrated_row_that_is_not_measured_may_be_there_again(nights, tmp_path
         {"identity_rows": "all"},
         {"rivals": {"champion": SimpleNamespace(uri="models:/toxicity/7")}},
         {"rivals": {"reference": SimpleNamespace(uri=None)}},
+        {"pool_nights": None},
     ],
 )
 def test_where_tonight_begins_anew_nothing_is_refused_before_scoring(nights, tmp_path, changed):

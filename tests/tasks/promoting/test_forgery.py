@@ -40,6 +40,7 @@ from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import heal
 from biasgate.tasks.promoting.decisions import record_blocked
+from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
 from biasgate.tasks.reporting.version_tags import tags_of
@@ -210,7 +211,7 @@ def test_an_open_entry_in_a_wrong_place_is_not_completed(
 
 
 @pytest.mark.usefixtures("key")
-@pytest.mark.parametrize("completed_by", ["heal", "rollback"])
+@pytest.mark.parametrize("completed_by", ["heal", "rollback", "reset", "evaluation"])
 def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_completed(
     gateway, store, promoted, tmp_path, completed_by
 ):
@@ -225,11 +226,16 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     assert wrong(gateway, store) == set()
     if completed_by == "heal":
         heal(Ledger(gateway, MODEL))
+    elif completed_by == "reset":
+        reset(MODEL, "2", "please", gateway)
+    elif completed_by == "evaluation":
+        place = partial({"gateway": gateway})
+        assert pin_rivals.fn(None, None, MODEL, POLICY, [], place)["champion"].uri == version.uri
     else:
         assert roll_back(MODEL, "complaints", gateway).promoted
     assert entry(gateway, 2).state == "done"
     champions = [gateway.alias(MODEL, of).version for of in ("champion", "previous_champion")]
-    assert champions == (["2", "1"] if completed_by == "heal" else ["1", "2"])
+    assert champions == (["1", "2"] if completed_by == "rollback" else ["2", "1"])
     assert wrong(gateway, store) == set()
 
 
@@ -548,11 +554,20 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
     gateway, store, promoted, tmp_path
 ):
     promoted()
+    promoted()
     decision = reset(MODEL, None, "the labels were wrong", gateway)
     assert decision.outcome == "pass"
+    assert decision.sentence == (
+        f"toxicity has no champion by entry 3 of {LEDGER} (the labels were wrong)."
+    )
     assert gateway.alias(MODEL, "champion") is None
-    assert history(MODEL, gateway)[0].reason == "the labels were wrong"
-    assert entry(gateway, 2).content.note == "champion is no version"
+    last = history(MODEL, gateway)[0]
+    assert (last.reason, last.replaces, last.version) == ("the labels were wrong", "2", "")
+    assert entry(gateway, 3).content.note == "champion is no version"
+    gateway.set_alias(MODEL, "champion", "2")  # past the ledger
+    told = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert told == ["champion is version 2; last promoted: none."]
+    gateway.delete_alias(MODEL, "champion")
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
     assert promote_one([alone], version, gateway).promoted
     assert wrong(gateway, store) == set()
@@ -566,7 +581,10 @@ def test_a_reset_accepts_a_ledger_from_before_signing_and_keeps_the_champion(
     assert "signature" in wrong(gateway, store)
     with pytest.raises(InputError, match="biasgate reset toxicity VERSION --reason TEXT"):
         roll_back(MODEL, "x", gateway)
-    reset(MODEL, "1", "signed from now on", gateway)
+    decision = reset(MODEL, "1", "signed from now on", gateway)
+    assert decision.sentence == (
+        f"models:/toxicity/1 is champion by entry 2 of {LEDGER} (signed from now on)."
+    )
     require_sound(Ledger(gateway, MODEL))
     assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
     assert wrong(gateway, store) == set()

@@ -170,10 +170,12 @@ def test_every_candidate_but_the_champion_has_a_share(ledger, monkeypatch, names
     monkeypatch.setattr(
         spending, "asked_of", lambda measured, *_: decisions[measured[0].candidate.name]
     )
-    place = SimpleNamespace(gateway=ledger.gateway)
+    place, told = SimpleNamespace(gateway=ledger.gateway), []
+    monkeypatch.setattr(spending, "say", told.append)
     shares = count_decisions.fn([*on_sets.values()], {}, [], ledger.model, TEN, place)
     assert {name: one.number for name, one in shares.items()} == numbers
     assert len(ledger.entries()) == len(numbers)
+    assert told == [f"{name}: decision 1 of {YEAR}, 0.09 of alpha" for name in numbers]
 
 
 def test_the_same_decision_is_not_spent_twice_and_other_rows_are_another_decision(ledger):
@@ -232,20 +234,58 @@ def test_another_process_that_counts_the_same_decision_meanwhile_counts_it_once(
     assert [one.state for one in ledger.entries()] == ["abandoned", "done"]
 
 
+def test_who_finds_the_decision_counted_when_its_turn_comes_closes_its_entry(ledger, monkeypatch):
+    opened, others = Ledger.open, iter([True])
+
+    def later(own, *given):
+        if next(others, False):
+            spend([asked(1)], TEN, own)
+        return opened(own, *given)
+
+    monkeypatch.setattr(Ledger, "open", later)
+    assert spend([asked(1)], TEN, ledger)["1"].entry == 1
+    assert [(one.state, one.content.note) for one in ledger.entries()] == [
+        ("done", f"decision 1 of {YEAR}"),
+        ("abandoned", "another entry spent the same"),
+    ]
+
+
 def test_more_decisions_than_an_entry_holds_are_put_into_several(ledger):
     found = spend([asked(one) for one in range(1, 46)], online(decisions=100), ledger)
     assert [one.number for one in found.values()] == list(range(1, 46))
     assert [len(one.content.spent) for one in ledger.entries()] == [20, 20, 5]
+    spend([asked(46)], online(decisions=100), ledger)
+    assert [one.content.note for one in ledger.entries()] == [
+        f"decisions 1 to 20 of {YEAR}",
+        f"decisions 21 to 40 of {YEAR}",
+        f"decisions 41 to 45 of {YEAR}",
+        f"decision 46 of {YEAR}",
+    ]
 
 
 def test_a_ledger_of_which_a_part_cannot_be_read_is_refused(ledger, gateway):
     for version in (1, 2):
         spend([asked(version)], TEN, ledger)
     gateway.client.set_model_version_tag(ledger.name, "1", "biasgate.entry", "{")
-    for version in (2, 3):  # one that is known, one that is not
+    for version in (2, 3):  # one that is counted already, one that is not
         with pytest.raises(InputError, match="every version of toxicity-promotions must be an ent"):
             spend([asked(version)], TEN, ledger)
     assert [entry.number for entry in ledger.entries()] == [2]
+
+
+def test_a_ledger_that_cannot_be_read_any_more_when_the_turn_comes_is_refused(
+    ledger, gateway, monkeypatch
+):
+    spend([asked(1)], TEN, ledger)
+    turn = spending.take_turn
+
+    def after_another(own, entry):
+        gateway.client.set_model_version_tag(ledger.name, "1", "biasgate.entry", "{")
+        turn(own, entry)
+
+    monkeypatch.setattr(spending, "take_turn", after_another)
+    with pytest.raises(InputError, match="every version of toxicity-promotions must be an entry"):
+        spend([asked(2)], TEN, ledger)
 
 
 def test_a_ledger_that_was_changed_is_refused(ledger, gateway):
@@ -253,8 +293,9 @@ def test_a_ledger_that_was_changed_is_refused(ledger, gateway):
     spend([asked(2)], TEN, ledger)
     first = ledger.entries()[0]
     rewrite(gateway, first, spent=[])
-    with pytest.raises(InputError, match="must be unchanged before anything is promoted"):
-        spend([asked(3)], TEN, ledger)
+    for version in (2, 3):  # one that is counted already, one that is not
+        with pytest.raises(InputError, match="must be unchanged before anything is promoted"):
+            spend([asked(version)], TEN, ledger)
 
 
 def test_a_registry_that_does_not_answer_stops_the_decision(ledger, monkeypatch):
@@ -277,8 +318,9 @@ def test_where_other_settings_spent_all_of_the_year_nothing_is_decided(ledger, m
 
 
 def test_what_is_just_enough_of_the_year_is_spent(ledger, monkeypatch):
-    monkeypatch.setattr(OnlineSettings, "share", lambda *_: 21 * LEAST_LEVEL)
-    assert spend([asked(1)], TEN, ledger)["1"].share == 21 * LEAST_LEVEL
+    quarter = Policy.model_validate(RULES | {"confidence": 0.75})
+    monkeypatch.setattr(OnlineSettings, "share", lambda *_: 4 * LEAST_LEVEL)
+    assert spend([asked(1, policy=quarter)], quarter, ledger)["1"].share == 4 * LEAST_LEVEL
 
 
 def counted(gateway, store, folder, *, policy=TEN, **options):

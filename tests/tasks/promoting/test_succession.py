@@ -21,9 +21,11 @@ from bias_metrics.gate.objective import Objective
 from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting import decisions as last_step
 from biasgate.tasks.promoting.by_hand import history, roll_back
 from biasgate.tasks.promoting.decisions import promote, promote_best, tell
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.records import Decision
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
 WITHHELD = Succession("newer", allow_first=True, withheld="not tonight")
@@ -123,6 +125,36 @@ def test_of_several_that_may_the_best_is_chosen(passed, best):
     assert NEWER.choose(passed[::-1], "1", NOTHING).number == best
 
 
+def test_why_a_version_is_preferred_to_another():
+    better, other = judged(3, value=0.95), judged(2, value=0.9)
+    assert better.preferred(other) == "its final_score is 0.9500, that of version 2 0.9000"
+    assert judged(3).preferred(other) == "of two with the same final_score, version 3 is newer"
+    unknown = judged(2, value=None)
+    assert better.preferred(unknown) == "final_score of version 2 is undefined"
+
+
+@pytest.mark.parametrize(
+    ("rule", "champion", "change", "words"),
+    [
+        (NEWER, None, 0.01, "`allow_first`: there was no champion"),
+        (NEWER, "1", 0.01, "`promote: newer`: not shown to be lower, final_score is higher by"),
+        (BETTER, "1", 0.01, "`promote: better`: shown to be higher, final_score is higher by"),
+        (NEWER, "1", None, "`promote: newer`: the objective could not be compared, final_score"),
+    ],
+)
+def test_the_rule_by_which_a_version_replaces_the_champion_is_told(rule, champion, change, words):
+    assert rule.reason(judged(2, change), champion).startswith(words)
+
+
+def test_what_limits_an_outcome_is_told_also_where_the_decision_is_another_one():
+    said = {**NOTHING_SAID, "outcome": "pass", "reservations": ["Measured on 9 of 10 rows."]}
+    one = Judged("c", partial([{"evaluation_set": {"name": "comments"}, **said}]), None)
+    states = dict.fromkeys(("promoted", "champion_moved", "report_only"), False)
+    made = Decision(outcome="insufficient", rule=None, sentence="Not promoted.", **states)
+    told = one.named(made)
+    assert (told.word, told.exceptions) == (None, ["Measured on 9 of 10 rows."])
+
+
 def test_the_first_champion_is_the_best_where_the_policy_allows_one():
     passed = [judged(1, value=0.91), judged(2, value=0.90)]
     nobody = Past(frozenset(), {})
@@ -161,7 +193,7 @@ class Nights:
 
     def __init__(self, store, folder):
         self.gateway, self.store, self.folder = local(store), store, folder
-        self.scores, self.verdicts = {}, {}
+        self.scores, self.verdicts, self.said = {}, {}, []
 
     def register(self, *, noise=1.6):
         """Register the next version; the more noise, the worse."""
@@ -197,8 +229,14 @@ class Nights:
 
 
 @pytest.fixture
-def nights(store, tmp_path):
-    return Nights(store, tmp_path / "made")
+def nights(store, tmp_path, monkeypatch):
+    made = Nights(store, tmp_path / "made")
+
+    def say(sentence, *, aside):
+        made.said.append((sentence, aside))
+
+    monkeypatch.setattr(last_step, "say", say)
+    return made
 
 
 @pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)
@@ -353,7 +391,9 @@ def decided(nights, *found, model=MODEL, policy=POLICY):
     ]
     verdicts = [[verdict] for _, verdict in found]
     place = SimpleNamespace(gateway=nights.gateway)
-    return promote_best.fn(candidates, verdicts, model, policy, place)
+    decisions = promote_best.fn(candidates, verdicts, model, policy, place)
+    assert nights.said == [(f"{one.candidate}: {one.sentence}", True) for one in decisions]
+    return decisions
 
 
 def tags_of(nights, version):

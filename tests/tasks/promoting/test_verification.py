@@ -67,6 +67,11 @@ def champion(gateway, store, tmp_path):
 
 def test_an_untouched_promotion_holds(gateway, store, champion):
     assert wrong(gateway, store) == set()
+    told = [one.sentence for one in verify(MODEL, None, gateway, store) if one.what == "alias"]
+    assert told == [
+        "champion is version 1; last promoted: 1.",
+        "previous_champion is version none; last replaced: none.",
+    ]
     assert require_champion(MODEL, gateway, store).version == champion[0].version
 
 
@@ -498,6 +503,10 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert rivals.pin_rivals.fn(*evaluated)["champion"].uri == champion[0].uri
     assert told == [said]
     promote_version(MODEL, moved, "the alias was deleted", gateway)
+    assert alias_apart(ledger) is None
+    other = gateway.register(MODEL, champion[0].run_id, "model", {})
+    gateway.set_alias(MODEL, "champion", other.version)
+    promote_version(MODEL, moved, "the alias was moved", gateway)
     assert alias_apart(ledger) is None
     rivals.pin_rivals.fn(*evaluated)
     assert told == [said]

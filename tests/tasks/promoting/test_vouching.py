@@ -178,7 +178,8 @@ def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
         ledger.close(replace(made, content=content), state, "")
 
     attacker(leave_one)
-    with pytest.raises(InputError, match=f"entry 2 of .* it is {state} and not signed"):
+    told = f"entry 2 of .* it is {state} and not signed.* again 5 minutes after it was made"
+    with pytest.raises(InputError, match=told):
         record(ledger, blocked_entry("7"), "versions are blocked")
     assert entry(gateway, 3).state == "abandoned"
 

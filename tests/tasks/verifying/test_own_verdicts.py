@@ -34,9 +34,9 @@ def champion(gateway):
     return find_rivals({}, MODEL, read_policy("default", Path()), [], gateway)["champion"]
 
 
-def reference(gateway):
+def reference(gateway, **said):
     """How a version is opened that was never promoted."""
-    settings = {"name": "reference", "kind": "mlflow", "model": f"models:/{MODEL}/1"}
+    settings = {"name": "reference", "kind": "mlflow", "model": f"models:/{MODEL}/1", **said}
     named = {"reference": CANDIDATES.validate_python(settings)}
     return find_rivals(named, None, read_policy("default", Path()), [], gateway)["reference"]
 
@@ -72,6 +72,15 @@ def test_a_rival_that_is_a_candidate_too_has_the_threshold_that_it_names(
     rivals = {"reference": CANDIDATES.validate_python(settings | own)}
     found = find_rivals(rivals, None, read_policy("default", Path()), [candidate], gateway)
     assert found["reference"].threshold == used
+
+
+def test_a_rival_is_read_as_it_was_judged_unless_the_file_says_otherwise(gateway, store, tmp_path):
+    judged = {"kind": "mlflow", "output": "toxicity", "label": "toxic"}
+    judged_version(gateway, store, tmp_path / "first", opened_as=judged)
+    found = reference(gateway)
+    assert (found.output, found.label) == ("toxicity", "toxic")
+    found = reference(gateway, label="hateful")
+    assert (found.output, found.label) == ("toxicity", "hateful")
 
 
 @pytest.mark.mlflow
