@@ -497,6 +497,19 @@ def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     assert "evidence.counts must be counts of scores as biasgate writes them" in found.sentence
 
 
+def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
+    judge(write_shards(home))
+    first, *others = (home / "out/counts").iterdir()
+    for path in others:
+        path.unlink()
+    [told] = [one for one in verify_counted(Path("out")) if "not added again" in one.sentence]
+    assert f" of {N_SHARDS - 1} of {N_SHARDS} shards of " in told.sentence
+    assert told.holds
+    assert not told.checked
+    first.unlink()
+    assert all(one.holds for one in verify_counted(Path("out")))
+
+
 def test_a_folder_without_counts_is_not_verified(tmp_path):
     with pytest.raises(InputError, match="must be a folder of `biasgate count`; it has no"):
         verify_counted(tmp_path)

@@ -144,6 +144,28 @@ def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, 
     assert wrong(world) == what
 
 
+@pytest.mark.parametrize(
+    ("change", "said_of_sets"),
+    [
+        (lambda one: None, "comments."),
+        (lambda one: said(one).update(requiredSets=["other", "comments"]), "Missing: other."),
+        (lambda one: said(one).update(requiredSets=[]), "every required set: unknown."),
+    ],
+)
+def test_the_required_sets_are_named_and_those_that_are_missing(world, made, change, said_of_sets):
+    resign(world, made[1], change)
+    told = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
+    [text] = [sentence for sentence in told if "every required set" in sentence]
+    assert text.endswith(said_of_sets)
+
+
+def test_an_attestation_without_what_biasgate_says_is_no_verdict(world, made):
+    resign(world, made[1], lambda one: one["predicate"].update(configuration=[]))
+    found = verify_attestation(world / FILE, world / "model")
+    [silent] = [one for one in found if "does not say what biasgate says" in one.sentence]
+    assert not silent.holds
+
+
 # ------------------------------------------------------------------ what is pinned
 
 

@@ -43,7 +43,9 @@ def edit_rows(folder):
 
 
 def test_the_rows_of_the_verdict_hold(world):
-    assert check(world).holds
+    found = check(world)
+    assert found.holds
+    assert found.checked
 
 
 def test_rows_and_the_digests_in_their_record_edited_together_are_found(world):
@@ -73,6 +75,7 @@ def test_a_set_that_is_not_in_the_store_is_said_to_be_not_compared(world):
     shutil.rmtree(world[0])
     found = check(world)
     assert found.holds
+    assert not found.checked
     assert "not compared" in found.sentence
 
 
