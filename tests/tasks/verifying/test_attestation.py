@@ -147,7 +147,7 @@ def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, 
 @pytest.mark.parametrize(
     ("change", "said_of_sets"),
     [
-        (lambda one: None, "comments."),
+        (dict, "comments."),
         (lambda one: said(one).update(requiredSets=["other", "comments"]), "Missing: other."),
         (lambda one: said(one).update(requiredSets=[]), "every required set: unknown."),
     ],
