@@ -6,7 +6,7 @@ import math
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
-    """Return Wilson's score interval of a share of `n` rows.
+    """Return Wilson's score interval of a share of `n` rows, which holds the share.
 
     References
     ----------
@@ -15,7 +15,8 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     square = z**2
     centre = (share + square / (2 * n)) / (1 + square / n)
     reach = math.sqrt(square * (share * (1 - share) + square / (4 * n)) / n) / (1 + square / n)
-    return centre - reach, centre + reach
+    # A share of 0 or 1 is an end of it, but for rounding.
+    return min(centre - reach, share), max(centre + reach, share)
 
 
 def paired_change(first_only: float, second_only: float, n: float) -> tuple[float, float]:

@@ -38,6 +38,12 @@ def test_without_clusters_it_is_wilsons(k, n):
     assert (found.low, found.high) == pytest.approx((known.low, known.high))
 
 
+@pytest.mark.parametrize("n", [13, 25, 26, 27])
+def test_a_share_of_all_or_none_is_an_end_of_its_interval(n):
+    none, whole = share_of([False] * n), share_of([True] * n)
+    assert (none.low, whole.high) == (0, 1)
+
+
 def test_without_rows_there_is_no_share():
     found = share_of([])
     assert (found.value, found.low, found.reason) == (None, None, "no rows")
