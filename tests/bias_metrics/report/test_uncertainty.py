@@ -16,7 +16,7 @@ from bias_metrics._core.intervals import (
     quantile,
     two_sided_p,
 )
-from bias_metrics._core.ranks import BLOCK, squares_of
+from bias_metrics._core.ranks import BLOCK, delong_variance, place, runs_of, squares_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.uncertainty import Spread, aggregate_influences
 
@@ -366,6 +366,62 @@ def test_an_error_of_40_degrees_of_freedom_is_trusted_and_one_of_fewer_is_not():
         auc_interval(0.97, 0.001, 200, 5000, 1.96, freedom=of) for of in (40 - 1e-9, 40.0)
     )
     assert wide[0] < narrow[0] - 0.01
+
+
+@pytest.mark.parametrize(
+    ("value", "std_error", "sizes", "freedom", "unions"),
+    [
+        # 1.5 errors: the fewer degrees of freedom, the less is the standard error trusted.
+        (0.95, 0.01, (5000, 30), 7.99, [(5000, 30), (30, 30)]),
+        (0.95, 0.01, (5000, 30), 8.0, [(5000, 30)]),
+        (0.95, 0.01, (30, 5000), 39.99, [(30, 5000)]),
+        (0.95, 0.01, (30, 5000), 40.0, []),
+        # 20 errors are not few.
+        (0.95, 0.0001, (400, 5000), 7.0, []),
+        (0.95, 0.0001, (399, 5000), 7.0, [(399, 5000), (399, 399)]),
+        (0.05, 0.0001, (5000, 399), 7.0, [(5000, 399), (399, 399)]),
+    ],
+)
+def test_with_few_errors_the_degrees_of_freedom_say_what_an_interval_must_hold(
+    value, std_error, sizes, freedom, unions
+):
+    stats = pytest.importorskip("scipy.stats")
+    t = stats.t.ppf(stats.norm.cdf(1.96), max(freedom, 8))
+    ends = [logit_interval(value, std_error, t)]
+    ends += [newcombe_interval(value, *of, 1.96) for of in unions]
+    expected = min(low for low, _ in ends), max(high for _, high in ends)
+    found = auc_interval(value, std_error, *sizes, 1.96, freedom=freedom)
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "unions"),
+    [(1.0, (5000, 30), [(5000, 30), (30, 30)]), (0.5, (400, 30), [(30, 30), (400, 30)])],
+)
+def test_without_an_error_an_interval_is_newcombes_however_many_degrees_of_freedom(
+    value, n, unions
+):
+    ends = [newcombe_interval(value, *of, 1.96) for of in unions]
+    expected = min(low for low, _ in ends), max(high for _, high in ends)
+    assert auc_interval(value, 0.0, *n, 1.96, freedom=math.inf) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("sizes", [(7, 12), (3, 40), (25, 2)])
+def test_degrees_of_freedom_are_those_of_the_fourth_moments_of_placements(sizes):
+    """2 V^2 over the variance of V, a sum of two sample variances (Satterthwaite 1946)."""
+    rng = np.random.default_rng(sum(sizes))
+    upper, lower = (np.sort(rng.integers(0, 9, n) / 10) for n in sizes)
+    wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
+    variance = error = 0.0
+    for placed in (wins.mean(axis=1), wins.mean(axis=0)):
+        n, apart = placed.size, placed - placed.mean()
+        second, fourth = (apart**2).mean(), (apart**4).mean()
+        variance += placed.var(ddof=1) / n
+        error += (fourth - second**2 * (n - 3) / (n - 1)) / n**3
+    runs = runs_of(upper)
+    assert delong_variance(place(lower, runs), runs) == pytest.approx(
+        (variance, 2 * variance**2 / error)
+    )
 
 
 def test_a_floor_just_below_200_positives_and_just_above_passes_alike():
