@@ -301,19 +301,22 @@ class Looped:
 
 
 @pytest.mark.parametrize(
-    ("seed", "rate", "n_clusters", "alike", "skew"),
+    ("seed", "rate", "n_clusters", "alike", "skew", "second"),
     [
-        (1, 0.3, 80, 0.5, 1),
-        (2, 0.05, 80, 0.5, 1),
-        (3, 0.3, 300, 0.9, 1),
-        (4, 0.6, 30, 0.1, 1),
-        (5, 0.3, 25, 1, 1),
-        (6, 0.5, 60, 0.9, 6),  # few clusters have most rows
+        (1, 0.3, 80, 0.5, 1, "a few others"),
+        (2, 0.05, 80, 0.5, 1, "a few others"),
+        (3, 0.3, 300, 0.9, 1, "a few others"),
+        (4, 0.6, 30, 0.1, 1, "a few others"),
+        (5, 0.3, 25, 1, 1, "a few others"),
+        (2, 0.5, 25, 0.8, 3, "a few others"),  # few clusters have most rows
+        (6, 0.5, 25, 1, 1, "a few others"),  # ten clusters with the event, no fewer
+        (7, 0.3, 30, 0.2, 1, "whole clusters more"),
+        (8, 0.3, 80, 0.5, 1, "fewer"),
     ],
 )
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
-    seed, rate, n_clusters, alike, skew, confidence
+    seed, rate, n_clusters, alike, skew, second, confidence
 ):
     rng = np.random.default_rng(seed)
     others = (n_clusters * rng.random(600) ** skew).astype(int)
@@ -322,7 +325,13 @@ def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
     whole = rng.random(n_clusters) < rate
     each = rng.random(clusters.size) < rate
     first = np.where(rng.random(clusters.size) < alike, whole[clusters], each)
-    second = np.where(rng.random(clusters.size) < 0.9, first, rng.random(clusters.size) < rate)
+    second = {
+        "a few others": np.where(
+            rng.random(clusters.size) < 0.9, first, rng.random(clusters.size) < rate
+        ),
+        "whole clusters more": first | (inside & (rng.random(n_clusters) < 0.2)[clusters]),
+        "fewer": first & (rng.random(clusters.size) < 0.8),
+    }[second]
     rows = Rows(np.zeros(clusters.size, bool), {"a": inside}, clusters=clusters)
     [(_, gap)] = Events.of_rate(FPR, rows, [first, second]).gaps()
     expected = Looped([first, second], inside, clusters, confidence)
