@@ -310,7 +310,7 @@ class Looped:
         (5, 0.3, 25, 1, 1, "a few others"),
         (2, 0.5, 25, 0.8, 3, "a few others"),  # few clusters have most rows
         (6, 0.5, 25, 1, 1, "a few others"),  # ten clusters with the event, no fewer
-        (7, 0.3, 30, 0.2, 1, "whole clusters more"),
+        (2, 0.3, 40, 0.5, 1, "whole clusters more"),
         (8, 0.3, 80, 0.5, 1, "fewer"),
     ],
 )
@@ -325,11 +325,12 @@ def test_gaps_by_cluster_and_their_difference_are_those_of_single_rows(
     whole = rng.random(n_clusters) < rate
     each = rng.random(clusters.size) < rate
     first = np.where(rng.random(clusters.size) < alike, whole[clusters], each)
+    hit = rng.random(n_clusters) < 0.5
     second = {
         "a few others": np.where(
             rng.random(clusters.size) < 0.9, first, rng.random(clusters.size) < rate
         ),
-        "whole clusters more": first | (inside & (rng.random(n_clusters) < 0.2)[clusters]),
+        "whole clusters more": first | (inside & hit[clusters]),
         "fewer": first & (rng.random(clusters.size) < 0.8),
     }[second]
     rows = Rows(np.zeros(clusters.size, bool), {"a": inside}, clusters=clusters)
