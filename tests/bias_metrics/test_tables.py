@@ -246,6 +246,17 @@ def test_a_long_result_is_cut_and_says_so():
     table = Table.of([{"i": i} for i in range(MAX_ROWS + 5)])
     assert table.text().splitlines()[-1] == "... and 5 more rows"
     assert table.html().count("<tr>") == MAX_ROWS + 1
+    whole = Table.of([{"i": i} for i in range(MAX_ROWS)]).text().splitlines()
+    assert (len(whole), whole[-1]) == (MAX_ROWS + 1, str(MAX_ROWS - 1))
+
+
+def test_a_title_stands_above_a_table_and_notes_below_it():
+    table = Table(["i"], [["1"]], "first\nsecond", ["a note"])
+    assert table.text().splitlines() == ["first", "second", "i", "1", "a note"]
+    assert table.html() == (
+        "<div><div>first</div><div>second</div><table><thead><tr><th>i</th></tr></thead>"
+        "<tbody><tr><td>1</td></tr></tbody></table><div>a note</div></div>"
+    )
 
 
 def test_a_result_without_rows_still_prints():

@@ -50,6 +50,20 @@ def test_a_value_formats_as_its_number_and_prints_with_its_interval():
     assert str(MetricValue(0.5)) == "0.500"
 
 
+def test_plain_values_have_what_is_known_of_the_uncertainty():
+    ends = {"std_error": 0.01, "low": 0.7, "high": 0.8}
+    assert KNOWN.to_dict() == {"value": 0.75}
+    assert KNOWN.to_dict(interval=True) == {"value": 0.75} | ends
+    clustered = MetricValue(0.75, **ends, row_std_error=0.0, n_clusters=0)
+    known = {"value": 0.75, **ends, "row_std_error": 0.0, "n_clusters": 0}
+    assert clustered.to_dict(interval=True) == known
+    none = dict.fromkeys(ends)
+    for value, reason in ((MetricValue(0.5), "intervals were not asked for"), (NOTHING, None)):
+        told = {"value": value.value, **none, "reason": reason or NOTHING.reason}
+        assert value.to_dict(interval=True) == told
+    assert NOTHING.to_dict() == {"value": None, "reason": "no subgroup positives"}
+
+
 def test_a_value_compares_with_numbers_only():
     assert KNOWN != "0.75"
     with pytest.raises(TypeError, match="'<' not supported"):
