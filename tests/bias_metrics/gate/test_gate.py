@@ -493,6 +493,22 @@ def test_a_change_is_told_with_both_values_and_its_bounds():
     )
 
 
+@pytest.mark.parametrize(
+    ("metric", "compared", "words"),
+    [
+        ("bpsn_auc", change(0.85, 0.80, 0.03, 0.07), "it is higher by 0.0500 ("),
+        ("bpsn_auc", change(0.80, 0.85, -0.07, -0.03), "it is lower by 0.0500 ("),
+        ("negative_aeg", change(-0.1, 0.15, -0.07, -0.03, gap=True), "gap is narrower by 0.0500 ("),
+        ("negative_aeg", change(-0.2, 0.15, 0.03, 0.07, gap=True), "the gap is wider by 0.0500 ("),
+        ("negative_aeg", change(-0.2, 0.2, -0.01, 0.01, gap=True), ": no difference ("),
+    ],
+)
+def test_a_change_is_told_by_its_side_and_its_size(metric, compared, words):
+    rule = Rule(metric, "each", margin=0.02)
+    (result,) = judge([rule], content(cell(0.1, 0.05, 0.15)), content(compared)).results
+    assert words in result.sentence
+
+
 def two_models(shift):
     """Labels, a subgroup, and the scores of two models, one with shifted mentions."""
     rng = np.random.default_rng(0)

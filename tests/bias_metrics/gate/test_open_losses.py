@@ -110,10 +110,13 @@ def test_the_bound_of_a_gap_and_its_visible_growth_are_those_of_drawn_estimates(
 )
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_bound_of_a_gap_reaches_farther_where_its_sign_is_unsure(errors, farther, sign):
-    error = 0.03
-    apart = error * math.sqrt(2 * (1 - 0.9))
-    loss = open_loss("positive_aeg", sign * errors * error, (Z * apart, Z * error), (90, 900), 0.95)
+    error, size = 0.03, errors * 0.03
+    apart, along = (error * math.sqrt(2 * (1 + of * 0.9)) for of in (-1, 1))
+    loss = open_loss("positive_aeg", sign * size, (Z * apart, Z * error), (90, 900), 0.95)
     assert loss.not_excluded == pytest.approx(Z * apart * farther, rel=1e-5)
+    # Seen if the difference is shown, and the sum, which is twice the size and what it grows by.
+    seen = max((Z + POWER) * apart, (Z + POWER) * along - 2 * size)
+    assert loss.visible == pytest.approx(seen, rel=1e-5)
 
 
 # ------------------------------------------------------------------ drawn comments

@@ -502,6 +502,17 @@ def test_a_bound_exactly_at_the_margin_shows_nothing():
     assert Difference(0.9, 0.9, **ends).gap_not_wider_by(0.02) is None
 
 
+@pytest.mark.parametrize("known", ["low", "high"])
+def test_one_end_alone_shows_nothing(known):
+    found = Difference(0.9, 0.9, 0.0, **{known: 0.0, f"size_{known}": 0.0}, p_holm=0.0)
+    assert found.ends is None
+    assert found.not_worse_by(0.02) is None
+    assert found.within(0.02) is None
+    assert found.gap_not_wider_by(0.02) is None
+    assert found.shown(0.95) is False
+    assert str(found) == "+0.000"
+
+
 @pytest.mark.parametrize(
     ("p_holm", "low", "high", "expected"),
     [
