@@ -158,7 +158,10 @@ def test_a_background_many_times_larger_hardly_adds_to_how_skewed_a_difference_i
     found = joint(metric, pair, pair.match(*members))
     error = np.sqrt(np.sum(apart**2))
     assert found.third / error**3 == pytest.approx(np.sum(apart**3) / error**3, abs=0.001)
-    assert found.third == pytest.approx(np.sum(apart[own] ** 3), rel=1e-6)  # and so is left out
+    # And so it is left out, of the difference and of the sum.
+    assert found.third == pytest.approx(np.sum(apart[own] ** 3), rel=1e-6)
+    total = influences(rows, "gay", metric) + influences(rows, "gay", metric, second)
+    assert found.negated().third == pytest.approx(np.sum(total[own] ** 3), rel=1e-6)
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(600) % 40], ids=["rows", "clusters"])

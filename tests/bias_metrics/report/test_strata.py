@@ -220,6 +220,12 @@ def test_of_no_rows_there_are_no_strata(clusters):
     assert rows.strata.can_hold(clusters)
 
 
+def test_clusters_without_a_row_that_counts_are_no_units():
+    options = {"sample_weight": [1, 1, 0, 1, 1], "clusters": [0, 1, 2, 3, 4]}
+    rows = Rows([0, 1, 0, 1, 1], {}, strata=["a", "a", "b", "b", "b"], **options)
+    assert rows.strata.drawn.tolist() == [2, 2]
+
+
 def test_repeated_rows_are_no_units():
     for strata in ([1, 1], Strata.of([1, 1], 2, None)):
         with pytest.raises(ValueError, match="`weight_kind` is 'frequency'"):
