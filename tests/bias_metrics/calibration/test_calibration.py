@@ -444,7 +444,9 @@ def test_the_range_of_a_brownian_motion_has_its_known_mean_and_quantile():
     at = np.linspace(0, 12, 24001)
     mean = np.trapezoid([range_tail(one) for one in at], at)
     assert mean == pytest.approx(2 * math.sqrt(2 / math.pi), abs=1e-6)
-    assert range_tail(range_quantile(0.9)) == pytest.approx(0.1, abs=1e-12)
+    for confidence in (0.2, 0.9):
+        tail = range_tail(range_quantile(confidence))
+        assert tail == pytest.approx(1 - confidence, abs=1e-12)
     rng, n = np.random.default_rng(0), 4000
     walks = np.cumsum(rng.choice([-1.0, 1.0], (5000, n)), axis=1) / math.sqrt(n)
     ranges = np.maximum(walks.max(axis=1), 0) - np.minimum(walks.min(axis=1), 0)
@@ -517,11 +519,11 @@ def test_a_bin_of_equal_labels_is_worth_its_clusters():
 
 
 def test_a_cluster_may_fill_a_bin():
-    y_score = np.repeat([0.1, 0.5, 0.8], 30)
-    y_true = np.arange(90) % 5 == 0  # a fifth of each
-    found = calibration_report(Rows(y_true, {}, clusters=np.arange(90) // 30), y_score, n_bins=3)
-    assert [one.n for one in found.overall.reliability] == [30, 30, 30]
-    expected = math.sqrt((0.1**2 + 0.3**2 + 0.6**2) / 3)
+    y_score = np.repeat([0.1, 0.5, 0.8], 32)
+    y_true = np.arange(96) % 4 == 0  # a quarter of each
+    found = calibration_report(Rows(y_true, {}, clusters=np.arange(96) // 32), y_score, n_bins=3)
+    assert [one.n for one in found.overall.reliability] == [32, 32, 32]
+    expected = math.sqrt((0.15**2 + 0.25**2 + 0.55**2) / 3)
     assert found.overall.calibration_error.value == pytest.approx(expected)
 
 
@@ -552,10 +554,13 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
         ([0, 1], [0.2, 0.3], "separate the classes"),
         ([1, 0], [0.2, 0.3], "separate the classes"),
         ([1, 0], [0.2, 0.2], "all the same"),
+        ([1, 1, 0, 0], [0.2, 0.3, 0.3, 0.4], "separate the classes"),
+        ([0, 0, 1, 1], [0.2, 0.3, 0.3, 0.4], "separate the classes"),
     ],
 )
 def test_a_slope_needs_classes_that_overlap(y_true, y_score, reason):
-    found = calibration_report(Rows(y_true * 5, {"gay": [1] + [0] * 9}), y_score * 5)
+    n = 5 * len(y_true)
+    found = calibration_report(Rows(y_true * 5, {"gay": np.arange(n) < 1}), y_score * 5)
     assert reason in found.overall.slope.reason
     assert found.gaps["gay"]["slope_gap"].reason.startswith("subgroup: ")
 
@@ -761,6 +766,17 @@ def test_a_calibrated_group_with_few_positives_is_not_shown_to_be_off(n, share, 
         assert held.passed < 0.05 + 3 * 0.0218, name
 
 
+@pytest.mark.parametrize(("mixed", "worth"), [(9, 40), (10, 80)])
+def test_rows_of_clusters_are_worth_themselves_from_ten_clusters_with_a_positive_on(mixed, worth):
+    # Clusters of two rows, of which one in each of the first is positive: no design effect.
+    y_true, clusters = np.arange(80) % 40 < 0, np.arange(80) // 2
+    y_true[2 * np.arange(mixed)] = True
+    found = calibration_report(Rows(y_true, {}, clusters=clusters), np.full(80, 0.05))
+    bias, share, z = found.overall.bias, mixed / 80, 1.959963984540054
+    high = wilson(share, worth, z)[1]
+    assert bias.low == pytest.approx(0.05 - high)
+
+
 def test_a_group_without_positives_may_have_some_elsewhere():
     rows = Rows([0, 1] * 200 + [0] * 40, {"gay": np.arange(440) >= 400})
     found = calibration_report(rows, np.append(np.full(400, 0.5), np.full(40, 0.05)))
@@ -769,6 +785,14 @@ def test_a_group_without_positives_may_have_some_elsewhere():
     upper = 3.8415 / (40 + 3.8415)  # Wilson's, of none in 40
     assert bias.low == pytest.approx(0.05 - upper, rel=1e-4)
     assert found.gaps["gay"]["calibration_gap"].low < bias.low
+
+
+def test_scores_of_0_alone_explain_nothing_of_a_few_positives():
+    y_true = np.r_[[1] * 2, [0] * 38, [0, 1] * 100]
+    rows = Rows(y_true, {"gay": np.arange(240) < 40})
+    bias = calibration_report(rows, np.r_[[0.0] * 40, [0.5] * 200]).subgroups["gay"].bias
+    assert bias.value == pytest.approx(-2 / 40)
+    assert bias.low == pytest.approx(-wilson(2 / 40, 40, 1.959963984540054)[1])
 
 
 def test_scores_of_0_and_1_explain_nothing_of_a_few_positives():

@@ -427,6 +427,9 @@ def test_an_estimate_outside_its_range_is_not_shown():
     ordinary = Difference(0.5, 0.5, 0.0)
     found = estimate_difference("bnsp_auc", tuple(both), ordinary, 0.95)
     assert found == (ordinary, tuple((one.ordinary, one.sums) for one in both), outside)
+    known = PoweredModel(checked, other_scores(rows)).pieces("gay")["bnsp_auc"]
+    for pair in ((both[0], known), (known, both[0])):
+        assert estimate_difference("bnsp_auc", pair, ordinary, 0.95)[2] == outside
 
 
 @pytest.mark.parametrize(("worth", "freedom"), [(2.0, 1), (2.5, 1), (3.0, 1), (4.0, 2)])

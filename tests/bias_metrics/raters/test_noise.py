@@ -4,18 +4,20 @@ import math
 from dataclasses import replace
 from itertools import product
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.rated import draw_comments, expected_numbers
 
-from bias_metrics import MetricValue, evaluate_bias, label_noise
+from bias_metrics import MetricValue, Rows, evaluate_bias, label_noise
 from bias_metrics.metrics import AUCS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.raters import votes as cells
 from bias_metrics.raters import votes as fitting
 from bias_metrics.raters.expected import FINAL, OVERALL, SortedRows
-from bias_metrics.raters.noise import combined, mean_of, share_of
+from bias_metrics.raters.noise import combined, impute, mean_of, share_of
 from bias_metrics.raters.results import numbers_of
+from bias_metrics.report import Options
 
 THIRDS = np.array([0, 1, 2, 3, 1, 0, 2, 3, 1, 2]) / 3
 SCORES = np.array([0.1, 0.4, 0.4, 0.9, 0.7, 0.2, 0.3, 0.8, 0.5, 0.5])
@@ -169,21 +171,43 @@ def test_comments_with_more_raters_may_be_of_another_kind(monkeypatch):
 def test_draws_are_combined_by_rubins_rules():
     draws = [
         MetricValue(0.8, std_error=0.03, low=0.74, high=0.86),
-        MetricValue(0.9, std_error=0.04, low=0.82, high=0.98),
+        MetricValue(0.81, std_error=0.04, low=0.73, high=0.87),
     ]
     found = combined(draws, "auc", 0.95)
-    within, between = (0.03**2 + 0.04**2) / 2, 1.5 * 0.005
+    within, between = (0.03**2 + 0.04**2) / 2, 1.5 * (0.005**2 + 0.005**2)
     t = 12.706204736
-    assert found.value.value == pytest.approx(0.85)
+    assert found.value.value == pytest.approx(0.805)
     assert found.value.std_error == pytest.approx(math.sqrt(within + between))
     assert found.rater_share.value == pytest.approx(between / (within + between))
+    down, up = (0.06**2 + 0.08**2) / 2, (0.06**2 + 0.06**2) / 2
+    assert found.value.low == pytest.approx(0.805 - math.sqrt(down + t**2 * between))
+    assert found.value.high == pytest.approx(0.805 + math.sqrt(up + t**2 * between))
     wide = replace(draws[1], value=0.8, low=0.72, high=0.88)
     alike = combined([draws[0], wide], "auc", 0.95)
     assert alike.value.low == pytest.approx(0.8 - math.sqrt((0.06**2 + 0.08**2) / 2))
     assert alike.rater_share.value == 0
-    assert found.value.low == pytest.approx(
-        max(0.0, 0.85 - math.sqrt((0.06**2 + 0.08**2) / 2 + t**2 * between))
+
+
+def test_draws_give_labels_and_new_panels_at_the_threshold_or_above():
+    fraction = np.where(np.arange(4000) % 2, 0.5, 0.3)
+    given = SimpleNamespace(
+        fit=lambda: None,
+        spread=lambda *_: None,
+        draw=lambda *_: fraction,
+        grid=SimpleNamespace(threshold=0.5),
     )
+    rows, raters = Rows(fraction > 0.4, {}), np.full(4000, 2)
+    rng = np.random.default_rng(3)
+    found = impute(given, rows, fraction, Options.of(rows), raters, 3, rng)
+    assert [one[OVERALL].value for one in found.numbers] == [1, 1, 1]
+    # One of two raters is half of them: toxic with 1 - .5^2 = .75, and with 1 - .7^2 = .51.
+    assert found.unsure[1::2].mean() == pytest.approx(0.75 * 0.25, abs=0.015)
+    assert found.unsure[::2].mean() == pytest.approx(0.51 * 0.49, abs=0.015)
+    # Of a toxic and a harmless panel, the toxic one is of a comment with .5 or .3.
+    wins, losses = 0.75 * 0.49, 0.51 * 0.25
+    ties = 0.75 * 0.25 + 0.51 * 0.49
+    auc = (wins + ties / 2) / (wins + losses + ties)
+    assert mean_of(found.redrawn[OVERALL]).value == pytest.approx(auc, abs=0.015)
 
 
 def test_an_interval_stays_in_the_range_of_its_metric():
