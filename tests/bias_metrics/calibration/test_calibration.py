@@ -398,10 +398,11 @@ def test_clusters_of_one_row_each_leave_the_cumulative_error_as_it_is():
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.01], ids=["one score", "two scores"])
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_of_one_score_in_clusters_the_cumulative_error_reaches_as_far_as_a_mean(apart, confidence):
+@pytest.mark.parametrize(("confidence", "t"), [(0.8, 1.311434), (0.95, 2.045230)])  # 29 degrees
+def test_of_one_score_in_clusters_the_cumulative_error_reaches_as_far_as_a_mean(
+    apart, confidence, t
+):
     # At two scores, each cluster's rows at one balance those at the other: the sums end at 0.
-    stats = pytest.importorskip("scipy.stats")
     clusters = np.repeat(np.arange(30), 8)
     y_true = np.random.default_rng(8).binomial(1, np.repeat([0.2, 0.5, 0.8], 80))
     y_score = np.full(240, 0.5)
@@ -415,11 +416,22 @@ def test_of_one_score_in_clusters_the_cumulative_error_reaches_as_far_as_a_mean(
     # The error is at least that of labels which are as likely as the scores say.
     expected = np.sum(y_score * (1 - y_score)) / y_true.size**2
     scale = math.sqrt(max(expected / (moves @ moves), 1))
-    reach = scale * stats.t.ppf((1 + confidence) / 2, 29) * math.sqrt(sums @ sums)
+    reach = scale * t * math.sqrt(sums @ sums)
     assert found.high - found.value == pytest.approx(reach, rel=0.04)  # of 4000 draws
     mean = math.sqrt(2 / math.pi) * math.sqrt(sums @ sums)  # of the size of a normal deviate
     sigma = scale * mean / math.sqrt(8 / math.pi)
     assert found.std_error == pytest.approx(sigma, rel=0.04)
+
+
+def test_beyond_what_is_drawn_the_cumulative_error_reaches_as_brownian_motion_does():
+    y_true, clusters = np.arange(240) % 5 < 2, np.arange(240) % 30
+    measured = MeasuredCalibration(Rows(y_true, {}, clusters=clusters), {"y": np.full(240, 0.5)})
+    reaches = []
+    # Student's quantiles of 29 degrees of freedom, over those of a normal distribution.
+    for level, wider in ((0.99, 2.756386 / 2.575829), (0.999, 3.659405 / 3.290527)):
+        cell = measured.report(level).overall.cumulative_error
+        reaches.append((cell.high - cell.value) / wider / range_quantile(level))
+    assert reaches[0] == pytest.approx(reaches[1], rel=1e-5)
 
 
 @pytest.mark.slow

@@ -397,6 +397,19 @@ def test_a_subgroup_without_labelled_rows_is_undefined_whatever_terms_say():
     assert compared.overall.auc.value is not None
 
 
+def test_one_model_that_is_always_wrong_leaves_no_error_of_a_power_mean():
+    rows = Home()
+    wrong = np.where(rows.human["gay"], -1.0 * rows.toxic, rows.score)
+    right, rows.score = rows.score, wrong
+    for first, second in ((wrong, right), (right, wrong)):
+        rows.score = first
+        found = rows.compared(second)
+        one = found.power_mean["subgroup_auc"]
+        assert (one.low, one.reason) == (None, "gay is 0, where a power mean has no derivative")
+        assert found.power_mean["bpsn_auc"].low is not None
+        assert found.overall.auc.low is not None
+
+
 def test_rows_of_one_class_have_no_overall_auc_with_clusters_and_without():
     rows = Home()
     rows.toxic[:] = False
