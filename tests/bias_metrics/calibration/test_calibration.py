@@ -373,6 +373,13 @@ def test_its_scale_is_that_of_the_labels_if_scores_are_right():
     cell = calibration_report(Rows(np.arange(100) < 20, {}), y_score).overall.cumulative_error
     assert cell.value == pytest.approx(0, abs=1e-12)
     assert cell.std_error == pytest.approx(math.sqrt(100 * 0.2 * 0.8) / 100)
+    none = calibration_report(Rows(np.zeros(100, int), {}), y_score).overall.cumulative_error
+    assert none.std_error == cell.std_error  # though the differences are smaller
+    off = calibration_report(Rows(np.arange(100) < 50, {}), y_score).overall.cumulative_error
+    assert off.value == pytest.approx(0.3)
+    squares = 50 * 0.8**2 + 50 * 0.2**2
+    reach = 2.4977 * math.sqrt(squares) / 100  # Feller's range: 95 of 100 are below 2.4977
+    assert (off.low, off.high) == pytest.approx((0.3 - reach, 0.3 + reach), rel=1e-4)
     clusters = np.arange(100) // 10
     clustered = calibration_report(Rows(np.arange(100) < 20, {}, clusters=clusters), y_score)
     assert clustered.overall.cumulative_error.reason == "10 clusters where 20 are needed"
