@@ -14,7 +14,14 @@ from bias_metrics import MetricValue, Rows, evaluate_bias, label_noise
 from bias_metrics.metrics import AUCS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.raters import votes as cells
 from bias_metrics.raters import votes as fitting
-from bias_metrics.raters.expected import FINAL, OVERALL, SortedRows
+from bias_metrics.raters.expected import (
+    FINAL,
+    OVERALL,
+    SortedRows,
+    expected_report,
+    pairs_of,
+    rater_variances,
+)
 from bias_metrics.raters.noise import combined, impute, mean_of, share_of
 from bias_metrics.raters.results import numbers_of
 from bias_metrics.report import Options
@@ -374,6 +381,82 @@ def test_before_votes_every_fraction_is_as_likely_as_its_bin_is_wide():
     assert before == pytest.approx(np.broadcast_to(np.diff(grid.edges), before.shape))
 
 
+def slopes(value, at, step=1e-5):
+    """The derivatives of a value by each number, from both sides."""
+    ends = [(at + move, at - move) for move in step * np.eye(at.size)]
+    return np.array([(value(above) - value(below)) / (2 * step) for above, below in ends])
+
+
+def sides(metric, probability, own):
+    """How much each comment counts on the higher and on the lower side of a metric."""
+    if metric == "auc":
+        return probability, 1 - probability
+    classes, pair = {"positive": probability, "negative": 1 - probability}, PAIRS[metric]
+    x, y = classes[pair.x] * own, classes[pair.y] * (own if pair.inside else ~own)
+    return (y, x) if pair.flip else (x, y)
+
+
+@pytest.fixture(scope="module")
+def divided():
+    """Sixty comments, with tied scores and votes of any share."""
+    rng = np.random.default_rng(11)
+    fraction, scores = rng.uniform(0.05, 0.95, 60), rng.integers(0, 12, 60) / 12
+    groups = {"g": rng.random(60) < 0.5, "h": rng.random(60) < 0.4}
+    above = (scores[:, None] > scores) + (scores[:, None] == scores) / 2
+    different = 1 - np.eye(60)
+    return fraction, scores, groups, above * different, different
+
+
+def test_the_variance_from_raters_is_that_of_each_numbers_slopes_by_the_probabilities(divided):
+    fraction, scores, groups, above, different = divided
+    each = np.random.default_rng(12).random(60)
+    rows = Rows(fraction >= 0.5, groups)
+    options = Options.of(rows, power=-3.0)
+    pairs = pairs_of(rows, SortedRows.of(scores), fraction)
+
+    def numbers(probability):
+        found = {}
+        for key in [OVERALL, *product(groups, SUBGROUP_METRICS)]:
+            high, low = sides(key[1], probability, groups.get(key[0]))
+            found[key] = high @ above @ low / (high @ different @ low)
+        for metric in AUCS:
+            found[None, metric] = np.mean([found[name, metric] ** -3 for name in groups]) ** (
+                -1 / 3
+            )
+        found[FINAL] = (found[OVERALL] + sum(found[None, metric] for metric in AUCS)) / 4
+        return np.array(list(found.values())), list(found)
+
+    moved, keys = slopes(lambda x: numbers(x)[0], fraction), numbers(fraction)[1]
+    found = rater_variances(pairs, options, each)
+    assert found.keys() == set(keys)
+    for at, key in enumerate(keys):
+        assert found[key] == pytest.approx(np.sum(each * moved[:, at] ** 2), rel=1e-6)
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("key", [OVERALL, ("g", "bpsn_auc"), ("h", "positive_aeg")])
+def test_the_error_of_an_expected_metric_is_that_of_its_slopes_by_the_weights(
+    divided, key, clustered
+):
+    fraction, scores, groups, above, different = divided
+    codes = np.arange(60) % 25 if clustered else np.arange(60)
+    rows = Rows(fraction >= 0.5, groups, clusters=codes if clustered else None)
+    pairs = pairs_of(rows, SortedRows.of(scores), fraction)
+    found = numbers_of(expected_report(pairs, rows, Options.of(rows)))[key]
+    high, low = sides(key[1], fraction, groups.get(key[0]))
+    moved = (
+        slopes(lambda x: x @ above @ low / (x @ different @ low), high),
+        slopes(lambda x: high @ above @ x / (high @ different @ x), low),
+    )
+    total = 0.0
+    for weight, of in zip((high, low), moved, strict=True):
+        sums, shares = np.bincount(codes, weight * of), np.bincount(codes, weight) / weight.sum()
+        total = total + sums / np.sqrt(1 - shares)
+    assert found.std_error == pytest.approx(math.sqrt(total @ total), rel=1e-6)
+    n_clusters = min(np.unique(codes[weight > 0]).size for weight in (high, low))
+    assert found.n_clusters == (n_clusters if clustered else None)
+
+
 @pytest.fixture
 def model():
     """A model of 300 comments, of which 100 have five raters and 40 have nine."""
@@ -444,7 +527,7 @@ def test_the_fitted_model_is_the_top_of_the_likelihood_with_its_curvature(model)
     model, *_ = model
     at, step = np.random.default_rng(8).normal(0, 0.2, model._n), 1e-4
 
-    def slopes(coefficients):
+    def gradient_at(coefficients):
         ends = (model.at(coefficients + move) for move in step * np.eye(model._n))
         starts = (model.at(coefficients - move) for move in step * np.eye(model._n))
         return np.array(
@@ -453,9 +536,9 @@ def test_the_fitted_model_is_the_top_of_the_likelihood_with_its_curvature(model)
 
     state = model.at(at)
     gradient = model.cells.count @ model._scores(state) - model._penalty * at
-    assert gradient == pytest.approx(slopes(at), rel=1e-4, abs=1e-2)
+    assert gradient == pytest.approx(gradient_at(at), rel=1e-4, abs=1e-2)
     move = np.random.default_rng(9).normal(size=model._n)
-    curved = (slopes(at - step * move) - slopes(at + step * move)) / (2 * step)
+    curved = (gradient_at(at - step * move) - gradient_at(at + step * move)) / (2 * step)
     assert model.curvature(state) @ move == pytest.approx(curved, rel=1e-3, abs=1e-2)
     best = model.fit()
     steepest = model.cells.count @ model._scores(best) - model._penalty * best.coefficients
