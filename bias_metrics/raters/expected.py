@@ -229,7 +229,7 @@ class SoftClass:
     @cached_property
     def size(self) -> float:
         """How many rows of equal weight they are worth (Kish)."""
-        return effective_number(self.weight) if self.total > 0 else 0.0
+        return effective_number(self.weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -590,6 +590,18 @@ def test_a_gap_says_whether_the_background_is_undefined():
     assert found.backgrounds["gay"].calibration_error.reason == "no rows"
 
 
+def test_intervals_stay_where_numbers_can_be():
+    labels, far = np.r_[np.ones(3), np.zeros(3)], np.array([0.02, 0.05, 0.3, 0.98, 0.95, 0.7])
+    scores = np.r_[far, 1 - far]
+    groups = {"low": [0, 1, 2], "high": [3, 4, 5], "right": np.arange(6, 12)}
+    masks = {name: np.isin(np.arange(12), rows) for name, rows in groups.items()}
+    found = calibration_report(Rows(np.r_[labels, labels], masks), scores)
+    low, high, right = found.subgroups.values()
+    assert (low.bias.low, high.bias.high) == (-1, 1)
+    assert (low.brier.high, high.brier.high, right.brier.low) == (1, 1, 0)
+    assert -2 <= found.gaps["low"]["calibration_gap"].low < -1
+
+
 def test_one_row_has_a_value_but_no_interval():
     found = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 0, 0, 0]}), [0.4, 0.5, 0.6, 0.3])
     cell = found.gaps["gay"]["brier_gap"]
