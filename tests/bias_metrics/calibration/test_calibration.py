@@ -549,6 +549,10 @@ def test_a_cluster_may_fill_a_bin():
 def test_bins_of_one_row_have_no_calibration_error():
     found = calibration_report(Rows([0, 1, 0], {}), [0.1, 0.5, 0.9], n_bins=3).overall
     assert found.calibration_error.reason == "fewer than 2 rows in a bin"
+    scores = [0.1, 0.2, 0.5, 0.6, 0.8, 0.9]
+    two = calibration_report(Rows([0, 1, 0, 1, 0, 1], {}), scores, n_bins=3).overall
+    assert [one.n for one in two.reliability] == [2, 2, 2]
+    assert two.calibration_error.high is not None
 
 
 def test_scores_that_are_no_probabilities_have_no_calibration():
@@ -726,6 +730,14 @@ def test_reports_are_records_and_tables():
         plain["brier_gap"]["value"]
         == plain["brier"]["value"] - plain["background"]["brier"]["value"]
     )
+    gap = report.gaps["gay"]["brier_gap"]
+    assert (plain["brier_gap"]["low"], plain["brier_gap"]["high"]) == (gap.low, gap.high)
+    [record] = [
+        row for row in report.rows() if (row["subgroup"], row["metric"]) == ("gay", "brier_gap")
+    ]
+    counts = {"n": int(masks["gay"].sum()), "n_positive": int(y_true[masks["gay"]].sum())}
+    parts = {key: getattr(gap, key) for key in ("value", "std_error", "low", "high", "reason")}
+    assert record == {"subgroup": "gay", "metric": "brier_gap"} | counts | parts
     assert plain["reliability"][0].keys() == {"n", "mean_score", "share_positive", "low", "high"}
     change = compare_calibration(Rows(y_true, masks), y_score, y_score)
     assert change.to_dict()["subgroups"]["gay"].keys() == {*NAMES, *calibration_metrics()}
