@@ -836,6 +836,9 @@ def test_scores_of_0_alone_explain_nothing_of_a_few_positives():
     bias = calibration_report(rows, np.r_[[0.0] * 40, [0.5] * 200]).subgroups["gay"].bias
     assert bias.value == pytest.approx(-2 / 40)
     assert bias.low == pytest.approx(-wilson(2 / 40, 40, 1.959963984540054)[1])
+    turned = Rows(1 - y_true, {"gay": np.arange(240) < 40})
+    other = calibration_report(turned, np.r_[[1.0] * 40, [0.5] * 200]).subgroups["gay"].bias
+    assert (other.value, other.high) == pytest.approx((-bias.value, -bias.low))
 
 
 def test_scores_of_0_and_1_explain_nothing_of_a_few_positives():

@@ -18,7 +18,13 @@ from bias_metrics import (
 from bias_metrics._core.intervals import auc_interval, newcombe_interval, quantile
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.prediction_powered import rows as rows_module
-from bias_metrics.prediction_powered.cells import error_of, estimate, estimate_difference, tune
+from bias_metrics.prediction_powered.cells import (
+    error_of,
+    estimate,
+    estimate_difference,
+    gained,
+    tune,
+)
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
 
@@ -484,12 +490,14 @@ def test_a_weight_above_1_is_1_and_a_negative_one_0():
     on_human = np.array([0.3, -0.1, -0.2, 0.0])
     largest = tune(on_human, 0.5 * on_human)
     assert (largest.weight, largest.moves.tolist()) == (1, [0, 0, 0, 0])
+    assert tune(on_human, 0.8 * on_human).weight == 1
     leverage = on_human**2 / (on_human @ on_human)
     assert largest.kept == pytest.approx(1 - leverage)
     assert tune(on_human, -on_human) is None
     assert tune(on_human, 0 * on_human) is None
     assert tune(on_human, np.array([1.0, 0, 0, 0])) is None
     assert error_of(on_human) == pytest.approx(np.sqrt(0.14))
+    assert (gained(0.2, 0.1), gained(0.2, 0.0)) == (pytest.approx(4), math.inf)
 
 
 def test_records_have_the_same_keys_and_the_gains():
