@@ -430,6 +430,15 @@ def test_of_one_score_in_clusters_the_cumulative_error_reaches_as_far_as_a_mean(
     assert found.std_error == pytest.approx(sigma, rel=0.04)
 
 
+def test_many_clusters_are_added_up_some_at_a_time(monkeypatch):
+    y_true, y_score, _ = draw()
+    rows = Rows(y_true, {}, clusters=codes())
+    whole = calibration_report(rows, y_score).overall.cumulative_error
+    monkeypatch.setattr(numbers, "_BLOCK", 7)
+    parts = calibration_report(rows, y_score).overall.cumulative_error
+    assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), rel=1e-9)
+
+
 def test_beyond_what_is_drawn_the_cumulative_error_reaches_as_brownian_motion_does():
     y_true, clusters = np.arange(240) % 5 < 2, np.arange(240) % 30
     measured = MeasuredCalibration(Rows(y_true, {}, clusters=clusters), {"y": np.full(240, 0.5)})
