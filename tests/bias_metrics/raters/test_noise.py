@@ -348,6 +348,18 @@ def test_a_record_has_its_reading(rated):
     assert "600 comments with 3 to 3 raters (median 3), two of whom agree" in str(found)
 
 
+def test_plain_values_are_arranged_by_subgroup_with_intervals_and_shares(rated):
+    _, _, groups, found = rated
+    plain = found.to_dict()["panel"]
+    assert plain["subgroups"].keys() == groups.keys()
+    for name, metric in product(groups, SUBGROUP_METRICS):
+        one, record = found.panel[name, metric], plain["subgroups"][name][metric]
+        assert (record["low"], record["high"]) == (one.value.low, one.value.high)
+        assert record["rater_share"] == one.rater_share.value
+    assert plain["final_score"]["value"] == found.panel[FINAL].value.value
+    assert all(name in str(found) for name in groups)
+
+
 @pytest.mark.parametrize("wrong", [0, 1.5, -1])
 def test_a_number_of_raters_must_be_whole_and_at_least_1(wrong):
     with pytest.raises(ValueError, match=r"`n_raters` must be whole .* got .* \(row 1\)"):
