@@ -551,6 +551,28 @@ def test_means_of_fewer_than_twenty_rows_or_of_equal_values_are_not_apart():
     assert rows_module._apart(np.ones(40), np.arange(40) < 20, np.arange(40))[0] == 0
 
 
+def test_the_class_whose_labels_were_chosen_is_named():
+    rows = Home()
+    rows.labelled[rows.toxic] = (rows.score > 1.5)[rows.toxic]
+    with pytest.raises(ValueError, match=r"mean of `y_score` of .* on labelled positives"):
+        rows.powered()
+
+
+def test_weights_are_refused():
+    rows = Home()
+    weighted = Rows(rows.toxic, rows.human, sample_weight=np.ones(3000))
+    with pytest.raises(ValueError, match="prediction-powered inference"):
+        prediction_powered_bias(weighted, rows.score, rows.matched, rows.labelled)
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+def test_aggregates_count_clusters_where_there_are_any(clustered):
+    rows = Home()
+    found = rows.powered(clusters=rows.clusters if clustered else None)
+    for one in (found.final_score, found.power_mean.bpsn_auc):
+        assert (one.n_clusters is not None) == clustered
+
+
 def test_more_labels_of_one_class_are_fine():
     rows = Home()
     rows.labelled = rows.rng.random(3000) < np.where(rows.toxic, 0.5, 0.1)
