@@ -10,6 +10,7 @@ from support.promoted import entry_content, tag_of_entry
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import plain
+from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import TAG, Entry, Spent, entry_tags, read_entry
@@ -190,3 +191,17 @@ def test_who_promotes_on_another_machine_counts_as_ended_after_five_minutes(
     content = entry_content(expires="2099-01-01T00:00:00+00:00", owner="elsewhere 1 2.0 abc")
     record = ModelVersion("m-promotions", "1", None, {}, created=1000 * made)
     assert Entry(1, content, record).is_stale is is_stale
+
+
+def test_who_promotes_on_this_machine_counts_as_ended_with_its_process(monkeypatch):
+    own = this_process()
+    machine, pid, started = own.rsplit(" ", 2)
+
+    def is_stale(process):
+        content = entry_content(expires="2099-01-01T00:00:00+00:00", owner=f"{process} abc")
+        return Entry(1, content, ModelVersion("m-promotions", "1", None, {})).is_stale
+
+    assert is_stale(own)  # it runs, but does not promote any more
+    assert is_stale(f"{machine} {pid} {float(started) - 60}")  # it had this number before
+    monkeypatch.setattr(entry, "active", {f"{own} abc"})
+    assert not is_stale(own)

@@ -90,7 +90,9 @@ def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
 
 
-@pytest.mark.parametrize("seen_by", ["verification", "a policy", "a reset", "a decision"])
+@pytest.mark.parametrize(
+    "seen_by", ["verification", "evaluation", "a policy", "a reset", "a decision"]
+)
 def test_what_a_machine_has_seen_it_remembers(
     gateway, store, promoted, key, monkeypatch, tmp_path, seen_by
 ):
@@ -100,6 +102,10 @@ def test_what_a_machine_has_seen_it_remembers(
         promoted()
         trust(monkeypatch, tmp_path / "one that only verifies", evaluations=key)
         assert wrong(gateway, store) == set()
+    elif seen_by == "evaluation":
+        promoted()
+        trust(monkeypatch, tmp_path / "one that only evaluates", evaluations=key)
+        require_sound(Ledger(gateway, MODEL))
     elif seen_by == "a reset":
         reset(MODEL, "1", "please", gateway)
     elif seen_by == "a decision":
@@ -150,6 +156,13 @@ def test_of_much_that_is_wrong_with_a_ledger_three_are_named(gateway, attacker):
         require_sound(model)
     named = "; ".join(f"entry {number} is not signed" for number in (4, 3, 2))
     assert f"before anything is promoted; {named}. Look at" in str(refused.value)
+
+
+def test_an_entry_that_is_left_as_it_was_counts_as_ended(gateway):
+    move = Move(action="blocked", reason="it did not pass", blocked=["7"])
+    with Ledger(gateway, MODEL).open(move, None) as made:
+        assert not made.is_stale
+    assert made.is_stale
 
 
 def test_who_counts_as_ended_to_others_cannot_act_any_more(gateway, monkeypatch):

@@ -75,6 +75,7 @@ def promotion(number, version):
 
 
 def test_a_year_has_its_own_decisions_and_the_promotions_that_they_led_to():
+    other = spent(9, (5, 4, 0.09))
     chain = Chain(
         [
             spent(1, (1, 1, 0.5), year=YEAR - 1),
@@ -85,6 +86,8 @@ def test_a_year_has_its_own_decisions_and_the_promotions_that_they_led_to():
             promotion(6, 9),  # of a version without a decision
             spent(7, (3, 3, 0.09)),
             promotion(8, 3),
+            # Another action counts nothing, whatever it says.
+            replace(other, content=replace(other.content, action="blocked")),
         ]
     )
     assert Year.of(chain, YEAR) == Year(YEAR, [0.09] * 3, [2, 3])

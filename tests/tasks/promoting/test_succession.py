@@ -409,6 +409,7 @@ def test_the_last_step_tags_versions_blocks_what_did_not_pass_and_moves_the_alia
         ("pass", True),
         ("fail", False),
     ]
+    assert not any(one.champion_moved or one.report_only for one in told)
     assert told[0].sentence == "Not a registered version: nothing to promote."
     for version, verdict in ((good, passed), (bad, failed)):
         assert tags_of(nights, version)["biasgate.comments.run_id"] == verdict.run_id
