@@ -146,13 +146,20 @@ def test_the_rule_by_which_a_version_replaces_the_champion_is_told(rule, champio
     assert rule.reason(judged(2, change), champion).startswith(words)
 
 
-def test_what_limits_an_outcome_is_told_also_where_the_decision_is_another_one():
+@pytest.mark.parametrize(
+    ("outcome", "report_only", "has_word"),
+    [("pass", False, True), ("pass", True, False), ("insufficient", False, False)],
+)
+def test_what_limits_an_outcome_is_told_also_where_the_decision_is_not_of_the_verdict(
+    outcome, report_only, has_word
+):
     said = {**NOTHING_SAID, "outcome": "pass", "reservations": ["Measured on 9 of 10 rows."]}
-    one = Judged("c", partial([{"evaluation_set": {"name": "comments"}, **said}]), None)
-    states = dict.fromkeys(("promoted", "champion_moved", "report_only"), False)
-    made = Decision(outcome="insufficient", rule=None, sentence="Not promoted.", **states)
-    told = one.named(made)
-    assert (told.word, told.exceptions) == (None, ["Measured on 9 of 10 rows."])
+    said |= {"evaluation_set": {"name": "comments"}, "policy": {"report_only": report_only}}
+    one = Judged("c", partial([said]), None)
+    states = {"promoted": False, "champion_moved": False, "report_only": report_only}
+    told = one.named(Decision(outcome=outcome, rule=None, sentence="So it is.", **states))
+    assert (told.word is not None) is has_word
+    assert told.exceptions == ["Measured on 9 of 10 rows."]
 
 
 def test_the_first_champion_is_the_best_where_the_policy_allows_one():
