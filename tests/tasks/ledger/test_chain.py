@@ -13,7 +13,7 @@ from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import TAG, Entry, Spent, entry_tags, read_entry
+from biasgate.tasks.ledger.entry import TAG, Entry, RestsOn, Spent, entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
@@ -156,6 +156,23 @@ def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):
     vouched = Chain(year).vouched_verdicts(trusting(keys, revoked=day(100))).by_entry
     assert {f"d{one}" for one in (99, 181, 365)} <= vouched
     assert f"d{ROTATED}" not in vouched
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "by_reset"), [(True, {"verdict 1", "verdict 2"}), (False, set())]
+)
+def test_a_reset_vouches_for_the_verdicts_up_to_it_if_nothing_before_it_was_changed(
+    is_kept, by_reset
+):
+    links = []
+    for number, action in enumerate(("promotion", "reset", "promotion"), 1):
+        verdicts = [RestsOn(set="s", run_id="r", digest=f"verdict {number}")]
+        accepted = Chain(links).all_digests if is_kept else "of other entries"
+        content = entry_content(action=action, verdicts=verdicts, accepted=accepted, state="done")
+        links.append(Entry(number, content, None))
+    found = Chain(links).vouched_verdicts(TrustedKeys({}))
+    assert found.by_entry == {"verdict 1", "verdict 2", "verdict 3"}
+    assert found.by_reset == by_reset
 
 
 @pytest.mark.parametrize(
