@@ -239,6 +239,25 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     assert wrong(gateway, store) == set()
 
 
+@pytest.mark.usefixtures("key")
+def test_a_promotion_that_was_killed_before_it_moved_the_alias_is_abandoned(
+    gateway, store, promoted, tmp_path
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    assert promote_one([verdict], version, gateway).promoted
+    gone = {"owner": "elsewhere 1 2.0 abc", "expires": "2026-01-01T00:05:00+00:00"}
+    rewrite(gateway, entry(gateway, 2), state="open", **gone)
+    gateway.set_alias(MODEL, "champion", "1")
+    heal(Ledger(gateway, MODEL))
+    left = entry(gateway, 2)
+    assert (left.state, left.content.note) == (
+        "abandoned",
+        "its owner ended before champion moved",
+    )
+    assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
+
+
 # ------------------------------------------------------------------ a ledger that others wrote to
 
 
