@@ -32,6 +32,39 @@ def test_a_forest_has_the_worst_on_top_and_the_undefined_last():
     ]
     assert axes.get_xlim()[0] < 0.3  # the interval is not cut off
     assert [0.85, 0.85] in [list(line.get_xdata()) for line in axes.lines]
+    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines]
+    assert ([0.3, 0.7], [0, 0]) in drawn
+    assert ([0.9, 0.99], [2, 2]) in drawn
+    assert len(drawn) == 1 + 2 + 3  # a limit, two intervals, three values
+    assert axes.get_yticks().tolist() == [0, 1, 2, 3]
+    bottom, top = axes.get_ylim()
+    assert 3 < bottom < 4
+    assert -1 < top < 0
+    assert [text.get_position()[1] for text in axes.texts] == [0, 1, 2, 3]
+    assert [text.get_color() == "black" for text in axes.texts] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("metric", "one", "limit", "ends"),
+    [
+        ("bpsn_auc", (0.8, 0.7, 0.9), {}, (0.5, 1)),
+        ("bpsn_auc", (0.8, 0.3, 0.9), {}, (0.3, 1)),
+        ("bpsn_auc", (0.4, None, None), {}, (0.4, 1)),
+        ("bpsn_auc", (0.8, 0.7, 0.9), {"floor": 0.2}, (0.2, 1)),
+        ("negative_aeg", (0.1, 0.0, 0.2), {}, (-0.5, 0.5)),
+    ],
+)
+def test_an_axis_is_that_of_its_metric_or_goes_on_to_the_lowest_end(metric, one, limit, ends):
+    axes = intervals(report_of({"gay": {metric: cell(*one)}}), metric, **limit).axes[0]
+    low, high = axes.get_xlim()
+    assert ends[0] - 0.02 < low < ends[0]
+    assert ends[1] < high < ends[1] + 0.02
+
+
+def test_a_forest_of_gaps_has_a_line_at_0_and_one_of_aucs_has_none():
+    for metric, n_lines in (("negative_aeg", 1), ("bpsn_auc", 0)):
+        axes = intervals(report_of({}), metric).axes[0]
+        assert [list(line.get_xdata()) for line in axes.lines] == [[0, 0]] * n_lines
 
 
 def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides():

@@ -6,14 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Polygon
+from matplotlib.patches import Polygon, StepPatch
 from matplotlib.text import Text
 from support.pictures import GREY, colours, texts, weight, written
 
 from bias_metrics import compare_bias, equality_curve, evaluate_bias, plot
 from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.plot._colours import BLUE, ORANGE
 
 ODD_NAME = "a$b_c$d"
 MANY = [f"identity {number}" for number in range(60)]
@@ -141,6 +143,56 @@ def test_no_panel_is_cut_off_that_is_higher_than_the_first():
     panels = {"even": (y_true, y_score, even), "peak": (y_true, y_score, peak)}
     figure = plot.distribution_panels(panels, background=np.ones(4, bool))
     assert all(axes.get_ylim()[1] >= 40 for axes in figure.axes[:2])
+    assert all(axes.get_ylim()[0] == 0 for axes in figure.axes[:2])
+    [filled] = (one for one in figure.axes[1].patches if isinstance(one, StepPatch))
+    assert filled.get_data().values.max() == pytest.approx(40)
+
+
+def test_filled_and_outlined_histograms_are_densities_of_their_class_on_a_square_root_scale():
+    y_true = np.array([0, 0, 0, 1, 1, 1, 1, 0], bool)
+    y_score = np.array([0.0, 0.1, 0.3, 0.4, 0.6, 0.9, 1.0, 1.0])
+    inside = np.arange(8) % 2 == 0
+    axes = plot.distribution_panels({"gay": (y_true, y_score, inside)}).axes[0]
+    edges = np.linspace(0, 1, 41)
+    filled = [one for one in axes.patches if isinstance(one, StepPatch)]
+    outlined = [one for one in axes.patches if isinstance(one, Polygon)]
+    assert [to_hex(one.get_facecolor()) for one in filled] == [BLUE, ORANGE]
+    assert [to_hex(one.get_edgecolor()) for one in outlined] == [BLUE, ORANGE]
+    for of_class, own, others in zip((~y_true, y_true), filled, outlined, strict=True):
+        known, _ = np.histogram(y_score[of_class & inside], edges, density=True)
+        assert own.get_data().values == pytest.approx(known)
+        known, _ = np.histogram(y_score[of_class & ~inside], edges, density=True)
+        assert others.get_xy()[1:-1:2, 1] == pytest.approx(known)
+    assert axes.yaxis.get_transform().transform(np.array([4.0, 9.0])) == pytest.approx([2, 3])
+    assert not axes.yaxis.get_visible()
+
+
+def test_the_legend_of_distributions_names_the_classes_by_their_colours():
+    figure = plot.distribution_panels({})
+    [legend] = figure.legends
+    first, second, third = legend.get_patches()
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "non-toxic, mentions",
+        "toxic, mentions",
+        "same class, background",
+    ]
+    assert [to_hex(one.get_facecolor()) for one in (first, second)] == [BLUE, ORANGE]
+    assert not third.get_fill()
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"), [("distributions", 3), ("curves", 4)], ids=["distributions", "curves"]
+)
+def test_panels_have_common_axes_whose_numbers_stand_under_the_lowest_of_each_column(kind, columns):
+    n = columns + 1
+    figure = DRAWN[kind]([f"identity {number}" for number in range(n)])
+    assert [axes.axison for axes in figure.axes] == [at < n for at in range(2 * columns)]
+    numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in figure.axes[:n]]
+    assert numbered == [False, *[True] * columns]
+    first = figure.axes[0]
+    for axes in figure.axes[1:n]:
+        assert first.get_shared_x_axes().joined(first, axes)
+        assert first.get_shared_y_axes().joined(first, axes)
 
 
 def test_only_rows_of_the_background_are_drawn_beside_a_group():
@@ -163,6 +215,10 @@ def test_a_model_that_gives_one_score_has_a_picture(score, tmp_path):
     assert written(figure, tmp_path)
     low, high = figure.axes[0].get_xlim()
     assert low < score < high
+    edges = (
+        [one for one in figure.axes[0].patches if isinstance(one, StepPatch)][0].get_data().edges
+    )
+    assert (edges[0], edges[-1]) == (score - 0.5, score + 0.5)
 
 
 def test_the_axis_of_the_terms_starts_lower_when_a_value_is():
@@ -193,6 +249,68 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
     assert weight(figure, "+0.101") == "bold"
     assert weight(figure, "+0.102") == weight(figure, "+0.103") == "normal"
     assert sum(text.startswith("● +") for text in texts(figure)) == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p_holm", "shown"),
+    [
+        (0.01, 0.2, 0.05, True),
+        (0.01, 0.2, 0.0501, False),
+        (0.01, 0.2, None, False),
+        (0.0, 0.2, 0.01, False),
+        (-0.2, 0.0, 0.01, False),
+        (-0.2, -0.01, 0.01, True),
+    ],
+)
+def test_a_difference_is_shown_at_the_level_itself_and_not_if_0_is_an_end(low, high, p_holm, shown):
+    one = {"value": (low + high) / 2, "low": low, "high": high, "p_holm": p_holm}
+    figure = plot.comparison(comparison_of("gay", bpsn_auc=one))
+    assert any(text.startswith("● ") and "[" in text for text in texts(figure)) == shown
+    assert "● bold: shown at 95% after Holm's adjustment" in texts(figure)
+
+
+def test_the_colour_bars_stand_side_by_side_below_the_grid(tmp_path):
+    figure = plot.comparison(comparison_of("gay", "muslim"))
+    assert written(figure, tmp_path)
+    bars = {
+        axes.get_xlabel().partition(" ")[0]: axes
+        for axes in figure.findobj(Axes)
+        if axes.get_xlabel()
+    }
+    assert bars.keys() == {"AUC", "AEG"}
+    assert bars["AUC"].get_window_extent().x1 < bars["AEG"].get_window_extent().x0
+    for bar in bars.values():
+        assert bar.get_xlim() == (-0.2, 0.2)
+        assert bar.get_window_extent().y1 < figure.axes[0].get_window_extent().y0
+
+
+@pytest.mark.parametrize("known", [{"low": 0.3}, {"high": 0.5}])
+def test_one_end_alone_is_no_interval(known):
+    half = cell(0.4) | known
+    cells = {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, half)
+    found = texts(plot.heatmap(report_of({"gay": cells})))
+    assert {"0.400\nno interval", "gay  (n=5)"} <= set(found)
+    assert "0.400  no interval" in texts(plot.intervals(report_of({"gay": cells}), "bpsn_auc"))
+    assert "+0.400\nno interval" in texts(plot.comparison(comparison_of("gay", bpsn_auc=half)))
+
+
+def test_a_published_value_has_its_own_decimals():
+    cells = {"n": None} | dict.fromkeys(SUBGROUP_METRICS, cell(0.4) | {"digits": 2})
+    found = set(texts(plot.heatmap(report_of({"gay": cells}), intervals=False)))
+    assert {"0.40", "+0.40"} <= found
+
+
+def test_words_are_white_on_dark_cells_and_black_on_light_ones():
+    def ink(value):
+        cells = {"n": None} | dict.fromkeys(SUBGROUP_METRICS, cell(value, value, value))
+        [text] = plot.heatmap(report_of({"gay": cells})).findobj(
+            lambda one: (
+                isinstance(one, Text) and one.get_position() == (0.5, 0.5) and one.get_text()
+            )
+        )
+        return text.get_color()
+
+    assert (ink(0.5), ink(1.0)) == ("white", "black")
 
 
 def test_a_difference_without_interval_or_value_is_grey():
@@ -230,9 +348,24 @@ def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_
     assert (old[1], new[1]) == ([0.3, 0.9, 0.5, 0.5], [0.1, 0.2])
     assert [round(at) for at in (*old[0], *new[0])] == [0, 0, 1, 1, 0, 1]  # at their own terms
     assert max(old[0][:2]) < new[0][0]  # beside each other
+    assert np.array(old[0]) == pytest.approx(np.array([0, 0, 1, 1]) - 0.16)
+    assert np.array(new[0]) == pytest.approx(np.array([0, 1]) + 0.16)
+    assert [line.get_color() for line in axes.lines] == [ORANGE, BLUE]
+    assert [to_hex(points.get_facecolor()[0]) for points in axes.collections] == [ORANGE, BLUE]
     assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([(0.2 + 0.4) / 2, 0.1])
     assert [text.get_text() for text in axes.texts] == ["no evidence"]
-    assert {"old (line: all rows)", "new (line: all rows)"} <= set(texts(figure))
+    assert axes.texts[0].get_position() == (2, 0.5)
+    assert axes.get_xticks().tolist() == [0, 1, 2]
+    assert [tick.get_color() == "black" for tick in axes.get_xticklabels()] == [True, True, False]
+    low, high = axes.get_xlim()
+    assert -1 < low < -0.16
+    assert 2.16 < high < 3
+    [legend] = figure.legends
+    lines = zip(legend.get_texts(), legend.get_lines(), strict=True)
+    assert [(text.get_text(), line.get_color()) for text, line in lines] == [
+        ("old (line: all rows)", ORANGE),
+        ("new (line: all rows)", BLUE),
+    ]
 
 
 @pytest.mark.parametrize("models", [{}, {name: [run_of(0.1)] for name in "abc"}])
@@ -251,7 +384,32 @@ def test_an_equality_curve_has_a_diagonal_and_its_gap_and_an_undefined_one_is_gr
     assert drawn == [[0, 0], [0.5, 1], [1, 1]]
     assert "no evidence" in [text.get_text() for text in none.texts]
     assert to_hex(none.get_facecolor()) == GREY
-    assert any("background's positives" in text for text in texts(figure))
+    assert figure.get_supxlabel() == "share of the background's positives at or above a threshold"
+    assert figure.get_supylabel() == "share of the identity's positives"
+    [word] = none.texts
+    assert word.get_position() == (0.5, 0.5)
+
+
+def test_the_gap_is_the_orange_area_minus_the_blue_one():
+    """The curve leaves the diagonal at .2 by .4, meets it at .6 and is .2 below it at .8."""
+    crossing = curve((0, 0.2, 0.8, 1), (0, 0.6, 0.6, 1), gap=0.08)
+    axes = plot.equality_curve(crossing, name="gay").axes[0]
+    areas = {}
+    for one in axes.collections:
+        x, y = np.concatenate([path.vertices for path in one.get_paths()]).T
+        areas[to_hex(one.get_facecolor()[0])] = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+    assert areas == {ORANGE: pytest.approx(0.6 * 0.4 / 2), BLUE: pytest.approx(0.4 * 0.2 / 2)}
+    assert axes.get_title() == "gay\nAEG +0.080"
+
+
+def test_squares_of_shares_run_from_0_to_1_on_both_axes():
+    many = plot.equality_curves({"gay": curve()}).axes[0]
+    for axes in (plot.equality_curve(curve()).axes[0], many):
+        assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0, 1))
+        for axis in (axes.xaxis, axes.yaxis):
+            assert axis.get_ticklocs().tolist() == [0, 0.5, 1]
+            assert [one.get_text() for one in axis.get_ticklabels()] == ["0", "½", "1"]
+        assert axes.get_aspect() == 1
 
 
 def test_a_curve_of_the_library_is_drawn_as_it_is(tmp_path):
@@ -302,6 +460,7 @@ def test_a_curve_alone_is_drawn_as_in_a_grid(tmp_path):
     assert written(figure, tmp_path)
     assert figure.axes[0].get_title() == f"{ODD_NAME}\nAEG +0.000"
     assert figure.axes[0].get_xlabel() == "share of the background's negatives"
+    assert figure.axes[0].get_ylabel() == "share of the identity's negatives"
 
 
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
@@ -372,4 +531,5 @@ def test_a_value_without_an_interval_is_grey_unless_intervals_are_not_wanted():
 def test_terms_without_a_value_over_all_rows_have_no_line():
     figure = plot.per_term_scatter({"m": [run_of(None, gay=0.5)]}, metric="rate")
     assert len(figure.axes[0].lines) == 0
-    assert len(figure.axes[0].collections) == 1
+    [points] = figure.axes[0].collections
+    assert np.asarray(points.get_offsets()).tolist() == [[0, 0.5]]

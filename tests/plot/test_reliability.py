@@ -34,6 +34,8 @@ def test_one_curve_lies_over_that_of_all_rows_and_the_diagonal():
     for one in REPORT.subgroups["$gay$"].reliability:
         assert [one.mean_score, one.low] in band.tolist()
         assert [one.mean_score, one.high] in band.tolist()
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0, 1))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("mean score", "share of positives")
 
 
 def test_one_curve_may_stand_alone_on_own_axes():
@@ -52,9 +54,15 @@ def test_panels_show_every_identity_and_say_who_has_no_evidence():
     assert [axes.get_title().split("\n")[0] for axes in shown] == ["$gay$", "nobody"]
     assert [one.get_text() for one in shown[1].texts] == ["no evidence"]
     assert figure.get_suptitle() == "file on rows"
+    assert figure.get_supxlabel() == "mean score"
+    assert figure.get_supylabel() == "share of positives"
+    assert lines(shown[0])[1:] == [points(REPORT.overall), points(REPORT.subgroups["$gay$"])]
+    assert len(lines(shown[1])) == 1
 
 
 def test_many_panels_take_several_rows():
     figure = plot.reliability_panels(dict.fromkeys("abcdef", REPORT.overall))
     assert len([axes for axes in figure.axes if axes.axison]) == 6
+    numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in figure.axes[:6]]
+    assert numbered == [False, False, True, True, True, True]
     assert len(plot.reliability_panels({}).axes) == 4
