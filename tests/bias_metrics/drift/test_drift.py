@@ -328,6 +328,11 @@ def test_scores_are_not_of_the_data():
         found(FIRST, SECOND, of=data_drift)
 
 
+def test_an_unknown_background_is_refused():
+    with pytest.raises(ValueError, match="`background` must be one of outside_subgroup, no_ident"):
+        found(FIRST, SECOND, background="all")
+
+
 @pytest.mark.parametrize("alpha", [0, 1, float("nan")])
 def test_the_chance_of_a_wrong_alarm_is_between_0_and_1(alpha):
     with pytest.raises(ValueError, match="`alpha` must be above 0 and below 1"):

@@ -103,6 +103,14 @@ def test_a_model_that_overrates_one_subgroup_raises_the_alarm_for_it():
     assert data_drift(counts(FIRST, "1"), counts(WORSE, "2")).drifted == ()
 
 
+def test_a_p_value_that_equals_the_chance_of_a_wrong_alarm_raises_it():
+    nights = counts(FIRST, "1"), counts(MILD, "2")
+    p_value = by_name(metric_drift(*nights))["subgroup_auc", "gay"].p_value
+    for alpha, drifted in ((p_value, True), (p_value * 0.999, False)):
+        found = metric_drift(*nights, alpha=alpha)
+        assert by_name(found)["subgroup_auc", "gay"].drifted == drifted
+
+
 def test_more_toxic_comments_are_drift_of_the_data():
     found = data_drift(counts(FIRST, "1"), counts(night(4, share=0.5), "2"))
     assert {one.metric for one in found.drifted} == {"toxic_share"}

@@ -36,6 +36,7 @@ def test_a_term_is_compared_over_all_lengths_and_in_each_bucket():
     everywhere, short, long = cells([1, 1, 0, 0], [5, 30, 5, 30], [1, 0, 1, 0])
     assert (everywhere.of_all_lengths, everywhere.rows.n, everywhere.others.n) == (True, 2, 2)
     assert [(one.start, one.stop) for one in (short, long)] == [(0, 20), (20, None)]
+    assert [one.of_all_lengths for one in (short, long)] == [False, False]
     assert everywhere.difference.value == 1 / 2 - 1 / 2
 
 
@@ -62,10 +63,19 @@ def test_p_values_are_adjusted_for_all_cells():
 
 def test_what_is_shown_comes_with_the_largest_difference_first():
     labels = np.array([1] * 50 + [0] * 50 + [1] * 40 + [0] * 160, bool)
-    terms = {"gay": np.arange(300) < 50, "tall": np.arange(300) % 7 == 0}
+    terms = {
+        "late": np.arange(300) >= 250,  # none of 50, but 90 of the other 250
+        "gay": np.arange(300) < 50,  # all of 50, but 40 of the other 250
+        "tall": np.arange(300) % 7 == 0,
+    }
     found = label_imbalance(labels, [5] * 300, terms, edges=[20])
-    assert [one.term for one in found.shown()] == ["gay", "gay"]
-    assert len(found.rows()) == len(found.to_dict()["cells"]) == 6
+    assert [one.term for one in found.shown()] == ["gay", "gay", "late", "late"]
+    assert len(found.rows()) == len(found.to_dict()["cells"]) == 9
+    assert len(found.shown(found.cells[0].p_holm)) == 4  # at the level itself, too
+    assert len(found.shown(found.cells[0].p_holm * 0.999)) == 2
+    late = found.to_dict()["cells"][0]["difference"]
+    assert late["value"] == pytest.approx(-90 / 250)
+    assert late["low"] < late["value"] < late["high"] < 0
 
 
 def test_another_confidence_gives_other_intervals():

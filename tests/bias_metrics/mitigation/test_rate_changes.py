@@ -30,6 +30,7 @@ def test_the_error_is_that_of_a_mean_of_paired_changes():
     error = paired.std(ddof=1) / math.sqrt(4)
     assert found.std_error == pytest.approx(error)
     assert found.high - found.value == pytest.approx(3.182446 * error, rel=1e-6)
+    assert found.value - found.low == pytest.approx(3.182446 * error, rel=1e-6)
 
 
 def test_rows_of_one_cluster_count_as_one():

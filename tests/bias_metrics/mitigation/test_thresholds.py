@@ -29,6 +29,24 @@ def test_the_gap_is_the_largest_distance_of_a_rate_from_that_of_all_rows():
     assert one.subgroup in GROUPS
 
 
+def test_one_row_of_a_class_decides_its_rate_alone():
+    """A third of the negatives is flagged, and the only one of gay's."""
+    phrases = [0, 0, 0, 1, 1], [0.95, 0.1, 0.2, 1, 1]
+    groups = {"gay": [1, 0, 0, 1, 0], "tall": [0, 1, 1, 0, 1]}
+    one = found(([0, 1], [0.1, 0.9]), phrases, groups, recall=1, precision=1)
+    assert one.gap == pytest.approx(1 - 1 / 3)
+    assert (one.threshold, one.subgroup, one.recall, one.precision) == (0.9, "gay", 1, 1)
+
+
+def test_recall_and_precision_each_have_their_own_limit():
+    """At .8 a half of the positives is flagged and nothing else; at .1 all three rows are."""
+    general = [1, 0, 1], [0.1, 0.3, 0.8]
+    one = found(general, recall=0.5, precision=1)
+    assert (one.threshold, one.recall, one.precision) == (0.8, 1 / 2, 1)
+    one = found(general, recall=1, precision=0.5)
+    assert (one.threshold, one.recall, one.precision) == (0.1, 1, 2 / 3)
+
+
 def test_no_threshold_has_a_smaller_gap():
     rng = np.random.default_rng(0)
     y, s = rng.random(300) < 0.4, rng.random(300)

@@ -45,6 +45,10 @@ def test_an_identity_that_lacks_a_class_stays_as_it_is():
     found = balancing_weights([1, 1, 1, 0, 0], {"gay": [1, 1, 0, 0, 0], "none": [0] * 5})
     assert found.after["gay"].value == 1
     assert found.after["none"].reason == "no rows"
+    # Of the others, two toxic rows and a harmless one, two fifths shall be toxic.
+    harmless = balancing_weights([1, 1, 0, 0, 0], {"gay": [0, 0, 1, 1, 0]})
+    assert harmless.weights == pytest.approx([2 / 5 * 3 / 2] * 2 + [1, 1] + [3 / 5 * 3])
+    assert harmless.after["gay"].value == 0
     equal = balancing_weights([1, 0, 1, 0], {"gay": [1, 0, 0, 0]}, scheme="equal")
     # Of the others, one toxic row counts as much as two harmless ones; all have a mean of 1.
     assert equal.weights == pytest.approx(np.array([1, 1, 2, 1]) / (5 / 4))
@@ -57,6 +61,16 @@ def test_a_largest_weight_limits_what_rare_rows_count():
     assert free.weights.max() / free.weights.min() > limited.weights.max() / limited.weights.min()
     assert limited.effective_rows > free.effective_rows
     assert limited.after["gay"].value > free.after["gay"].value
+    # By Kamiran and Calders: 50 toxic rows of 51, one harmless one; 50 toxic of the others' 149.
+    cells = [gay & labels, gay & ~labels, ~gay & labels, ~gay & ~labels]
+    known = np.select(cells, [51 / 2 / 50, 51 / 2, 149 / 2 / 50, 149 / 2 / 99])
+    for found, most in ((free, 1000), (limited, 1.5)):
+        kept = np.clip(known, 1 / most, most)
+        assert found.weights == pytest.approx(kept / kept.mean())
+    # Each of four cells has a weight of 2, of three rows or of one.
+    equal = balancing_weights(LABELS, GAY, scheme="equal", most=1.5).weights
+    kept = np.array([2 / 3, 2 / 3, 2 / 3, 1.5, 1.5, 2 / 3, 2 / 3, 2 / 3])
+    assert equal == pytest.approx(kept / kept.mean())
 
 
 def test_plain_values_leave_the_weights_out():
