@@ -41,6 +41,14 @@ def test_equal_weights_give_each_pair_of_identity_and_label_the_same_total():
     assert totals == pytest.approx([2, 2, 2])
 
 
+def test_a_row_with_two_identities_has_the_mean_of_their_weights():
+    """Of 7 rows, each of four cells has 7/4; a has 2 toxic rows and 1 other, b has 3 and 2."""
+    a, b = [1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]
+    found = balancing_weights([1, 0, 1, 0, 1, 1, 0], {"a": a, "b": b}, scheme="equal")
+    known = np.array([1 / 2, 1, (1 / 2 + 1 / 3) / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 2])
+    assert found.weights == pytest.approx(known / known.mean())
+
+
 def test_an_identity_that_lacks_a_class_stays_as_it_is():
     found = balancing_weights([1, 1, 1, 0, 0], {"gay": [1, 1, 0, 0, 0], "none": [0] * 5})
     assert found.after["gay"].value == 1

@@ -51,6 +51,15 @@ def test_what_only_nights_show_has_the_quantile_of_few_nights(n_nights):
     assert (beyond["low"], beyond["high"]) == (pytest.approx(0.9 - 0.02 * reach(10)), 1.0)
 
 
+def test_a_share_ends_at_0_and_1_but_a_difference_of_shares_goes_on():
+    low = wider({**CELL, "value": 0.1, "low": 0.08, "high": 0.12}, 0.1)
+    assert (low["low"], low["high"]) == (0.0, pytest.approx(0.1 + 0.02 * reach(10)))
+    ends = {"value": 0.9, "low": 0.88, "high": 0.92}
+    for name, other in (("negative_aeg", {}), ("auc", {"first": 0.95, "second": 0.05})):
+        cell = ends | {"std_error": 0.01} | other
+        assert wider(cell, 0.1, name=name)["high"] == pytest.approx(0.9 + 0.02 * reach(10))
+
+
 def test_a_gap_and_its_growth_are_stretched_about_their_own_values():
     found, far = wider(GAP, 0.02, name="negative_aeg"), 0.02 * reach(2.0)
     assert (found["low"], found["high"]) == pytest.approx((-0.4 - far, -0.4 + far), abs=1e-9)
@@ -64,6 +73,7 @@ def test_before_the_fifth_night_there_is_no_interval_but_of_what_cannot_vary(cel
     assert found["low"] is found["high"] is found.get("size_high") is None
     assert found["reason"] == "how much nights differ is not known before night 5"
     assert found["value"] == cell["value"]
+    assert wider(cell | {"reason": "few rows"}, 0.01, n_nights=4)["reason"] == "few rows"
     exact = cell | {"std_error": 0.0}
     assert wider(exact, 0.0, n_nights=1) == exact
 
