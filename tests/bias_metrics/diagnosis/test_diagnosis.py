@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, diagnose_bias
+from bias_metrics import Rows, diagnose_bias, evaluate_bias
 from bias_metrics.diagnosis.patterns import Range, kind_of_gap, unsigned_gap
 from bias_metrics.thresholds.curves import Corners, equality_curve
 
@@ -302,6 +302,27 @@ def test_more_subgroups_at_once_need_clearer_differences():
     groups = {f"g{i}": members for i in range(24)}
     together = diagnose_bias(Rows(labels, groups), scores)["g7"].evidence["negative_aeg"]
     assert together.low < alone.low < alone.value == together.value
+
+
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_eight_intervals_of_each_subgroup_share_the_chance_of_an_error(n_groups):
+    labels, scores, members = SPANS["B"]
+    groups = {f"g{i}": members for i in range(n_groups)}
+    found = diagnose_bias(Rows(labels, groups), scores, confidence=0.9)["g0"].evidence
+    level = 1 - 0.1 / (8 * n_groups)
+    known = evaluate_bias(labels, scores, {"g0": members}, confidence=level).subgroups["g0"]
+    for name in ("bpsn_auc", "negative_aeg"):
+        one = getattr(known, name)
+        assert (found[name].low, found[name].high) == pytest.approx((one.low, one.high))
+
+
+def test_margins_may_be_0_and_two_rows_may_be_enough():
+    none = dict.fromkeys(("aeg_margin", "auc_margin", "spread_margin", "share_margin"), 0)
+    assert diagnose(SPANS["B"], **none, equivalence_margin=0).pattern == "B"
+    assert diagnose(SPANS["none"], **none, equivalence_margin=0).pattern == "no evidence"
+    two = diagnose(spans((15, 25), (35, 45), 2, 2), min_rows=2)
+    assert "is needed" not in two.sentence
+    assert "are needed" not in two.sentence
 
 
 def test_diagnoses_come_in_the_order_given_and_none_for_no_subgroups():

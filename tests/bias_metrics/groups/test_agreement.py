@@ -2,6 +2,7 @@
 
 import json
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -34,6 +35,14 @@ def test_agreement_of_ten_rows_is_that_counted_by_hand():
     assert found.f1.value == 2 / (5 / 3 + 4 / 3)
     observed, expected = 7 / 10, (4 * 5 + 6 * 5) / 100
     assert found.kappa.value == pytest.approx((observed - expected) / (1 - expected), abs=1e-15)
+
+
+def test_shares_have_wilsons_interval_of_95_percent():
+    z, p, n = NormalDist().inv_cdf(0.975), 3 / 5, 5
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    found = agreement_of(3, 1, 2, 4).precision
+    assert (found.low, found.high) == pytest.approx((centre - reach, centre + reach))
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,13 @@ def test_usual_weights_are_not_told(weights):
     assert said(weighted(weights)) == []
 
 
+def test_rows_of_four_times_the_usual_weight_are_told():
+    found = said(weighted(np.r_[np.full(9, 4.0), np.ones(100)]))
+    assert [told for *_, told in found] == [
+        f"9 rows have a weight of 2 or more ({36 / 136:.0%} of its weight)"
+    ] * 2
+
+
 def test_weights_that_only_the_label_decides_are_not_told():
     labels = np.r_[np.zeros(100), np.ones(60)]
     assert said(weighted(np.where(labels, 1.0, 20.0), labels)) == []
