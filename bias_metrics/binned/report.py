@@ -20,7 +20,7 @@ from bias_metrics._core.clusters import AddedClusters
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.ranks import Placed, Runs, inner, spread_of_squares
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.calibration.numbers import ESTIMATES, Bins, ReliabilityBin, Sample, labels_of
+from bias_metrics.calibration.numbers import ESTIMATES, ReliabilityBin, Sample, curve, labels_of
 from bias_metrics.estimate import Number, Positives
 from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
@@ -379,14 +379,4 @@ def _curve(
         np.bincount(at, values)
         for values in (of_bin[known], own[0, known], of_bin[known] * middles)
     )
-    share = positive / n
-    variance = share * (1 - share) / np.maximum(n - 1, 1)
-    bins = Bins(
-        n.astype(np.int64),
-        n / total,
-        score / n,
-        share,
-        np.diag(variance),
-        worth=n.astype(np.float64),
-    )
-    return bins.curve(confidence)
+    return curve(n.astype(np.int64), score / n, positive / n, n.astype(np.float64), confidence)

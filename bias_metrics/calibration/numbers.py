@@ -234,14 +234,8 @@ class Bins:
         return cls(n, weight, score, positive, covariance, worth)
 
     def curve(self, confidence: float) -> tuple[ReliabilityBin, ...]:
-        """Return the bins with bands, by Wilson's interval for as many rows as they are worth."""
-        z = quantile(confidence)
-        return tuple(
-            ReliabilityBin(int(n), float(score), float(share), *_band(float(share), worth, z))
-            for n, score, share, worth in zip(
-                self.n, self.mean_score, self.share_positive, self.worth, strict=True
-            )
-        )
+        """Return the bins with bands."""
+        return curve(self.n, self.mean_score, self.share_positive, self.worth, confidence)
 
     def error(self, confidence: float) -> MetricValue:
         """Return the debiased calibration error, with its interval.
@@ -270,6 +264,21 @@ class Bins:
         )
         std_error = spread / (2 * value) if value > 0 else None
         return MetricValue(value, std_error=std_error, low=low, high=high)
+
+
+def curve(
+    n: npt.NDArray[np.signedinteger],
+    mean_score: Floats,
+    share_positive: Floats,
+    worth: Floats,
+    confidence: float,
+) -> tuple[ReliabilityBin, ...]:
+    """Return bins with bands, by Wilson's interval for as many rows as each is worth."""
+    z = quantile(confidence)
+    return tuple(
+        ReliabilityBin(int(rows), float(score), float(share), *_band(float(share), of_bin, z))
+        for rows, score, share, of_bin in zip(n, mean_score, share_positive, worth, strict=True)
+    )
 
 
 class Cumulative(NamedTuple):

@@ -15,7 +15,7 @@ from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import share_difference_interval
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.groups.counts import ToxicRows, ratio
+from bias_metrics.groups.counts import ToxicRows
 from bias_metrics.groups.dataset import toxicity_by_length
 from bias_metrics.report.jointly import adjust_benjamini_hochberg, adjust_holm
 
@@ -231,9 +231,8 @@ def _cell(
     of_all_lengths: bool,
 ) -> Imbalance:
     others = ToxicRows(overall.n - rows.n, overall.n_positive - rows.n_positive)
-    lacking = ratio(1, rows.n, "no comments with the term")
-    lacking = lacking if rows.n == 0 else ratio(1, others.n, "no comments without the term")
-    if lacking.value is None:
+    if not (rows.n and others.n):
+        lacking = undefined(f"no comments {'without' if rows.n else 'with'} the term")
         return Imbalance(term, start, stop, of_all_lengths, rows, others, lacking, None)
     counts = rows.n_positive, rows.n, others.n_positive, others.n
     low, high = share_difference_interval(*counts, z)

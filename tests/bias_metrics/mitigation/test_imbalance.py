@@ -1,5 +1,8 @@
 """Which terms are labelled toxic more often than other comments of their length."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -16,6 +19,18 @@ from bias_metrics.mitigation.imbalance import fisher_exact, label_imbalance, row
 )
 def test_the_p_value_is_that_of_fishers_exact_test(counts, p_value):
     assert fisher_exact(*counts) == pytest.approx(p_value)
+
+
+@pytest.mark.parametrize(("n", "n_other"), [(1, 1), (4, 6), (9, 2), (30, 41)])
+def test_it_is_the_share_of_choices_that_are_as_rare_counted_in_whole_numbers(n, n_other):
+    for k, k_other in itertools.product(range(0, n + 1, 3), range(0, n_other + 1, 2)):
+        n_positive = k + k_other
+        ways = [
+            math.comb(n, one) * math.comb(n_other, n_positive - one)
+            for one in range(min(n, n_positive) + 1)
+        ]
+        rare = sum(one for one in ways if one <= ways[k])
+        assert fisher_exact(k, n, k_other, n_other) == pytest.approx(rare / sum(ways))
 
 
 def test_it_is_that_of_scipy_for_many_tables():
@@ -35,7 +50,8 @@ def cells(labels, lengths, gay, **options):
 def test_a_term_is_compared_over_all_lengths_and_in_each_bucket():
     everywhere, short, long = cells([1, 1, 0, 0], [5, 30, 5, 30], [1, 0, 1, 0])
     assert (everywhere.of_all_lengths, everywhere.rows.n, everywhere.others.n) == (True, 2, 2)
-    assert [(one.start, one.stop) for one in (short, long)] == [(0, 20), (20, None)]
+    cuts = [(one.start, one.stop) for one in (everywhere, short, long)]
+    assert cuts == [(0, None), (0, 20), (20, None)]
     assert [one.of_all_lengths for one in (short, long)] == [False, False]
     assert everywhere.difference.value == 1 / 2 - 1 / 2
 
@@ -50,6 +66,8 @@ def test_it_is_undefined_without_rows_on_both_sides():
     _, short, long = cells([1, 0], [5, 30], [1, 0])
     assert short.difference.reason == "no comments without the term"
     assert long.difference.reason == "no comments with the term"
+    [empty, *_] = cells([], [], [])
+    assert empty.difference.reason == "no comments with the term"
     assert short.p_value is short.p_holm is long.p_bh is None
 
 

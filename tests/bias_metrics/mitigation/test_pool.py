@@ -63,6 +63,13 @@ def test_the_term_that_needs_most_comes_first_and_a_row_is_taken_once():
     assert found.chosen.size == 3
 
 
+def test_of_terms_that_need_as_many_the_first_comes_first():
+    mentions = [[1, 0], [1, 0], [0, 1], [0, 1], [0, 0], [0, 0], [0, 0], [0, 0]]
+    found = balanced(LABELS, mentions, [[0, 1], [1, 0]])
+    assert [cell.needed.value for cell in found.cells] == [2, 2]
+    assert found.chosen.tolist() == [1, 0]
+
+
 def test_wrong_labels_of_the_pool_are_counted():
     right, wrong = (balanced(LABELS, ONE_TERM, [[1]] * 20, wrong_labels=w) for w in (0.0, 0.125))
     assert (right.chosen.size, wrong.chosen.size) == (2, 4)

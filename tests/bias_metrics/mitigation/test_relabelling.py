@@ -27,6 +27,7 @@ def test_labels_that_the_scores_agree_with_are_kept():
     found = relabel(threshold=0.15)
     assert found.chosen.tolist() == [2]
     assert (found.cells[0].excess, found.cells[0].changed) == (2, 1)
+    assert relabel(threshold=0.2).chosen.tolist() == [2]  # a score at it, too
 
 
 def test_a_term_below_the_prior_keeps_its_labels():

@@ -74,9 +74,16 @@ def test_without_a_good_threshold_there_is_a_reason():
     assert (one.threshold, one.reason) == (None, "no threshold has recall 1 and precision 0.9")
 
 
-@pytest.mark.parametrize("groups", [{}, {"gay": [1, 1, 0, 0]}])
-def test_subgroups_need_both_classes(groups):
-    with pytest.raises(ValueError, match="`subgroups` must have both classes"):
+@pytest.mark.parametrize(
+    ("groups", "lack"),
+    [
+        ({}, "there are no subgroups"),
+        ({"gay": [1, 1, 0, 0]}, "subgroup 'gay' lacks one"),
+        (GROUPS | {"old": [0, 0, 1, 1]}, "subgroup 'old' lacks one"),
+    ],
+)
+def test_subgroups_need_both_classes(groups, lack):
+    with pytest.raises(ValueError, match=f"`subgroups` must have both classes; {lack}"):
         found(groups=groups)
 
 
