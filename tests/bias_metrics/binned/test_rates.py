@@ -89,6 +89,8 @@ def test_pairs_give_nearly_the_bounds_of_paired_rows(seed, at):
             assert own.high - own.low < wide.high - wide.low
             if at == 0.5:
                 assert own.high - own.low == pytest.approx(cell.high - cell.low)
+                sizes = cell.size_low, cell.size_high
+                assert (own.size_low, own.size_high) == pytest.approx(sizes)
 
 
 def test_the_rows_that_both_models_flag_are_between_two_numbers():

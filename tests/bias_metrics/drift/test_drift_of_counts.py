@@ -99,6 +99,8 @@ def test_a_model_that_overrates_one_subgroup_raises_the_alarm_for_it():
     names = {(one.metric, one.group) for one in found.drifted}
     assert {("bpsn_auc", "gay"), ("negative_aeg", "gay")} <= names
     assert ("positive_aeg", "gay") not in names
+    p_values = [one.p_value for one in found.drifted]
+    assert p_values == sorted(p_values) != [one.p_value for one in found.changes if one.drifted]
     assert ("subgroup_auc", "old") not in names
     assert data_drift(counts(FIRST, "1"), counts(WORSE, "2")).drifted == ()
 

@@ -81,6 +81,13 @@ def test_rows_of_four_times_the_usual_weight_are_told():
     ] * 2
 
 
+def test_rows_of_half_of_the_largest_weight_belong_to_the_heavy_ones():
+    """Without them, those of 8 would have 2 % of all weight, which is of no account."""
+    found = said(weighted(np.r_[[8.0], np.full(5, 4.0), np.ones(300)]))
+    told = f"6 rows have a weight of 4 or more ({28 / 328:.0%} of its weight)"
+    assert [words for *_, words in found] == [told] * 2
+
+
 def test_weights_that_only_the_label_decides_are_not_told():
     labels = np.r_[np.zeros(100), np.ones(60)]
     assert said(weighted(np.where(labels, 1.0, 20.0), labels)) == []
