@@ -223,6 +223,11 @@ def test_a_subgroup_without_a_class_has_the_reason_of_rows():
 def test_the_first_of_three_models_is_compared_with_each():
     rows, (a, b) = clustered_rows(6, 2_000, 100)
     first, second, third = counted(rows, [a, b, b**2], thresholds=[(0.5, None, 0.4)])
+    for one, score in ((second, b), (third, b**2)):
+        mine = first.compare(one).subgroups["gay"].bpsn_auc
+        options = {"subgroups": rows.subgroups, "clusters": rows.clusters}
+        real = compare_bias(rows.y_true, a, score, **options).subgroups["gay"].bpsn_auc
+        assert (mine.std_error, mine.low) == pytest.approx((real.std_error, real.low), rel=1e-2)
     found = first.compare_rate_gaps(third, thresholds=(0.5, 0.4))
     same(found, compare_rate_gaps(rows, a, b**2, threshold_a=0.5, threshold_b=0.4))
     same(first.rate_gaps(threshold=0.5), rate_gaps(rows, a, threshold=0.5))
@@ -249,6 +254,44 @@ def test_another_threshold_than_clusters_were_added_up_at_is_refused():
     plain = ScoreCounts.of(Rows(rows.y_true, rows.subgroups), scores[1], shard="all")
     with pytest.raises(ValueError, match="must be of both models, the first of them the candidate"):
         first.compare_rate_gaps(plain, thresholds=(0.5, 0.5))
+
+
+@pytest.mark.parametrize("sizes", [[1] * 60, [60]])
+def test_sums_of_single_rows_and_of_one_cluster_are_possible(sizes):
+    rng = np.random.default_rng(0)
+    clusters, score = np.repeat(np.arange(len(sizes)), sizes), rng.random(60)
+    rows = Rows(np.arange(60) % 2, {"gay": rng.random(60) < 0.5}, clusters=clusters)
+    counts = counted(rows, [score], n_batches=1)
+    counts[0].clusters[0].refuse_others(counts)
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (0, lambda rows, _: rows[0] + 1),
+        (1, lambda rows, _: rows[1] - 1),
+        (2, lambda rows, _: rows[0] + 1),  # more clusters than rows
+        (3, lambda _, n: n + 1),  # more than there are
+        (4, lambda _, n: n + 1),
+        (5, lambda rows, _: rows[0] - 1),  # smaller than if each row is a cluster
+        (6, lambda rows, _: rows[1] ** 2 + 1),  # larger than if all are one
+        (7, lambda rows, _: rows[0] * rows[1] + 1),
+        (7, lambda *_: -1.0),
+        (7, lambda *_: float("inf")),
+    ],
+)
+def test_sums_over_clusters_that_no_rows_have_are_refused(place, wrong):
+    rows, scores = clustered_rows(3, 400, 40)
+    counts = counted(rows, scores)
+    totals, _ = counts[0].clusters
+    sums = [list(one) for one in totals.rows]
+    sums[1][place] = wrong(sums[1], totals.n)
+    with pytest.raises(ValueError, match="must be those that were counted; they are others"):
+        replace(totals, rows=sums).refuse_others(counts)
+    moves = [[list(one) for one in of_model] for of_model in totals.moves]
+    moves[1][2][3] = totals.rows[2][7] + 1  # more pairs in order than there are
+    with pytest.raises(ValueError, match="must be those that were counted; they are others"):
+        replace(totals, moves=moves).refuse_others(counts)
 
 
 @pytest.mark.parametrize(

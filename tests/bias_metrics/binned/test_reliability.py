@@ -102,13 +102,16 @@ def test_scores_in_bins_of_their_own_give_the_exact_gaps_of_calibration(share):
     rng = np.random.default_rng(4)
     y_true, gay = rng.random(900) < share, rng.random(900) < 0.1
     score = rng.random(900)
-    rows = Rows(y_true, {"gay": gay, "one": np.arange(900) == 0})
+    two = np.isin(np.arange(900), [np.flatnonzero(y_true)[0], np.flatnonzero(~y_true)[0]])
+    rows = Rows(y_true, {"gay": gay, "two": two, "one": np.arange(900) == 0})
     found = ScoreCounts.of(rows, score, shard="all", bits=52).calibration_gaps()
     exact = calibration_report(rows, score).gaps
-    for metric, cell in found["gay"].items():
-        for what in ("value", "std_error", "low", "high"):
-            own, real = getattr(cell, what), getattr(exact["gay"][metric], what)
-            assert own == pytest.approx(real, abs=1e-12)
+    for name in ("gay", "two"):
+        for metric, cell in found[name].items():
+            for what in ("value", "std_error", "low", "high"):
+                own, real = getattr(cell, what), getattr(exact[name][metric], what)
+                assert own == pytest.approx(real, abs=1e-12)
+    for metric in found["one"]:
         assert (found["one"][metric].low, exact["one"][metric].low) == (None, None)
         assert found["one"][metric].reason == exact["one"][metric].reason
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, diagnose_bias, evaluate_bias
+from bias_metrics import MetricValue, Rows, diagnose_bias, evaluate_bias
 from bias_metrics.diagnosis.patterns import Range, kind_of_gap, unsigned_gap
 from bias_metrics.thresholds.curves import Corners, equality_curve
 
@@ -338,6 +338,12 @@ def test_the_bound_of_the_unsigned_gap_is_just_above_the_published_quantiles(sha
     curve = equality_curve(labels, scores, members)
     bound = unsigned_gap(curve, (800, 800), share).high * math.sqrt(400)
     assert l1_norm <= bound <= 1.03 * l1_norm
+
+
+def test_an_unsigned_gap_is_between_0_and_a_half():
+    x, y = np.array([0.0, 0, 1]), np.array([0.0, 1, 1])
+    assert unsigned_gap(Corners(x, y, MetricValue(0.5)), (20, 20), 0.95).high == 0.5
+    assert unsigned_gap(Corners(x, x, MetricValue(0.0)), (20, 20), 0.95).low == 0.0
 
 
 # What must not change a diagnosis.

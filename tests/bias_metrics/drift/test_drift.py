@@ -64,7 +64,10 @@ def test_the_change_is_that_of_two_evaluations(background, weighted):
             night | {"sample_weight": one} for night, one in zip(nights, weights, strict=True)
         ]
     old, new = (values_of(one, background=background) for one in nights)
-    changes = by_name(found(*nights, background=background))
+    drift = found(*nights, background=background)
+    counted = [np.count_nonzero(one.get("sample_weight", np.ones(N))) for one in nights]
+    assert [drift.n_before, drift.n_now] == counted
+    changes = by_name(drift)
     assert changes.keys() == old.keys()
     for name, one in changes.items():
         assert (one.before, one.now) == pytest.approx((old[name], new[name]))
