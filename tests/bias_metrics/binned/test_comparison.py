@@ -63,6 +63,7 @@ def test_values_and_bounds_are_those_of_the_two_reports():
     assert (found.low, found.high) == (own.low - other.high, own.high - other.low)
     assert found.std_error == own.std_error + other.std_error
     assert found.p_value is None
+    assert (found.size_low, found.size_high) == (None, None)  # of gaps alone
 
 
 def test_an_undefined_number_has_an_undefined_difference():
@@ -137,6 +138,48 @@ def test_the_covariance_is_known_within_what_is_open(seed, noise):
         found, open_ = known.together(y, x, flip=PAIRS[key[1]].flip)
         exact = ranked.apart(key[0])[key[1]].together
         assert abs(found.covariance - exact.covariance) <= open_ + 1e-15
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_scores_in_wide_bins_of_their_own_are_related_as_those_of_the_rows(background):
+    """Four bits tell sixteenths between 1 and 2 apart."""
+    rows, scores, *_ = paired(4, n=3_000)
+    rows = Rows(rows.y_true, rows.subgroups, background=background)
+    a, b = (1 + np.floor(16 * score) / 16 for score in scores)
+    first, second = counts_of(rows, a, b)
+    pairs = ScoreCounts.of_pairs(rows, a, b, shard="all")
+    known = Pairs.of(first, second, pairs)
+    of_counts = [compared(one, background) for one in (first, second, pairs)]
+    ranked = Pairing(*(Measurement(rows, score) for score in (a, b)))
+    for (key, *one), (_, *other), (_, *both) in zip(*of_counts, strict=True):
+        y, x = zip(one, other, both, strict=True)
+        found, open_ = known.together(y, x, flip=key[0] is not None and PAIRS[key[1]].flip)
+        assert open_ == pytest.approx(0, abs=1e-15)
+        if key[0] is not None:
+            exact = ranked.apart(key[0])[key[1]].together
+            assert found.covariance == pytest.approx(exact.covariance)
+            near = 0.02 * np.abs(exact.thirds).max()  # but for 1 - 1 / n
+            assert found.thirds == pytest.approx(exact.thirds, abs=near)
+    options = {"confidence": 0.9, "background": background}
+    found = first.compare(second, pairs, **options).subgroups
+    for name, cells in compare_bias(rows.y_true, a, b, rows.subgroups, **options).subgroups.items():
+        for metric, cell in cells.items():
+            own = found[name][metric]
+            for what in ("value", "std_error", "low", "high", "size_low", "size_high"):
+                assert getattr(own, what) == pytest.approx(getattr(cell, what), abs=3e-5), what
+
+
+def test_pairs_of_one_wide_bin_tell_nothing():
+    """Errors may then add up as far as without pairs."""
+    rows, scores, *_ = paired(4, n=3_000)
+    a, b = (1 + score / 17 for score in scores)
+    first, second = counts_of(rows, a, b, bits=8)
+    pairs = ScoreCounts.of_pairs(rows, a, b, shard="all")
+    assert pairs.bins.size == 1
+    found, alone = first.compare(second, pairs), first.compare(second)
+    for metric, cell in found.subgroups["gay"].items():
+        known = alone.subgroups["gay"][metric].std_error
+        assert cell.std_error == pytest.approx(known, rel=2e-3)
 
 
 def test_pairs_add_up_like_other_counts():

@@ -93,6 +93,24 @@ def test_pairs_give_nearly_the_bounds_of_paired_rows(seed, at):
                 assert (own.size_low, own.size_high) == pytest.approx(sizes)
 
 
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+@pytest.mark.parametrize("at", [1 + 3 / 16, 1.5, 1.53])
+def test_scores_in_wide_bins_of_their_own_have_the_gaps_of_paired_rows(at, background):
+    """Four bits tell sixteenths between 1 and 2 apart; a score at the threshold is flagged."""
+    rows, *scores = made(2, background, n=2_000)
+    a, b = (1 + np.floor(16 * score) / 16 for score in scores)
+    pairs = ScoreCounts.of_pairs(rows, a, b, shard="all")
+    first, second = (counts_of(rows, one, 12) for one in (a, b))
+    options = {"thresholds": (1.5, at), "background": background}
+    found = first.compare_rate_gaps(second, pairs, **options)
+    exact = compare_rate_gaps(rows, a, b, threshold_a=1.5, threshold_b=at)
+    for name, cells in exact.subgroups.items():
+        for metric, cell in cells.items():
+            own = found.subgroups[name][metric]
+            for what in ("value", "std_error", "low", "high", "size_low", "size_high"):
+                assert getattr(own, what) == pytest.approx(getattr(cell, what), abs=1e-9), what
+
+
 def test_the_rows_that_both_models_flag_are_between_two_numbers():
     rng = np.random.default_rng(5)
     rows = Rows(rng.random(800) < 0.5, {"gay": rng.random(800) < 0.5})
@@ -153,6 +171,14 @@ def test_counts_of_other_rows_are_not_compared():
     other = ScoreCounts.of(rows, b, shard="other")
     with pytest.raises(ValueError, match="their shards differ"):
         counts_of(rows, a, 12).compare_rate_gaps(other, thresholds=(0.5, 0.5))
+
+
+def test_pairs_of_other_scores_are_not_compared():
+    rows, a, b = made(1)
+    first, second = (counts_of(rows, one, 12) for one in (a, b))
+    others = ScoreCounts.of_pairs(rows, a * 1e-9, b, shard="all")
+    with pytest.raises(ValueError, match="of the same rows; they are of others"):
+        first.compare_rate_gaps(second, others, thresholds=(0.5, 0.5))
 
 
 def test_equal_errors_of_bins_with_one_score_are_those_of_the_rows():

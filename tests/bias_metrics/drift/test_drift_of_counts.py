@@ -156,6 +156,19 @@ def test_a_number_with_few_rows_or_none_is_not_judged_and_says_so():
     assert (change.low, change.p_value) == (None, None)
 
 
+@pytest.mark.parametrize(("n_toxic", "is_judged"), [(10, True), (9, False)])
+def test_a_number_is_judged_from_ten_rows_that_would_be_exchanged_on_the_average(
+    n_toxic, is_judged
+):
+    """Of two nights of equal size a half: of 20 toxic rows 10, and of 19 fewer."""
+    night_of = [night(seed) | {"y_true": np.arange(N) < n} for seed, n in ((1, 10), (2, n_toxic))]
+    found = metric_drift(*(counts(one, shard) for one, shard in zip(night_of, "12", strict=True)))
+    assert (by_name(found)["auc", "overall"].p_value is not None) == is_judged
+    rows = [with_ids(one, first) for one, first in zip(night_of, (0, N), strict=True)]
+    found = metric_drift(*rows, rng=np.random.default_rng(0))
+    assert (by_name(found)["auc", "overall"].p_value is not None) == is_judged
+
+
 @pytest.mark.parametrize(
     ("now", "rule"),
     [

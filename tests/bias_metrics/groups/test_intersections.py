@@ -61,6 +61,13 @@ def test_an_intersection_with_too_few_rows_is_left_out_with_its_count_and_the_re
     assert found.n_not_counted == {2: 0, 3: 1}
 
 
+def test_a_table_has_a_row_for_every_counted_intersection_that_says_whether_it_was_kept():
+    found = intersections({"a": [1, 1, 0], "b": [1, 0, 1], "c": [0, 1, 0]})
+    shown = [(row["intersection"], row["kept"], row["n"]) for row in found.rows()]
+    # One row is enough unless another number is asked for.
+    assert shown == [("a & b", True, 1), ("a & c", True, 1), ("b & c", False, 0)]
+
+
 def test_with_labels_every_class_needs_the_support():
     found = intersections(GROUPS, min_support=1, y_true=TOXIC)
     assert found.kept["black & female"].to_dict() == {

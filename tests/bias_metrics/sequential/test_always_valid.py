@@ -37,6 +37,17 @@ def test_at_the_planned_rows_the_bounds_are_as_tight_as_they_get():
     assert others[0] > 1.2 * aimed
 
 
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_the_plan_is_where_the_two_sided_mixture_is_tightest(alpha):
+    """Its square, in standard errors, is (1 + 1 / r) log((1 + r) / (2 alpha)^2)."""
+    ratio = np.arange(1, 50, 1e-3)
+    square = (1 + 1 / ratio) * np.log((1 + ratio) / (2 * alpha) ** 2)
+    tightest = float(ratio[square.argmin()])
+    for n in (100, 1000, 5000):
+        known = mixture_quantile(alpha, tightest * n / 1000)
+        assert quantiles([n], 1000, 1 - 2 * alpha)[0] == pytest.approx(known, rel=1e-4)
+
+
 def test_one_look_at_the_planned_rows_costs_two_thirds_more_than_a_fixed_sample():
     assert quantiles([30_000], 30_000)[0] / quantile(0.9) == pytest.approx(1.68, abs=0.01)
 
