@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bias_metrics import Rows, ScoreCounts, compare_bias
+from bias_metrics import Rows, ScoreCounts, compare_bias, evaluate_bias
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import compared
 from bias_metrics.metrics import PAIRS
@@ -72,6 +72,15 @@ def test_an_undefined_number_has_an_undefined_difference():
     found = first.compare(second)
     assert found.subgroups["gay"].subgroup_auc.reason == "no subgroup positives"
     assert found.subgroups["gay"].positive_aeg.size_high is None
+
+
+@pytest.mark.parametrize("inside", [[1, 0, 0], [0, 1, 0], [1, 1, 1]])
+def test_an_undefined_number_says_which_class_lacks_as_that_of_rows_does(inside):
+    rows, scores = Rows([0, 1, 0], {"gay": inside}), [0.1, 0.2, 0.3]
+    [counts] = counts_of(rows, scores)
+    exact = evaluate_bias(rows.y_true, scores, rows.subgroups).subgroups["gay"].by_metric()
+    for metric, cell in counts.report().subgroups["gay"].by_metric().items():
+        assert (cell.value, cell.reason) == (exact[metric].value, exact[metric].reason)
 
 
 def test_counts_of_other_rows_are_refused():
