@@ -287,6 +287,17 @@ def test_what_was_waived_is_an_exception_of_its_group_or_of_all():
     ]
 
 
+def test_an_identity_that_the_set_cannot_measure_is_an_exception_with_the_policys_reason():
+    found = extent(
+        result("gay", "skipped", not_measured="no labels yet"), result("hindu"), result("muslim")
+    )
+    [entry] = found.exceptions
+    assert (entry.group, entry.why, entry.reason) == ("gay", "not_measured", "no labels yet")
+    excuse = "Ada until 2026-12-31: few"
+    [entry] = extent(result("gay", "insufficient", waived_by=excuse)).exceptions[:1]
+    assert (entry.why, entry.reason) == ("waived", None)
+
+
 @pytest.mark.parametrize(("n", "words"), [(1, "1 check was"), (2, "2 checks were")])
 def test_checks_without_a_champion_are_one_exception_and_no_identity_s(n, words):
     floors = [result(name, kind="floor") for name in GROUPS]
