@@ -169,6 +169,13 @@ def test_a_policy_that_only_reports_cannot_be_registered(gateway, tmp_path):
         register_policy(str(path), MODEL, gateway)
 
 
+def test_a_policy_is_registered_for_a_model_and_not_for_a_ledger(gateway, file):
+    ledger = Ledger(gateway, MODEL).name
+    with pytest.raises(InputError, match="must not be the name of a ledger"):
+        register_policy(file, ledger, gateway)
+    assert Ledger(gateway, ledger).entries() == []
+
+
 def test_the_command_registers_an_included_policy_for_a_model_to_come(tmp_path, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     place = str(tmp_path / "new")
