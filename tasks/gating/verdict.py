@@ -319,12 +319,14 @@ def _compared(rival: CandidateSettings) -> Compared:
 def with_scores(context: Context, measured: Measured) -> Context:
     """Return the context, which says whether the policy was registered before the scores were made.
 
-    It is unknown for a file of scores, which was made elsewhere. Times are to the second: scores of
-    the same second are not known to be later.
+    It is unknown for a file of scores, which was made elsewhere, and within one second: times are
+    no finer.
     """
     registered = context.registered_policy
     if registered is None or measured.candidate.kind == "scores":
         return context
     made = ScoredSet.open(measured.scores).record.made
+    if made == registered.at:
+        return context
     known = replace(registered, before_scores=registered.at < made)
     return replace(context, registered_policy=known)

@@ -74,7 +74,7 @@ class RegisteredPolicy(Record):
     """When the policy of a verdict was registered.
 
     `entry` is that of the ledger; `before_scores` says whether the scores were made later, null if
-    it is unknown when they were made.
+    it is unknown when they were made, or it was in the same second.
     """
 
     entry: int

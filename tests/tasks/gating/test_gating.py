@@ -147,7 +147,7 @@ def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path,
     ("kind", "made", "before_scores"),
     [
         ("mlflow", "2026-11-21T12:00:01+00:00", True),
-        ("mlflow", "2026-11-21T12:00:00+00:00", False),  # the same second: not known to be before
+        ("mlflow", "2026-11-21T12:00:00+00:00", None),  # the same second: unknown
         ("mlflow", "2026-11-21T11:59:59+00:00", False),
         ("scores", "2026-11-21T12:00:01+00:00", None),  # a file that was made elsewhere
     ],
