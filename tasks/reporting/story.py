@@ -46,7 +46,7 @@ from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import first_names
 
 WORSE, GAINED = marked("Worse than the champion"), marked("Better than the champion")
-HOLDS, UNKNOWN = marked("Holds for"), marked("No evidence for")
+HOLDS, UNKNOWN = marked("Holds for"), marked("No interval for")
 TO_PASS, DECISION = marked("To pass"), marked("Decision")
 TREATED_WORST = marked("Treated worst")
 # What is said of those for whom a verdict does not hold.

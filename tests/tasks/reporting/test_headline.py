@@ -285,13 +285,13 @@ def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
         ([(), ("b",)], "b on s2 (no number has an interval)"),
     ],
 )
-def test_for_whom_there_is_no_evidence_is_said(unknown, said):
+def test_for_whom_there_is_no_interval_is_said(unknown, said):
     [story] = story_of("abc").stories
     stories = [
         replace(story, evaluation_set=f"s{at}", unknown=one) for at, one in enumerate(unknown, 1)
     ]
     found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
-    assert dict(found.facts)["No evidence for"] == said
+    assert dict(found.facts)["No interval for"] == said
 
 
 def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst():
