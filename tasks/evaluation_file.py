@@ -21,7 +21,7 @@ from biasgate.tasks.common.settings import Name, Settings, json_schema
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.data.freezing import SOURCE_KINDS, Source
-from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy import Policy, policy_schema
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.mitigating.methods.catalogue import METHODS
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -292,14 +292,15 @@ def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
 
 
 def explained(section: str) -> Iterator[str]:
-    """Yield what each key of a section means, for a terminal.
+    """Yield what each key of a section means, for a terminal; also of `policy` and its sections.
 
     Raises
     ------
     InputError
         If there is no such section.
     """
-    known = sections_of(evaluation_schema())
+    policy: JsonSchemaValue = policy_schema()
+    known = sections_of(evaluation_schema()) | {"policy": policy} | policy["$defs"]
     if section not in known:
         hint = did_you_mean(section, known)
         msg = f"SECTION must be one of {', '.join(known)}; got {section!r}.{hint}"

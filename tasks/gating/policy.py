@@ -48,6 +48,7 @@ Promote = Literal["newer", "better", "never"]
 class Policy(Settings):
     """A policy file."""
 
+    explained_by = "biasgate schema policy"
     lists: ClassVar[Mapping[str, str]] = {
         "rules": "rules, as in [{metric: auc, scope: overall, floor: 0.8}]",
         "waivers": "waivers, each with `rule`, `group`, `reason`, `decided_by` and `expires`",

@@ -22,6 +22,7 @@ from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
+from biasgate.tasks.evaluation_file import explained
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating import policy_suggested
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
@@ -52,6 +53,20 @@ def test_every_shipped_policy_is_checked_explained_and_valid_by_the_schema(name)
         assert f"[{rule.name}]" in explained.output
     content = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
     jsonschema.validate(content, policy_schema())
+
+
+def test_a_wrong_policy_is_told_with_the_command_that_explains_its_keys(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text("name: p\nrules: [{metric: auc, floor: 0.8}]\n", "utf-8")
+    with pytest.raises(InputError) as caught:
+        read_policy(str(path), tmp_path)
+    assert str(caught.value).splitlines()[1:] == [
+        "  version: must be given.",
+        "  rules.0.scope: must be given.",
+        "  To see what keys there are: `biasgate schema policy`.",
+    ]
+    assert next(explained("policy")) == "version: 1, must be given"
+    assert any(line.startswith("scope: ") for line in explained("RuleSettings"))
 
 
 def test_the_schema_beside_the_shipped_policies_is_current_and_refuses_a_wrong_key():
