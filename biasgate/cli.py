@@ -137,8 +137,8 @@ def schema(
     section: Annotated[
         str | None,
         typer.Argument(
-            help="Explain the keys of a section instead: `evaluation`, `count`, `policy`, or a kind "
-            "such as table.",
+            help="Explain the keys of a section instead: `evaluation`, `count`, `policy`, or a "
+            "kind such as table.",
             metavar="SECTION",
         ),
     ] = None,
