@@ -18,7 +18,7 @@ from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import SEEN_FILE, last_seen, place_of, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
-from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.champion import record, take_turn
 from biasgate.tasks.promoting.pinned import register_policy
 from biasgate.tasks.promoting.spending import spend
 from biasgate.tasks.records import Head
@@ -163,6 +163,18 @@ def test_an_entry_that_is_left_as_it_was_counts_as_ended(gateway):
     with Ledger(gateway, MODEL).open(move, None) as made:
         assert not made.is_stale
     assert made.is_stale
+
+
+def test_whose_turn_it_is_settles_an_earlier_entry_that_was_left(gateway, monkeypatch):
+    model, move = Ledger(gateway, MODEL), Move(action="blocked", reason="r", blocked=["7"])
+    with model.open(move, None):
+        pass  # it ended before its turn came
+    rounds = iter([None])
+    monkeypatch.setattr(Ledger, "wait_for", lambda *_: next(rounds))
+    with model.open(move, None) as made:
+        take_turn(model, made)
+        left = [(one.state, one.content.note) for one in model.entries()]
+    assert left == [("abandoned", "its owner ended before champion moved"), ("queued", "")]
 
 
 def test_who_counts_as_ended_to_others_cannot_act_any_more(gateway, monkeypatch):
