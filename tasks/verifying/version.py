@@ -9,6 +9,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.ledger.alpha import objection_to_share
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry
@@ -56,7 +57,7 @@ def verify_version(
     day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
     vouched = chain.vouched_verdicts(TrustedKeys.here())
-    findings: list[Finding] = interrupted(version)
+    findings: list[Finding] = [*interrupted(version), *_rolled_away(version, chain)]
     verdicts: dict[str, Verdict] = {}
     left, seen = tagged[::-1], set[str]()
     while left:
@@ -76,6 +77,17 @@ def verify_version(
             verdicts[name] = verdict
             left += [one for one in verdict.required_sets[::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
+
+
+def _rolled_away(version: ModelVersion, chain: Chain) -> Iterator[Finding]:
+    """Say that a version was rolled back: its verdicts are as they were, and it is not wanted."""
+    left = chain.rolled_away.get(version.version)
+    if left is not None:
+        text = (
+            f"entry {left.number} rolled back from {version.uri} "
+            f"({printable(left.content.reason)}); only `rollback --to` brings it back."
+        )
+        yield Finding("ledger", holds=True, sentence=text)
 
 
 def _spent(verdict: Verdict, name: str, version: ModelVersion, chain: Chain) -> Iterator[Finding]:

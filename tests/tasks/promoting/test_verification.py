@@ -609,12 +609,23 @@ def test_a_rollback_of_another_process_meanwhile_is_not_undone(
     ]
 
 
+def sentences_of(gateway, store, version):
+    """Return all that `verify` says of a version, which holds."""
+    findings = verify(MODEL, version, gateway, store)
+    assert all(one.holds for one in findings)
+    return " ".join(one.sentence for one in findings)
+
+
 def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it_went(
     gateway, store, champion, tmp_path
 ):
     promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
     roll_back(MODEL, "complaints", gateway)
+    told = "entry 3 rolled back from models:/toxicity/2 (complaints); only `rollback --to` brings"
+    said = {version: sentences_of(gateway, store, version) for version in ("1", "2")}
+    assert [told in sentences for sentences in said.values()] == [False, True]
     found = roll_back(MODEL, "false alarm", gateway, "2")
+    assert told not in sentences_of(gateway, store, "2")
     assert found.promoted
     assert "It replaced version 1 (false alarm)" in found.sentence
     assert "Entry 3 had rolled back from it (complaints)" in found.sentence
