@@ -366,7 +366,8 @@ class MappedSource(SourceSettings):
             for position, name in enumerate(matcher.identities):
                 columns[kind + name] = pa.array(found[:, position].astype(dtype))
         for name, column in self.slices.items():
-            fractions = reading.to_fractions(chunk, column, ids, nullable=False)
+            of_words = f" To make each of its values a slice, write `slices_in: [{column}]`."
+            fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=of_words)
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
         return pa.table(columns)
 

@@ -113,8 +113,13 @@ def to_strings(chunk: Chunk, column: str, ids: pa.Array, *, shown: bool = False)
     return raw
 
 
-def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Array:
-    """Return numbers as float64; an empty cell and NaN become null, others are refused."""
+def to_numbers(
+    chunk: Chunk, column: str, ids: pa.Array | None = None, *, if_words: str = ""
+) -> pa.Array:
+    """Return numbers as float64; an empty cell and NaN become null, others are refused.
+
+    `if_words` says what to do about a column of a few words.
+    """
     raw = plain_column(chunk, column)
     if is_text(raw.type):
         raw = pc.utf8_trim_whitespace(raw)
@@ -132,7 +137,7 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
             rule = f"{rule}, without `%`"
         words = _words(raw)
         hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
-        hint = hint or hint_for_lists(raw, wrong, column)
+        hint = hint or hint_for_lists(raw, wrong, column) or (if_words if words else "")
         refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
@@ -149,18 +154,18 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
 
 
 def to_fractions(
-    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = ""
+    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", if_words: str = ""
 ) -> pa.Array:
     """Return fractions in [0, 1]; nulls only if `nullable`.
 
-    `hint` says what to do about a number outside [0, 1].
+    `hint` says what to do about a number outside [0, 1], `if_words` about a column of a few words.
 
     Raises
     ------
     InputError
         At the first value that is outside [0, 1], or missing although required.
     """
-    numbers = to_numbers(chunk, column, ids)
+    numbers = to_numbers(chunk, column, ids, if_words=if_words)
     ends = pc.min_max(numbers).as_py()
     fit = ends["min"] is not None and 0 <= ends["min"] <= ends["max"] <= 1
     if fit and (nullable or not numbers.null_count):

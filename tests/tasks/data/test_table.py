@@ -119,6 +119,16 @@ def test_a_missing_column_is_refused_by_the_check(tmp_path, frozen):
         source(tmp_path / "t.csv", identities=["jews"], slices=["votes"]).check()
 
 
+def test_a_column_of_words_is_no_slice_and_the_option_that_makes_slices_of_it_is_named(
+    tmp_path, frozen
+):
+    FRAME.assign(lang=["de", "en", "de", "en"]).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=r"must be a number.* write `slices_in: \[lang\]`\."):
+        frozen(slices={"german": "lang"})
+    found = frozen(slices_in=["lang"])
+    assert values(found, "slice/lang.de") == [True, False, True, False]
+
+
 def test_a_repeated_id_is_refused_with_both_rows_and_the_file_order(tmp_path, frozen):
     pd.concat([FRAME, FRAME[:1]]).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(InputError, match="id 11 is in rows 0 and 4"):
