@@ -132,7 +132,7 @@ def test_a_mapped_task_needs_unmapped_around_a_model():
 def test_a_worker_of_dask_gets_an_equal_object_of_the_same_class():
     @flow(
         task_runner=DaskTaskRunner(
-            cluster_kwargs={"n_workers": 1, "processes": False, "dashboard_address": None}
+            cluster_kwargs={"n_workers": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
         )
     )
     def on_a_cluster() -> None:

@@ -128,7 +128,7 @@ def test_workers_of_dask_try_as_often_as_the_file_says(config, tmp_path):
 
     fail.__module__ = "biasgate.tasks.scoring.made_up"
     step = task(name="fail on a worker")(fail)
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     spread = run_steps.with_options(task_runner=runner(cluster_kwargs=options))
     spread(config(scoring={"retries": 4, "retry_delay_s": 0}), [(map_all, step)])
     assert tries.read_text() == "1\n" * 5
