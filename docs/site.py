@@ -103,14 +103,17 @@ def main(target: Path) -> None:
     for source, page in MOVED.items():
         (target / page).write_text((ROOT / source).read_text("utf-8"), "utf-8")
     origins = {target / page: ROOT / source for source, page in MOVED.items()}
+    schemas = {"evaluation": evaluation_schema(), "policy": policy_schema()}
+    explained_in = dict.fromkeys(["policy", *schemas["policy"]["$defs"]], "policy")
+    explained_in |= dict.fromkeys(sections_of(schemas["evaluation"]), "evaluation-file")
     for page in target.rglob("*.md"):
         origin = origins.get(page, DOCS / page.relative_to(target))
         text = _LINK.sub(
             lambda link, at=origin, to=page: linked(link, at, to, target), page.read_text("utf-8")
         )
-        keys = os.path.relpath(target / "reference" / "evaluation-file.md", page.parent)
-        page.write_text(_SECTION.sub(partial(keys_linked, keys), text), "utf-8")
-    for name, schema in {"evaluation": evaluation_schema(), "policy": policy_schema()}.items():
+        reference = os.path.relpath(target / "reference", page.parent)
+        page.write_text(_SECTION.sub(partial(keys_linked, reference, explained_in), text), "utf-8")
+    for name, schema in schemas.items():
         (target / "schemas" / f"{name}.schema.json").write_text(
             json.dumps(schema, indent=1), "utf-8"
         )
@@ -147,11 +150,10 @@ def linked(link: re.Match[str], origin: Path, page: Path, target: Path) -> str:
     return f"{text} (`{inside}` in the repository)" if text != inside else f"`{inside}`"
 
 
-def keys_linked(page: str, command: re.Match[str]) -> str:
+def keys_linked(reference: str, explained_in: Mapping[str, str], command: re.Match[str]) -> str:
     """Let a command that prints a section's keys lead to them."""
-    section = command[1]
-    known = section in sections_of(evaluation_schema())
-    return f"[{command[0]}]({page}#{section.lower()})" if known else command[0]
+    section, page = command[1], explained_in.get(command[1])
+    return f"[{command[0]}]({reference}/{page}.md#{section.lower()})" if page else command[0]
 
 
 def title_and_first(page: Path) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -76,7 +77,7 @@ def json_schema(kind: type[Settings]) -> dict[str, JsonValue]:
         described = schema if section is kind else schema.get("$defs", {}).get(name, {})
         bases = [one for one in reversed(section.__mro__) if issubclass(one, Settings)]
         for base in bases[1:] if described else ():
-            for key, words in _words(base):
+            for key, words in _words(base).items():
                 described.get("properties", {}).get(key, {})["description"] = words
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
@@ -87,8 +88,10 @@ def _below(kind: type[Settings]) -> Iterator[type[Settings]]:
         yield from _below(section)
 
 
-def _words(kind: type[Settings]) -> Iterator[tuple[str, str]]:
-    """Yield each key of a section and the text under its field."""
+@cache
+def _words(kind: type[Settings]) -> dict[str, str]:
+    """Return the text under the field of each key of a section."""
+    found = {}
     section = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     for field, below in pairwise(section.body if isinstance(section, ast.ClassDef) else []):
         if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
@@ -100,7 +103,8 @@ def _words(kind: type[Settings]) -> Iterator[tuple[str, str]]:
             else None
         )
         if known is not None and isinstance(text, str):
-            yield known.alias or field.target.id, " ".join(text.split())
+            found[known.alias or field.target.id] = " ".join(text.split())
+    return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
