@@ -24,7 +24,7 @@ import bias_metrics
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
-from biasgate.tasks.gating.policy import policy_schema
+from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
 from biasgate.tasks.scoring.asking.guard import guard_names, read_guard
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.http.preset import preset_names, read_preset
@@ -104,7 +104,7 @@ def main(target: Path) -> None:
         (target / page).write_text((ROOT / source).read_text("utf-8"), "utf-8")
     origins = {target / page: ROOT / source for source, page in MOVED.items()}
     schemas = {"evaluation": evaluation_schema(), "policy": policy_schema()}
-    explained_in = dict.fromkeys(["policy", *schemas["policy"]["$defs"]], "policy")
+    explained_in = dict.fromkeys(sections_of_policy(schemas["policy"]), "policy")
     explained_in |= dict.fromkeys(sections_of(schemas["evaluation"]), "evaluation-file")
     for page in target.rglob("*.md"):
         origin = origins.get(page, DOCS / page.relative_to(target))
@@ -237,16 +237,13 @@ def evaluation_file_page() -> Iterator[str]:
 
 def policy_page() -> Iterator[str]:
     """Yield every section of a policy with its keys."""
-    schema = policy_schema()
     yield from ("# Policy: every key", "")
     yield "Made from the classes that read the file. The guides say"
     yield "[which rules to choose](../guides/policies.md)."
     yield 'Editors complete and check keys by <a href="../policy.schema.json">the JSON Schema</a>,'
     yield from ("which `biasgate policy schema` prints.", "")
-    yield from table("policy", keys_of(schema))
-    for name, section in schema.get("$defs", {}).items():
-        if section.get("properties"):
-            yield from table(name, keys_of(section))
+    for name, section in sections_of_policy(policy_schema()).items():
+        yield from table(name, keys_of(section))
 
 
 def services_page() -> Iterator[str]:

@@ -21,7 +21,7 @@ from biasgate.tasks.common.settings import Name, Settings, json_schema
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.data.freezing import SOURCE_KINDS, Source
-from biasgate.tasks.gating.policy import Policy, policy_schema
+from biasgate.tasks.gating.policy import Policy, policy_schema, sections_of_policy
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.mitigating.methods.catalogue import METHODS
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -299,8 +299,7 @@ def explained(section: str) -> Iterator[str]:
     InputError
         If there is no such section.
     """
-    policy: JsonSchemaValue = policy_schema()
-    known = sections_of(evaluation_schema()) | {"policy": policy} | policy["$defs"]
+    known = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
     if section not in known:
         hint = did_you_mean(section, known)
         msg = f"SECTION must be one of {', '.join(known)}; got {section!r}.{hint}"

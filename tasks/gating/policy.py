@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from bias_metrics.gate import (
     CIVIL_COMMENTS,
@@ -255,6 +256,12 @@ class Policy(Settings):
 def policy_schema() -> dict[str, JsonValue]:
     """Return the JSON Schema of a policy file, draft 2020-12."""
     return json_schema(Policy)
+
+
+def sections_of_policy(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
+    """Return the whole file under `policy`, and each section that has keys under its name."""
+    defined: dict[str, JsonSchemaValue] = schema["$defs"]
+    return {"policy": schema} | {name: of for name, of in defined.items() if of.get("properties")}
 
 
 def read_policy(reference: str, folder: Path) -> Policy:

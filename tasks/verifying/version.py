@@ -80,12 +80,12 @@ def verify_version(
 
 
 def _rolled_away(version: ModelVersion, chain: Chain) -> Iterator[Finding]:
-    """Say that a version was rolled back: its verdicts are as they were, and it is not wanted."""
+    """Say that a version was rolled back, which its verdicts do not tell."""
     left = chain.rolled_away.get(version.version)
     if left is not None:
         text = (
-            f"entry {left.number} rolled back from {version.uri} "
-            f"({printable(left.content.reason)}); only `rollback --to` brings it back."
+            f"entry {left.number} of the ledger rolled back from {version.uri} "
+            f"({printable(left.content.reason)}): it is not promoted automatically again."
         )
         yield Finding("ledger", holds=True, sentence=text)
 

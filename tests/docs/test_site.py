@@ -3,13 +3,14 @@
 import re
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
-from biasgate.tasks.gating.policy import policy_schema
+from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
 from biasgate.tasks.scoring.asking.guard import guard_names
 from biasgate.tasks.scoring.http.preset import preset_names
 
@@ -54,9 +55,17 @@ def test_each_key_has_a_heading_that_can_be_linked_to(pages):
     assert (pages / "schemas" / "policy.schema.json").exists()
 
 
+def test_a_command_that_explains_a_section_leads_to_its_keys(site, pages):
+    guide = (pages / "guides" / "candidates.md").read_text("utf-8")
+    assert "[`biasgate schema http`](../reference/evaluation-file.md#http)" in guide
+    assert "`biasgate schema KIND` says" in guide
+    page = {"PolicyRule": "policy"}
+    found = site._SECTION.sub(partial(site.keys_linked, "..", page), "`biasgate schema PolicyRule`")
+    assert found == "[`biasgate schema PolicyRule`](../policy.md#policyrule)"
+
+
 def test_each_key_says_what_it_means():
-    policy = policy_schema()
-    sections = sections_of(evaluation_schema()) | {"policy": policy} | policy["$defs"]
+    sections = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
     keys = [(name, *key) for name, section in sections.items() for key in keys_of(section)]
     # `kind` and `source` are what names the section.
     assert [one for one in keys if not one[3] and one[1] not in {"kind", "source"}] == []

@@ -621,7 +621,7 @@ def test_what_was_rolled_away_comes_back_only_by_name_and_with_the_reason_why_it
 ):
     promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
     roll_back(MODEL, "complaints", gateway)
-    told = "entry 3 rolled back from models:/toxicity/2 (complaints); only `rollback --to` brings"
+    told = "entry 3 of the ledger rolled back from models:/toxicity/2 (complaints): it is not"
     said = {version: sentences_of(gateway, store, version) for version in ("1", "2")}
     assert [told in sentences for sentences in said.values()] == [False, True]
     found = roll_back(MODEL, "false alarm", gateway, "2")
