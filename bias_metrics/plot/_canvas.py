@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -60,6 +61,54 @@ def label(name: str) -> str:
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size in inches."""
     return _picture_type()(figsize=(width, height), layout="constrained")
+
+
+def panel_grid(
+    names: Iterable[str], panel: tuple[float, float], across: int, **said: str
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels with common axes: one for each name, so many in a row.
+
+    A panel's size is in inches, without the title above it. What is `said` of all panels are the
+    figure's `title`, `xlabel` and `ylabel`. Their places are computed here: with dozens of panels,
+    matplotlib takes as long to find them as to draw the picture.
+    """
+    lines = [label(name).count("\n") + 2 for name in names]
+    rows = max(math.ceil(len(lines) / across), 1)
+    heading = 0.1 + 0.15 * max(lines, default=1)
+    gap, left, right, above, below = 0.2, 0.7 if "ylabel" in said else 0.15, 0.15, 0.35, 0.6
+    width = left + across * (panel[0] + gap) - gap + right
+    height = above + rows * (heading + panel[1]) + below
+    figure = _picture_type()(figsize=(width, height))
+    places = {
+        "left": left / width,
+        "right": 1 - right / width,
+        "top": 1 - (above + heading) / height,
+        "bottom": below / height,
+        "wspace": gap / panel[0],
+        "hspace": heading / panel[1],
+    }
+    grid = figure.subplots(
+        rows, across, squeeze=False, sharex=True, sharey=True, gridspec_kw=places
+    )
+    for position, axes in enumerate(grid.flat):
+        if position >= len(lines):
+            axes.set_axis_off()
+        elif position + across >= len(lines):  # nothing below it
+            axes.tick_params(labelbottom=True)
+    edge = 0.1
+    figure.suptitle(
+        said["title"], fontsize=11, parse_math=False, x=edge / width, y=1 - edge / height, ha="left"
+    )
+    figure.supxlabel(said["xlabel"], fontsize=9, x=left / width, y=edge / height, ha="left")
+    figure.supylabel(said.get("ylabel", ""), fontsize=9, x=edge / width)
+    return figure, list(grid.flat[: len(lines)])
+
+
+def entitle_panel(axes: Axes, title: str) -> None:
+    """Write a title above a panel. By default all its ticks are measured, to be clear of them."""
+    axes.set_title(title, fontsize=9, parse_math=False, y=1.0)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_label_coords(0, 0)  # it has no label; or else its place is found, as the title's
 
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +13,21 @@ from bias_metrics._core.checks import (
     FloatArray,
 )
 from bias_metrics._core.packed import Subgroups
-from bias_metrics.plot._canvas import Result, axes_for, label, matplotlib, new_figure, plain
+from bias_metrics.plot._canvas import (
+    Result,
+    axes_for,
+    entitle_panel,
+    label,
+    matplotlib,
+    panel_grid,
+    plain,
+)
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED
 from bias_metrics.rows import Background, Rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-_ACROSS = 4
 
 
 def equality_curve(
@@ -78,12 +82,14 @@ def equality_curves(
     matplotlib Figure
         One square from 0 to 1 per identity, four in a row.
     """
-    figure, squares = _grid_of_squares(len(curves), 2.5)
+    figure, squares = _grid_of_squares(
+        curves,
+        title=title,
+        xlabel=f"share of the background's {of}s at or above a threshold",
+        ylabel=f"share of the identity's {of}s",
+    )
     for axes, (name, curve) in zip(squares, curves.items(), strict=True):
         _draw(axes, name, curve)
-    figure.supxlabel(f"share of the background's {of}s at or above a threshold", fontsize=9)
-    figure.supylabel(f"share of the identity's {of}s", fontsize=9)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     return figure
 
 
@@ -99,18 +105,11 @@ def _draw(axes: Axes, name: str, result: Result) -> None:
         axes.fill_between(x, x, y, where=side, interpolate=True, color=colour, alpha=0.4, lw=0)
 
 
-def _grid_of_squares(n: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its squares from 0 to 1, four in a row of this height in inches."""
-    rows = max(math.ceil(n / _ACROSS), 1)
-    figure = new_figure(9.5, 0.9 + height * rows)
-    grid = figure.subplots(rows, _ACROSS, squeeze=False, sharex=True, sharey=True)
-    _scaled(grid.flat[0])  # what is said of its axes holds for all
-    for position, axes in enumerate(grid.flat):
-        if position >= n:
-            axes.set_axis_off()
-        elif position + _ACROSS >= n:  # nothing below it
-            axes.tick_params(labelbottom=True)
-    return figure, list(grid.flat[:n])
+def _grid_of_squares(names: Iterable[str], **said: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its squares from 0 to 1, four in a row."""
+    figure, squares = panel_grid(names, (2.0, 2.0), 4, **said)
+    _scaled(figure.axes[0])  # what is said of its axes holds for all
+    return figure, squares
 
 
 def _scaled(axes: Axes) -> Axes:
@@ -125,7 +124,7 @@ def _draw_square(axes: Axes, name: str, heading: str, *, is_empty: bool) -> None
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
     axes.set_aspect("equal")
     axes.tick_params(labelsize=8)
-    axes.set_title(f"{label(name)}\n{heading}", fontsize=9, parse_math=False)
+    entitle_panel(axes, f"{label(name)}\n{heading}")
     if is_empty:
         axes.set_facecolor(UNDEFINED)
         axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
@@ -185,13 +184,12 @@ def reliability_panels(
     matplotlib Figure
         One square from 0 to 1 per identity, four in a row.
     """
-    figure, squares = _grid_of_squares(len(calibrated), 2.6)
+    figure, squares = _grid_of_squares(
+        calibrated, title=title, xlabel="mean score", ylabel="share of positives"
+    )
     behind = None if overall is None else plain(overall)
     for axes, (name, one) in zip(squares, calibrated.items(), strict=True):
         _draw_bins(axes, name, plain(one), behind)
-    figure.supxlabel("mean score", fontsize=9)
-    figure.supylabel("share of positives", fontsize=9)
-    figure.suptitle(title, fontsize=11, parse_math=False)
     return figure
 
 
@@ -280,38 +278,29 @@ def distribution_panels(
     matplotlib Figure
         Three panels per row, with common axes.
     """
-    columns = 3
-    rows = max(math.ceil(len(panels) / columns), 1)
-    figure = new_figure(11, 1.1 + 2.1 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    figure, shown = panel_grid(
+        panels, (3.5, 1.6), 3, title=title, xlabel="score (density on a square root scale)"
+    )
     scores = [score for _, score, _ in panels.values() if score.size]
     ends = [float(end) for score in scores for end in (score.min(), score.max())]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     if low == high:  # a model with a single score still has a picture
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, _BINS + 1)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
     count = _Counter(edges, background)
-    for position, (name, (y_true, y_score, inside)) in enumerate(panels.items()):
-        axes = grid.flat[position]
+    for axes, (name, (y_true, y_score, inside)) in zip(shown, panels.items(), strict=True):
         _distribution(axes, count.of_panel(y_true, y_score, inside), edges)
-        axes.set_title(f"{label(name)} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
-        if position + columns >= len(panels):  # nothing below it
-            axes.tick_params(labelbottom=True)
-    shared = grid.flat[0]  # what is said of its axis holds for all panels
+        entitle_panel(axes, f"{label(name)} (n={int(inside.sum()):,})")
+    shared = figure.axes[0]  # what is said of its axis holds for all panels
     shared.set_yscale("function", functions=(np.sqrt, np.square))
     shared.set_ylim(bottom=0)
-    # On the left, because the legend is on the same line.
-    figure.supxlabel("score (density on a square root scale)", fontsize=9, x=0.01, ha="left")
     rectangle = matplotlib("patches").Rectangle
     handles = [
         rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
         rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
         rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, background"),
     ]
-    figure.legend(handles=handles, loc="outside lower right", ncols=3, fontsize=8, frameon=False)
-    figure.suptitle(title, fontsize=11, x=0.01, ha="left", parse_math=False)
+    figure.legend(handles=handles, loc="lower right", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
