@@ -149,6 +149,7 @@ def prefect_server(tmp_path_factory, prefect_home):
     # Here, since the tests of bias_metrics also run where only numpy is installed.
     import httpx  # noqa: PLC0415
     from prefect import context, settings  # noqa: PLC0415
+    from prefect.logging.handlers import APILogHandler  # noqa: PLC0415
 
     from biasgate.deployments import temporary_server  # noqa: PLC0415
 
@@ -170,6 +171,8 @@ def prefect_server(tmp_path_factory, prefect_home):
                 context._temporary_global_settings_context(context.get_settings_context()),
             ):
                 yield
+                # Lines for a server that is gone are tried for a minute when the process ends.
+                APILogHandler().flush()
         finally:
             temporary_server.stop(server)
 
