@@ -369,8 +369,8 @@ def _nobody(compared: Sequence[Story]) -> str:
         return phrase("nobody is shown to be")
     return phrase_of(
         unknown,
-        "nobody is shown to be; of {n} identity a number has no interval",
-        "nobody is shown to be; of {n} identities a number has no interval",
+        "nobody is shown to be; for {n} identity, some numbers have no interval",
+        "nobody is shown to be; for {n} identities, some numbers have no interval",
     )
 
 

@@ -72,7 +72,7 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
     ("champion", "worsened", "words"),
     [
         (None, [], "There was no champion to compare with."),
-        (rival_of(), [], "nobody is shown to be; of 2 identities a number has no interval"),
+        (rival_of(), [], "nobody is shown to be; for 2 identities, some numbers have no interval"),
         (rival_of(digest="d2"), [], "it is the champion"),
         (
             rival_of(),
