@@ -182,11 +182,11 @@ class Influence:
         """Add a step function over a class in score order: of all rows, or of the members."""
         differences = self._values[positive]
         if members is None:
-            np.add.at(differences, bounds[:-1], np.diff(values, prepend=0.0))
-            differences[bounds[-1]] -= values[-1]
+            np.add.at(differences, bounds[:-1], values)
+            np.subtract.at(differences, bounds[1:], values)
             return
         positions = members.of_class(positive=positive).position
-        each = np.repeat(values, np.diff(bounds))
+        each = np.repeat(values, bounds[1:] - bounds[:-1])
         differences[positions] += each
         differences[positions + 1] -= each
 

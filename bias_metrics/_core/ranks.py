@@ -172,7 +172,7 @@ class Runs:
     @property
     def counts(self) -> Indices:
         """How often each value occurs."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     def among_themselves(self) -> Placed:
         """Place the scores in their own class, which needs no search."""
@@ -207,7 +207,7 @@ class Steps:
     @property
     def counts(self) -> Floats:
         """Number of y on each step, as floats, which numpy multiplies far faster than ints."""
-        return np.diff(self.bounds).astype(np.float64)
+        return (self.bounds[1:] - self.bounds[:-1]).astype(np.float64)
 
     def deviations(self) -> Floats:
         """Return the shares minus their mean over all y, shape (s,)."""

@@ -23,9 +23,9 @@ def test_tails_are_those_of_scipy(freedom):
 
 
 @pytest.mark.parametrize("freedom", FREEDOM)
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99, 0.9999])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99, 0.9999, 1 - 1e-6, 1 - 1e-9])
 def test_quantiles_are_those_of_scipy(confidence, freedom):
-    expected = student.ppf(0.5 + confidence / 2, freedom)
+    expected = student.isf((1 - confidence) / 2, freedom)
     assert student_quantile(confidence, freedom) == pytest.approx(expected, rel=1e-6)
 
 
