@@ -15,7 +15,8 @@ OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISAB
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
 # Workers fill the cores: with more threads than one each, algebra of numpy and torch waits for itself.
 PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest
-# Tests wait for the processes they start, so that two cores have work for three; evaluations for four.
+# Tests wait for the processes they start, so that two cores have work for three; evaluations for
+# four, and with nights, whose schedules are waited for, five.
 workers = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * $(1) // 2))')
 STEALING = $(PYTEST) --dist worksteal
 FAST = $(STEALING) -n $(call workers,3)
@@ -85,7 +86,7 @@ test-all: $(READY)
 
 # But what `wheel-roads` runs on the wheel.
 everything: $(READY)
-	$(STEALING) -n $(call workers,4) --hypothesis-profile=thorough -m "not every_option"
+	$(STEALING) -n $(call workers,5) --hypothesis-profile=thorough -m "not every_option"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ from bias_metrics.plot._canvas import (
     matplotlib,
     new_figure,
     plain,
+    without_labels,
 )
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED, Colour, colour_of, scale_of
 
@@ -379,6 +380,7 @@ def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = 
     axes.set_xticks(np.arange(len(names)) + 0.5, names, parse_math=False)
     axes.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
     axes.xaxis.tick_top()
+    without_labels(axes)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
@@ -394,7 +396,8 @@ def fill_cell(
     face = UNDEFINED if colour is None else colour
     rectangle = matplotlib("patches").Rectangle
     # Within the grid, whose limits are set: neither its data nor the layout need be computed.
-    axes.add_artist(rectangle((column, row), 1, 1, facecolor=face, edgecolor="white"))
+    cell = rectangle((column, row), 1, 1, facecolor=face, edgecolor="white", in_layout=False)
+    axes.add_artist(cell)
     place = {"ha": "center", "va": "center", "fontsize": 8.5, "in_layout": False}
     axes.text(column + 0.5, row + 0.5, text, color=ink, **place | font)
 
