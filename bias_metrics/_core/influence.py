@@ -182,8 +182,10 @@ class Influence:
         """Add a step function over a class in score order: of all rows, or of the members."""
         differences = self._values[positive]
         if members is None:
-            np.add.at(differences, bounds[:-1], values)
-            np.subtract.at(differences, bounds[1:], values)
+            rises = values.copy()
+            rises[1:] -= values[:-1]
+            np.add.at(differences, bounds[:-1], rises)
+            differences[bounds[-1]] -= values[-1]
             return
         positions = members.of_class(positive=positive).position
         each = np.repeat(values, bounds[1:] - bounds[:-1])

@@ -32,6 +32,8 @@ from bias_metrics.rows import Rows
 
 MOST_NUMBERS = 20_000_000
 _DRAWS, _SEED, _JITTER = 20_000, 20081, 1e-6
+# What two models that move a cell alike differ by is rounding, and no number of its own.
+_ROUNDED = 1e-9
 # A smaller error is not estimated from the draws: fewer than this many of them would be beyond it.
 _BEYOND = 20
 _NORMAL = NormalDist()
@@ -90,8 +92,8 @@ def joint_level(
         if any(one is None for one in each):
             continue
         apart = each[0] if len(each) == 1 else each[0] - each[1]
-        size = math.sqrt(float(np.dot(apart, apart)))
-        if size > 0:
+        size, *whole = (math.sqrt(float(np.dot(one, one))) for one in (apart, *each))
+        if size > _ROUNDED * max(whole):
             standardised.append(apart / size)
     if not standardised:
         return 1 - 2 * alpha

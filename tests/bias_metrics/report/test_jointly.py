@@ -46,6 +46,14 @@ def test_cells_that_are_not_looked_at_do_not_count(rows):
     assert one_sided(found) == pytest.approx(0.05, rel=0.1)
 
 
+def test_a_cell_in_which_two_models_differ_by_rounding_alone_does_not_count(rows):
+    labels, first, second, masks = rows
+    second = np.where(labels == masks["b"], second, first)  # b's BPSN AUC has the other rows
+    asked = {"a": ["subgroup_auc"], "b": ["bpsn_auc"]}
+    found = joint_level(Rows(labels, masks), (first, second), ["a", "b"], metrics=asked)
+    assert one_sided(found) == pytest.approx(0.05, rel=0.1)
+
+
 def test_independent_numbers_share_the_error_as_sidak_says():
     found = jointly._level(np.eye(8), 0.05)
     exact = 2 * 0.95 ** (1 / 8) - 1
