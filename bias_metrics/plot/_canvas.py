@@ -91,6 +91,8 @@ def panel_grid(
         rows, across, squeeze=False, sharex=True, sharey=True, gridspec_kw=places
     )
     for position, axes in enumerate(grid.flat):
+        for axis in (axes.xaxis, axes.yaxis):  # or else the place of their empty labels is found
+            axis.set_label_coords(0, 0)
         if position >= len(lines):
             axes.set_axis_off()
         elif position + across >= len(lines):  # nothing below it
@@ -107,13 +109,6 @@ def panel_grid(
 def entitle_panel(axes: Axes, title: str) -> None:
     """Write a title above a panel. By default all its ticks are measured, to be clear of them."""
     axes.set_title(title, fontsize=9, parse_math=False, y=1.0)
-    without_labels(axes)
-
-
-def without_labels(axes: Axes) -> None:
-    """Let axes have no labels. By default all ticks are measured, for the place of empty ones."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_label_coords(0, 0)
 
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:

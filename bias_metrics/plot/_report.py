@@ -17,7 +17,6 @@ from bias_metrics.plot._canvas import (
     matplotlib,
     new_figure,
     plain,
-    without_labels,
 )
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED, Colour, colour_of, scale_of
 
@@ -380,7 +379,6 @@ def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = 
     axes.set_xticks(np.arange(len(names)) + 0.5, names, parse_math=False)
     axes.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
     axes.xaxis.tick_top()
-    without_labels(axes)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 

@@ -390,6 +390,23 @@ def test_an_equality_curve_has_a_diagonal_and_its_gap_and_an_undefined_one_is_gr
     assert word.get_position() == (0.5, 0.5)
 
 
+@pytest.mark.parametrize(
+    "figure",
+    [
+        plot.equality_curve(curve(), name="gay"),
+        plot.reliability({"calibration_error": {"value": None}, "reliability": []}, name="gay"),
+    ],
+    ids=["equality curve", "reliability"],
+)
+def test_the_labels_of_a_square_alone_stand_beside_its_axes(figure):
+    [axes] = figure.axes
+    figure.draw_without_rendering()
+    assert axes.get_xlabel()
+    assert axes.get_ylabel()
+    assert axes.xaxis.label.get_window_extent().y1 < axes.bbox.y0
+    assert axes.yaxis.label.get_window_extent().x1 < axes.bbox.x0
+
+
 def test_the_gap_is_the_orange_area_minus_the_blue_one():
     """The curve leaves the diagonal at .2 by .4, meets it at .6 and is .2 below it at .8."""
     crossing = curve((0, 0.2, 0.8, 1), (0, 0.6, 0.6, 1), gap=0.08)
