@@ -26,7 +26,7 @@ def judged(tmp_path_factory, prefect_home):
     folder = tmp_path_factory.mktemp("judged")
     cases = {
         "toxicity": {},
-        "hostile": {"identities": NAMES, "rows": 800, "only": ("shifted",)},
+        "hostile": {"identities": NAMES, "rows": 800, "only": ("shifted", "noisy")},
     }
     for name, options in cases.items():
         prefect_home(folder / name / "prefect")
