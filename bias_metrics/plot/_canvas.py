@@ -74,7 +74,7 @@ def panel_grid(
     """
     lines = [label(name).count("\n") + 2 for name in names]
     rows = max(math.ceil(len(lines) / across), 1)
-    heading = 0.1 + 0.15 * max(lines, default=1)
+    heading = 0.2 + 0.15 * max(lines, default=1)
     gap, left, right, above, below = 0.2, 0.7 if "ylabel" in said else 0.15, 0.15, 0.35, 0.6
     width = left + across * (panel[0] + gap) - gap + right
     height = above + rows * (heading + panel[1]) + below
