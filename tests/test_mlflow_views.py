@@ -83,7 +83,9 @@ def test_the_first_link_tells_which_identity_got_worse_than_the_champion_and_by_
 def test_the_candidates_of_the_latest_evaluation_are_listed_the_worst_first(page, links):
     opened(page, links["candidates"])
     expect(page.get_by_text("10 matching runs")).to_be_visible()
-    names = page.get_by_role("link", name=re.compile(" on (news|forum)$")).all_inner_texts()
+    runs = page.get_by_role("link", name=re.compile(" on (news|forum)$"))
+    expect(runs).to_have_count(len(RUNS))
+    names = runs.all_inner_texts()
     assert sorted(names) == sorted(RUNS)
     assert {names[0], names[1]} == {"shifted on news", "shifted on forum"}
 
