@@ -19,14 +19,16 @@ _MOST = frozenset({type(None), str, bool, int, float})
 
 def plain(content: Any) -> Any:
     """Return plain values: those of a record are what its `to_dict` returns, if it has one."""
+    if isinstance(content, list | tuple):
+        # Most lists are short rows of numbers, of which there are very many.
+        are_plain = _MOST.issuperset(map(type, content))
+        return list(content) if are_plain else [plain(value) for value in content]
     if content is None or isinstance(content, str | int | float):
         return content
     if isinstance(content, dict | Mapping):  # the first is found faster
         return {
             key: value if type(value) in _MOST else plain(value) for key, value in content.items()
         }
-    if isinstance(content, list | tuple):
-        return [value if type(value) in _MOST else plain(value) for value in content]
     if hasattr(content, "to_dict"):
         from bias_metrics import MetricValue  # noqa: PLC0415 - what has no record needs no numpy
 
