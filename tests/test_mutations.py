@@ -90,7 +90,7 @@ def test_a_mistake_is_judged_by_the_tests_that_run_its_line_quick_ones_first(tmp
         "bias_metrics/signs.py": "LIMIT = 2\n\n\ndef sign(x):\n    if x < LIMIT:\n"
         "        return -1\n    return 1\n",
         "tests/test_signs.py": "import time\n\nimport pytest\n\nfrom bias_metrics.signs import sign"
-        "\n\n\n@pytest.mark.parametrize('x', [3, 4])\ndef test_high(x):\n    time.sleep(x - 3)\n"
+        "\n\n\n@pytest.mark.parametrize('x', [3, 4])\ndef test_high(x):\n    time.sleep(x - 2)\n"
         "    assert sign(x) == 1\n\n\ndef test_low():\n    assert sign(0)\n",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
