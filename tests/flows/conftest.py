@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from support.undrawn import undrawn
 
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -74,19 +73,13 @@ class World:
         return list(self.gateway.client.search_runs(experiments, condition))
 
     def evaluate(self, name, *, with_texts=False, **changes):
-        """Evaluate a file made of EVALUATION and some changes; a failure is a result, too.
-
-        Only the first evaluation draws its pictures.
-        """
+        """Evaluate a file made of EVALUATION and some changes; a failure is a result, too."""
         config = self.folder / f"{name}.yaml"
         config.write_text(yaml.safe_dump(EVALUATION | changes), "utf-8")
         output = self.folder / "output" / name
         before = {run.info.run_id for run in self.runs()}
         places = str(config), str(output), str(self.store)
-        with pytest.MonkeyPatch.context() as patch:
-            if name != "first":
-                undrawn(patch)
-            state = evaluate(*places, with_texts=with_texts, return_state=True)
+        state = evaluate(*places, with_texts=with_texts, return_state=True)
         new = [run for run in self.runs() if run.info.run_id not in before]
         return Result(state, output, new, self.aliases())
 

@@ -2,7 +2,7 @@
 
 Each road is `biasgate evaluate` on files that a user could have, and `biasgate verify` of every
 version that it judged. `support/options.py` says what meets: the first roads see every option.
-One road for each family of sources is fast. Only these and the first draw their pictures.
+One road for each family of sources is fast.
 """
 
 import json
@@ -28,7 +28,6 @@ from support.records import check_records
 from support.road_rows import expected_report, expected_rows
 from support.roads import analyses_of, possible_outcomes, write_road
 from support.scorers import score
-from support.undrawn import undrawn
 
 from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.scoring.kinds import catalogue
@@ -72,10 +71,8 @@ def marks(road):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of transformers
 @pytest.mark.parametrize("road", roads())
 def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
-    road, biasgate, inputs, served, tmp_path, request, monkeypatch
+    road, biasgate, inputs, served, tmp_path, request
 ):
-    if road not in EVERY_OPTION and road not in FAST:
-        undrawn(monkeypatch)
     if road["kind"] == "transformer":
         request.getfixturevalue("encoder")
     if road["source"] == "table_repository":
