@@ -228,7 +228,10 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     """Return the version under `champion`."""
     champion = gateway.alias(model, CHAMPION)
     if champion is None:
-        msg = f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none."
+        msg = (
+            f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none. "
+            "Promote a version first, or verify one by its number."
+        )
         raise InputError(msg)
     return champion
 

@@ -24,7 +24,8 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.records.numbers import final_score_name
-from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.story import HOLDS, Story
 from biasgate.tasks.reporting.tables import Table, numeric, shown_rows, with_interval
 from biasgate.tasks.wording import exceptions_in_words
 
@@ -121,7 +122,10 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
     if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
-    yield as_text(story.bounds)
+    yield as_text(story.counts)
+    holds = dict(CandidateStory.of(story).facts).get(HOLDS)
+    if holds:
+        yield as_text(f"{HOLDS}: {holds}.")
     yield f"What replaces a champion: `promote: {promote}`."
     beside = "" if story.champion is None else ", compared with the champion's"
     yield f"Objective{beside}: {as_text(story.objective)}."

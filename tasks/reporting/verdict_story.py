@@ -13,7 +13,7 @@ from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import LEAST_NIGHTS, counted
-from biasgate.tasks.common.language import by_locale, listed, marked, phrase, phrase_of
+from biasgate.tasks.common.language import as_written, by_locale, listed, marked, phrase, phrase_of
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
@@ -154,6 +154,11 @@ class VerdictStory:
             objective=ranked if champion is None else objective.comparison,
             verdict=verdict,
         )
+
+    @property
+    def counts(self) -> str:
+        """What came of the checks, and how many bounds were looked at."""
+        return listed([self.counted, as_written(self.bounds)], ". ")
 
     @property
     def is_early(self) -> bool:

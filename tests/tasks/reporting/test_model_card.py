@@ -8,6 +8,7 @@ from support.made import bias_of, number, result, rival_of, verdict_of
 
 from bias_metrics.gate.objective import Objective
 from biasgate.tasks.records import PolicyRecord
+from biasgate.tasks.records.verdict import HoldsFor
 from biasgate.tasks.reporting.model_card import MISSING, About, model_card, shortened
 
 CELLS = {
@@ -78,6 +79,24 @@ def test_the_verdict_stands_with_its_reasons():
     assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
     assert "- not enough evidence (waived by Ada until 2100-01-01: few): Too few rows." in found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word", "names", "held"),
+    [
+        ("pass", "passed", ["a|b<script>"], "all 1 identity"),
+        ("fail", "failed", [], "0 of 1 identity"),
+    ],
+)
+def test_what_was_skipped_and_for_whom_it_holds_stand_with_every_outcome(
+    outcome, word, names, held
+):
+    results = result(outcome, group="a|b<script>"), result("skipped", group=None)
+    holds_for = HoldsFor(identities=names, of=1)
+    card = model_card(REPORT, verdict_of(*results, outcome=outcome, holds_for=holds_for), About())
+    told = card.partition("\n## ")[0]
+    assert f"1 check: 1 {word}; 1 skipped. " in told
+    assert f"\nHolds for: {held}" in told
 
 
 def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
