@@ -189,7 +189,7 @@ class CandidateStory:
         found = {
             TREATED_WORST: self._treated_worst(),
             WORSE: self._changes("losses") or _nobody(compared),
-            HOLDS: self._holds(),
+            HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),
             at: told,
             TO_PASS: self._to_pass(),
@@ -281,7 +281,8 @@ class CandidateStory:
         more = [phrase("also {names}", names=also)] if names[1:] else []
         return listed([*list(by_group.values())[:1], *more], "; ")
 
-    def _holds(self) -> str:
+    @property
+    def holds_for(self) -> str:
         """Say on each set for how many it holds and what is said of the others: they add up."""
         texts = []
         for story in self.stories:

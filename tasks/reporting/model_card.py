@@ -123,9 +123,8 @@ def _verdict(story: Story, verdict: Verdict, promote: str) -> Iterator[str]:
         yield "All checks passed, of every identity on its own comments."
     yield ""
     yield as_text(story.counts)
-    holds = dict(CandidateStory.of(story).facts).get(HOLDS)
-    if holds:
-        yield as_text(f"{HOLDS}: {holds}.")
+    if holds_for := CandidateStory.of(story).holds_for:
+        yield as_text(f"{HOLDS}: {holds_for}.")
     yield f"What replaces a champion: `promote: {promote}`."
     beside = "" if story.champion is None else ", compared with the champion's"
     yield f"Objective{beside}: {as_text(story.objective)}."
