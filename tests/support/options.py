@@ -2,7 +2,7 @@
 
 import random
 
-from support.covering import all_levels, all_pairs, cover, levels_of, pairs_of
+from support.covering import all_levels, all_pairs, cover
 
 COMMON = {
     "identity_rows": ["rated", "all"],
@@ -52,28 +52,24 @@ TEMPLATES = COMMON | {
 TRAINED = {"kind": ["tfidf"], "champion": ["registry", "none yet"]}
 AT_HAND = {"kind": ["scores", "mlflow", "python", "http"]}
 WITH_TORCH = {"kind": ["transformer"]}
+SEED = 10  # of the combinations: with it there are few roads
 SOURCES = (CIVIL_COMMENTS, TABLE, TEMPLATES)
 EVERY_OPTION_FAMILIES = [source | kinds for source in SOURCES for kinds in (TRAINED, AT_HAND)]
 FAMILIES = [*EVERY_OPTION_FAMILIES, *(source | WITH_TORCH for source in SOURCES)]
 
 
-def met_by(road):
-    """Return the pairs of levels of a road, but a source's: each source gives the same rows."""
-    return {pair for pair in pairs_of(road) if all(name != "source" for name, _ in pair)}
-
-
+# Each source gives the same rows: what it meets does not matter.
 ALL_PAIRS = {pair for pair in all_pairs(FAMILIES) if all(name != "source" for name, _ in pair)}
 # The first roads cover every level; together with the others they cover every pair of options.
 EVERY_OPTION = cover(
     EVERY_OPTION_FAMILIES,
     all_levels(EVERY_OPTION_FAMILIES),
-    levels_of,
-    random.Random(1),  # noqa: S311
+    random.Random(SEED),  # noqa: S311
+    besides=ALL_PAIRS,
 )
-ALL = cover(FAMILIES, ALL_PAIRS, met_by, random.Random(2), start=EVERY_OPTION)  # noqa: S311
-# A road takes up to 20 seconds: one of each family of sources is for every run of the tests.
+ALL = cover(FAMILIES, ALL_PAIRS, random.Random(SEED), start=EVERY_OPTION)  # noqa: S311
 FAST = [
-    next(road for road in EVERY_OPTION if road["source"] in sources and road["kind"] in kinds)
+    next(road for road in ALL if road["source"] in sources and road["kind"] in kinds)
     for sources, kinds in (
         (CIVIL_COMMENTS["source"], ["mlflow"]),
         (["table.csv", "table.jsonl", "table.parquet"], ["python", "scores"]),
