@@ -15,6 +15,9 @@ import pytest
 from hypothesis import settings
 from support.templates import _mlflow_tables, _prefect_home  # noqa: F401 - fixtures
 
+from biasgate.tasks.common.garbage import collect_seldom
+
+collect_seldom()
 REPOSITORY = Path(__file__).parents[1]
 NO_DATA = "no real data"
 

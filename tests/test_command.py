@@ -1,5 +1,6 @@
 """The command line: published numbers, exit codes, and bad input reported with its place."""
 
+import gc
 import gzip
 import json
 import logging
@@ -439,6 +440,18 @@ def test_a_name_in_the_way_is_told_before_anything_is_imported(tmp_path):
     assert done.returncode == 2
     assert f"Python finds {tmp_path / 'bias_metrics.py'}" in done.stderr
     assert "rename it" in done.stderr
+
+
+def test_a_command_looks_for_garbage_in_cycles_less_often_than_python_does(monkeypatch):
+    usual = gc.get_threshold()
+    monkeypatch.setattr(sys, "argv", ["biasgate", "--version"])
+    try:
+        gc.set_threshold(700)
+        with pytest.raises(SystemExit):
+            start.main()
+        assert gc.get_threshold()[0] > 700
+    finally:
+        gc.set_threshold(*usual)
 
 
 def test_a_missing_extra_is_told_with_the_command_that_mends_it(monkeypatch):
