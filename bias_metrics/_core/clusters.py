@@ -206,13 +206,6 @@ class Clustering:
         n = int(codes.max(initial=-1)) + 1
         return cls(in_order, n, ranked.everyone, alone, units)
 
-    def sums(self, metric: str, comparison: Comparison, members: Members | None) -> ClusterSums:
-        """Return the clusters' influences on one AUC; both classes must have two rows.
-
-        `members` is None for the overall AUC.
-        """
-        return self.within(members).sums(metric, comparison)
-
     def within(self, members: Members | None, counted: RowsOfClasses | None = None) -> Within:
         """Return the clusters of a subgroup, and of those that it is compared with.
 
@@ -272,19 +265,24 @@ class Within:
 
     clustering: Clustering
     members: Members | None
-    """The subgroup; None for all rows."""
+    """The subgroup; None for the overall AUC of all rows."""
     counted: RowsOfClasses = field(repr=False)
     """What is counted already."""
 
-    def sums(self, metric: str, comparison: Comparison) -> ClusterSums:
+    def compared(self, metric: str) -> Comparison:
+        """Return what a metric compares."""
+        return self.clustering.overall if self.members is None else self.members.compared[metric]
+
+    def sums(self, metric: str) -> ClusterSums:
         """Return the clusters' influences on one AUC; both classes must have two rows."""
+        comparison = self.compared(metric)
         found, rows = self._moves(metric, comparison)
         same = self._same_pairs(metric, comparison, rows, found.std_error)
         return replace(found, same=same)
 
-    def moves(self, metric: str, comparison: Comparison) -> ClusterSums:
+    def moves(self, metric: str) -> ClusterSums:
         """Return the same, without looking at the pairs of one cluster."""
-        return self._moves(metric, comparison)[0]
+        return self._moves(metric, self.compared(metric))[0]
 
     def _moves(self, metric: str, comparison: Comparison) -> tuple[ClusterSums, _Pair]:
         """Return the influences, and the rows, or weight, of y and x in each cluster."""
@@ -358,9 +356,11 @@ class Within:
 
         None if they are too few to move the AUC by more than `NEGLIGIBLE` standard errors.
         """
+        if self.clustering.alone:
+            return None
         y_rows, x_rows = rows[0].rows, rows[1].rows
         pairs, n = inner(y_rows, x_rows), float(y_rows.sum()) * float(x_rows.sum())
-        if self.clustering.alone or not SamePairs.matter(pairs, n, std_error):
+        if not SamePairs.matter(pairs, n, std_error):
             return None
         return SamePairs.of(self.wins(metric), pairs, n, flip=comparison.flip)
 

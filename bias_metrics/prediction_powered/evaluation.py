@@ -170,7 +170,7 @@ class Combined:
                 if sums is not None:
                     moves.add(name, metric, sums, cell)
         if auc.std_error is not None:
-            sums = model.clustering.sums("auc", model.clustering.overall, None)
+            sums = model.clustering.within(None).sums("auc")
             auc = sums.clustered(auc)
             moves.add(None, "auc", sums, auc.at(model.rows.confidence))
         overall = replace(report.overall, auc=auc.at(model.rows.confidence))

@@ -9,8 +9,8 @@ import numpy as np
 
 from bias_metrics._core.cells import Auc, Comparison, pair_auc
 from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.clusters import Clustering, ClusterSums
-from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics._core.clusters import Clustering, ClusterSums, Within
+from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
@@ -82,30 +82,34 @@ class PoweredModel:
 
     def pieces(self, name: str) -> dict[str, Pieces]:
         """Return what the cells of one subgroup are estimated from, by metric."""
-        human, part, whole = self._human[name], self._matched_part[name], self._matched[name]
+        human, part, whole = (
+            clustering.within(of[name])
+            for clustering, of in (
+                (self._part_clustering, self._human),
+                (self._part_clustering, self._matched_part),
+                (self.clustering, self._matched),
+            )
+        )
         return {
             metric: self._piece(name, metric, human, part, whole) for metric in SUBGROUP_METRICS
         }
 
-    def _piece(
-        self, name: str, metric: str, human: Members, part: Members, whole: Members
-    ) -> Pieces:
+    def _piece(self, name: str, metric: str, human: Within, part: Within, whole: Within) -> Pieces:
         auc, centre = self._cells[name].cells[metric], METRICS[metric].centre
         if auc.std_error is None:
             cell = auc.at(self.rows.confidence)
             return Pieces(cell, None, (0, 0), centre, reason=cell.reason)
-        sums = self._part_clustering.sums(metric, human.compared[metric], human)
+        sums = human.sums(metric)
         auc = sums.clustered(auc)
         cell = auc.at(self.rows.confidence)
         sizes = auc.sizes if auc.clustered is None else auc.clustered.sizes
         found = Pieces(cell, replace(sums, alone=not self.rows.clustered), sizes, centre)
         if cell.reason is not None or sums.std_error == 0:
             return replace(found, reason=cell.reason or "the labelled rows have no errors there")
-        both = part.compared[metric], whole.compared[metric]
+        both = part.compared(metric), whole.compared(metric)
         if min(both[0].sizes) < _FEWEST:
             return replace(found, reason="terms match too few labelled rows")
-        on_part = self._part_clustering.sums(metric, both[0], part)
-        on_shift = on_part.minus(self.clustering.sums(metric, both[1], whole))
+        on_shift = part.sums(metric).minus(whole.sums(metric))
         shift = _value(both[0]) - _value(both[1])
         counted = sums.plus(on_shift).counted
         return replace(found, shift=shift, on_shift=on_shift.each, counted=counted)

@@ -119,7 +119,7 @@ class _Moves:
         if min(compared.n_base, compared.searched.n) < 2:
             return None
         if self._clustering is not None:
-            return self._clustering.within(members).moves(metric, compared).each
+            return self._clustering.within(members).moves(metric).each
         return self._spread.of_auc(metric, compared, members).by_row(self._ranked)
 
 

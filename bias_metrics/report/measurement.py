@@ -132,7 +132,7 @@ class Measurement:
             cells, within = dict(found.cells), self.clustering.within(members, counted)
             for metric, auc in cells.items():
                 if auc.std_error is not None:
-                    sums[metric] = within.sums(metric, members.compared[metric])
+                    sums[metric] = within.sums(metric)
                     cells[metric] = sums[metric].clustered(auc)
             found = replace(found, cells=cells)
             parts = {metric: sums[metric] for metric in FINAL_SCORE_PARTS if metric in sums}
@@ -152,7 +152,7 @@ class Measurement:
         found = pair_auc(everyone.negative, everyone.positive)
         if self.clustering is None or found.std_error is None:
             return found
-        return self.clustering.sums("auc", self.clustering.overall, None).clustered(found)
+        return self.clustering.within(None).sums("auc").clustered(found)
 
     def cells(self, options: Options, names: Iterable[str] | None = None) -> BiasReport:
         """Return a report whose aggregates have no intervals.
@@ -233,16 +233,15 @@ class Measurement:
             moves.add(name, metric, sums, *map(at, asked))
 
         for name in options.groups:
-            members, cells = self.members[name], self.subgroup(name).cells
-            within = clustering.within(members)
+            cells, within = self.subgroup(name).cells, clustering.within(self.members[name])
             known = self._sums.pop(name, {}) if clustering is self.clustering else {}
             for metric in FINAL_SCORE_PARTS:
                 auc = cells[metric]
                 if auc.std_error is not None:
-                    sums = known.get(metric) or within.moves(metric, members.compared[metric])
+                    sums = known.get(metric) or within.moves(metric)
                     add(name, metric, auc, sums)
         if self.overall.std_error is not None:
-            sums = clustering.within(None).moves("auc", clustering.overall)
+            sums = clustering.within(None).moves("auc")
             add(None, "auc", self.overall, sums)
         for level, reaches in zip(asked, moves.complete(), strict=True):
             if clustering is self.clustering:

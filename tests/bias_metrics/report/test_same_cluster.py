@@ -51,7 +51,7 @@ def test_pairs_of_one_cluster_are_counted(metric, weighted):
     y_true, scores, codes, members, weights = draw(weighted=weighted)
     ranked = rank_rows(y_true, scores, weights)
     own = ranked.members(np.flatnonzero(members))
-    found = Clustering.of(ranked, codes).sums(metric, own.compared[metric], own).same
+    found = Clustering.of(ranked, codes).within(own).sums(metric).same
     same, every, wins = pairs_by_loop(scores, codes, weights, *compared(metric, y_true, members))
     auc = 1 - wins / same if PAIRS[metric].flip else wins / same
     assert found.share == pytest.approx(same / every, rel=1e-12)
@@ -62,7 +62,7 @@ def test_pairs_of_one_cluster_are_counted(metric, weighted):
 def test_pairs_of_the_overall_auc_are_counted(weighted):
     y_true, scores, codes, _, weights = draw(weighted=weighted)
     clustering = Clustering.of(rank_rows(y_true, scores, weights), codes)
-    found = clustering.sums("auc", clustering.overall, None).same
+    found = clustering.within(None).sums("auc").same
     same, every, wins = pairs_by_loop(scores, codes, weights, y_true, ~y_true)
     assert (found.share, found.auc) == pytest.approx((same / every, wins / same), rel=1e-12)
 
@@ -73,7 +73,7 @@ def test_pairs_with_a_background_without_identity_are_counted():
     other = np.roll(members, 7) & ~members
     excluded = ranked.members(np.flatnonzero(members | other))
     own = ranked.members(np.flatnonzero(members), excluded)
-    found = Clustering.of(ranked, codes).sums("bnsp_auc", own.compared["bnsp_auc"], own).same
+    found = Clustering.of(ranked, codes).within(own).sums("bnsp_auc").same
     same, every, wins = pairs_by_loop(
         scores, codes, None, members & y_true, ~members & ~other & ~y_true
     )
@@ -112,4 +112,4 @@ def test_few_pairs_of_one_cluster_are_not_counted():
     negative = np.flatnonzero(~y_true)[0]
     codes[negative] = codes[np.flatnonzero(y_true)[0]]
     clustering = Clustering.of(rank_rows(y_true, scores), codes)
-    assert clustering.sums("auc", clustering.overall, None).same is None
+    assert clustering.within(None).sums("auc").same is None
