@@ -371,7 +371,7 @@ class ClusteredRange(NamedTuple):
             together += of_cluster.T @ of_cluster
         jitter = _JITTER * max(float(np.trace(together)) / n_steps, np.finfo(float).tiny)
         root = np.linalg.cholesky(together + jitter * np.eye(n_steps))
-        paths = np.cumsum(_normal_draws(n_steps) @ root.T, axis=1)
+        paths = _normal_draws(n_steps) @ np.cumsum(root, axis=0).T
         ranges = np.maximum(paths.max(axis=1), 0) - np.minimum(paths.min(axis=1), 0)
         between = 2 * _BETWEEN * math.sqrt(float(np.trace(together)) / n_steps)
         drawn = np.sort(ranges + (between if last.size > n_steps else 0.0))

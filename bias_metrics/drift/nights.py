@@ -309,12 +309,17 @@ class Exchange:
         most = int(np.argmax(counts)) if counts.size else 0
         others = np.flatnonzero(np.arange(roles.size) != most)  # the sum over all units is 0
         ends = np.cumsum(counts[others])
+        change = roles - roles[most:][:1]
+        parts = list(zip(change[others], ends - counts[others], ends, strict=True))
         n_moved = int(counts[others].sum())
         while True:
-            difference = rng.choice([-1.0, 1.0], len(self.swapped)) @ self.swapped
+            difference = np.zeros(self.std_error.size)
+            if self.swapped.size:
+                difference = rng.choice([-1.0, 1.0], len(self.swapped)) @ self.swapped
             drawn = rng.choice(self.role.size, n_moved, replace=False, shuffle=others.size > 1)
-            for role, units in zip(roles[others], np.split(drawn, ends), strict=False):
-                difference = difference + (role - roles[most]) * self.influence[units].sum(axis=0)
+            for by, begin, end in parts:
+                moved = self.influence.take(drawn[begin:end], axis=0)
+                difference = difference + by * moved.sum(axis=0)
             yield self._standardised(difference)
 
     def _standardised(self, differences: Floats) -> Floats:
