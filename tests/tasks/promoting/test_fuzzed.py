@@ -179,7 +179,7 @@ def test_any_value_in_any_field_ends_in_a_finding_or_holds(world, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=500, derandomize=False, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, derandomize=False, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_of_hundreds_of_values_ends_in_a_finding_or_holds(world, data):
     check(world, data)
