@@ -12,7 +12,7 @@ from benchmarks.campaigns.soak import FAULTS, VERDICTS, Soak
 
 pytestmark = pytest.mark.slow
 
-NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "12"))
+NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "15"))
 
 
 @pytest.fixture(scope="module")
