@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from functools import cache
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def pytest_ignore_collect(collection_path, config):
     return bool(re.search(whole_file, collection_path.read_text("utf-8"), re.MULTILINE)) or None
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark what needs Prefect's server as evaluating: each process of tests starts one.
 
@@ -49,6 +50,29 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if getattr(item.obj, "is_hypothesis_test", False):
                 item.add_marker("no_cover")
+    found = yield
+    items[:] = slow_files_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    return found
+
+
+def slow_files_first(items, n_workers):
+    """Let each worker begin with whole files of slow tests.
+
+    Each gets an equal share of the tests in their order, and one that is done steals from the end
+    of another's. A file that is divided so makes its fixtures twice, of which some take minutes.
+    """
+    files = [list(file) for _, file in groupby(items, key=lambda item: item.path)]
+    slow, quick, shares, left = [], [], [[] for _ in range(n_workers)], len(items)
+    for file in files:
+        of_file = slow if any(item.get_closest_marker("slow") for item in file) else quick
+        of_file.append(file)
+    for file in slow:
+        min(shares, key=len).extend(file)
+    others = chain.from_iterable(quick)
+    for at, share in enumerate(shares):
+        share.extend(islice(others, max(left // (n_workers - at) - len(share), 0)))
+        left -= len(share)
+    return [*chain.from_iterable(shares), *others]
 
 
 def pytest_terminal_summary(terminalreporter):
