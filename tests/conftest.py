@@ -72,7 +72,9 @@ def slow_files_first(items, n_workers):
     for at, share in enumerate(shares):
         share.extend(islice(others, max(left // (n_workers - at) - len(share), 0)))
         left -= len(share)
-    return [*chain.from_iterable(shares), *others]
+    found = [*chain.from_iterable(shares), *others]
+    assert len(found) == len(items)
+    return found
 
 
 def pytest_terminal_summary(terminalreporter):

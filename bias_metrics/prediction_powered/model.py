@@ -82,14 +82,9 @@ class PoweredModel:
 
     def pieces(self, name: str) -> dict[str, Pieces]:
         """Return what the cells of one subgroup are estimated from, by metric."""
-        human, part, whole = (
-            clustering.within(of[name])
-            for clustering, of in (
-                (self._part_clustering, self._human),
-                (self._part_clustering, self._matched_part),
-                (self.clustering, self._matched),
-            )
-        )
+        human = self._part_clustering.within(self._human[name])
+        part = self._part_clustering.within(self._matched_part[name])
+        whole = self.clustering.within(self._matched[name])
         return {
             metric: self._piece(name, metric, human, part, whole) for metric in SUBGROUP_METRICS
         }

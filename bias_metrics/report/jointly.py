@@ -109,7 +109,12 @@ class _Moves:
         self._members = ranked_members(ranked, rows)
         codes, units = rows.clusters, rows.units
         in_units = codes is not None or units is not None
-        self._clustering = Clustering.of(ranked, codes, units) if in_units else None
+        clustering = Clustering.of(ranked, codes, units) if in_units else None
+        self._within = (
+            {}
+            if clustering is None
+            else {name: clustering.within(one) for name, one in self._members.items()}
+        )
         self._spread = Spread(ranked, 0.95)
 
     def of(self, name: str, metric: str) -> Any:
@@ -118,8 +123,8 @@ class _Moves:
         compared = members.compared[metric]
         if min(compared.n_base, compared.searched.n) < 2:
             return None
-        if self._clustering is not None:
-            return self._clustering.within(members).moves(metric).each
+        if self._within:
+            return self._within[name].moves(metric).each
         return self._spread.of_auc(metric, compared, members).by_row(self._ranked)
 
 

@@ -68,6 +68,7 @@ EVERY_OPTION = cover(
     besides=ALL_PAIRS,
 )
 ALL = cover(FAMILIES, ALL_PAIRS, random.Random(SEED), start=EVERY_OPTION)  # noqa: S311
+# A road takes up to 20 seconds: one of each family of sources is for every run of the tests.
 FAST = [
     next(road for road in ALL if road["source"] in sources and road["kind"] in kinds)
     for sources, kinds in (
