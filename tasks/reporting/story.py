@@ -208,8 +208,11 @@ def _others(report: Report, said: VerdictStory) -> Iterator[tuple[str, tuple[str
     estimated = {check.group for check in by_estimate}
     if any(check.scope == "worst" for check in by_estimate):
         estimated.update(report.bias.subgroups)
+    # Their own checks passed: what is not met is a rule on the worst, which is about everyone.
+    alone = {check.group for check in said.verdict.results if check.outcome == "pass"} - estimated
     for name in report.bias.subgroups:
-        why.setdefault(name, _ESTIMATED if name in estimated else _UNCHECKED)
+        rest = _UNSETTLED if name in alone else _UNCHECKED
+        why.setdefault(name, _ESTIMATED if name in estimated else rest)
     for words in (_FAILED, _UNSETTLED, *_WHY.values(), _EXCEPTED, _ESTIMATED, _UNCHECKED):
         names = tuple(str(name) for name in why if why[name] == words and name in left)
         if names:

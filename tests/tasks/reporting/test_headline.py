@@ -119,6 +119,27 @@ def test_every_identity_is_counted_once():
 
 
 @pytest.mark.parametrize(
+    ("outcome", "held"),
+    [
+        (
+            "insufficient",
+            "0 of 4 identities, 3 not settled (c, a and 1 more), 1 not checked alone (d)",
+        ),
+        (
+            "fail",
+            "0 of 4 identities, 1 failed (c), 2 not settled (a, b), 1 not checked alone (d)",
+        ),
+    ],
+)
+def test_who_passed_alone_is_not_settled_by_a_rule_on_the_worst(outcome, held):
+    worst = check("X.", outcome, group="c", scope="worst", **MANY)
+    passed = [check("Fine.", "pass", group=name) for name in "abc"]
+    none = HoldsFor(identities=[], of=4)
+    story = story_of("abcd", *passed, worst, holds_for=none, outcome=outcome)
+    assert dict(story.facts)["Holds for"] == held
+
+
+@pytest.mark.parametrize(
     ("slices", "who"),
     [
         (["language.de"], "b (slice language.de)"),
