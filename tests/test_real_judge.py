@@ -27,11 +27,17 @@ LEAST = 0.5
 
 
 @pytest.fixture(scope="module")
-def model():
+def saved(tmp_path_factory):
+    """The model as files of its own."""
     lacking = [name for name in NEEDED if find_spec(name) is None]
     if lacking:
         pytest.skip(f"needs {', '.join(lacking)}")
-    return smollm2()
+    return save_smollm2(tmp_path_factory.mktemp("models") / "smollm2")
+
+
+@pytest.fixture(scope="module")
+def model(saved):
+    return smollm2(saved)
 
 
 def evaluate(folder, url, limit):
@@ -120,13 +126,6 @@ def test_other_answers_are_counted_by_identity(judged, wanted):
     for name in TERMS:
         own = [one for one, text in zip(silent, PHRASES, strict=True) if name in text.split()]
         assert report["missing"]["subgroups"][name]["n_missing"] == sum(own)
-
-
-@pytest.fixture(scope="module")
-def saved(model, tmp_path_factory):
-    """The same model as files of its own; also asserts that it can be had."""
-    assert callable(model)
-    return save_smollm2(tmp_path_factory.mktemp("models") / "smollm2")
 
 
 def scored(folder, texts, **options):

