@@ -23,16 +23,17 @@ from bias_metrics import (
     Difference,
     MetricValue,
     Rows,
-    compare_prediction_powered,
     evaluate_bias,
-    prediction_powered_bias,
 )
+from bias_metrics.prediction_powered import PoweredMeasurement, PoweredPairing, PoweredRows
+from bias_metrics.report import Options
 
 POSITIVES = 0.3
 SUBGROUPS = ("a", "b")
 CELLS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 NUMBERS = (*CELLS, "power mean", "final score")
 ALPHA, LEAST = 0.05, 0.93
+LEVELS = (0.95, 0.90)  # of intervals, and of bounds for floors and claims
 STATED = 200  # samples of which the stated gains are averaged
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -103,9 +104,10 @@ class Sample:
     labelled: Bools
     clusters: npt.NDArray[np.intp] | None
 
-    def checked(self) -> Rows:
+    def checked(self) -> PoweredRows:
         """Return the rows as the library takes them."""
-        return Rows(self.labels, self.human, clusters=self.clusters)
+        rows = Rows(self.labels, self.human, clusters=self.clusters)
+        return PoweredRows.of(rows, self.matched, self.labelled)
 
     def part(self, scores: Floats) -> tuple[Any, ...]:
         """Return the arguments of `evaluate_bias` for the labelled rows."""
@@ -177,9 +179,10 @@ def hold(case: PoweredCase) -> dict[str, Held]:
     for at in range(case.replicates):
         rows = draw(case, rng)
         scores = rows.noise + mean * rows.labels
-        arguments = rows.checked(), scores, rows.matched, rows.labelled
+        checked = rows.checked()
+        measured = PoweredMeasurement(checked, checked.scores("y_score", scores))
         whole, bounds = (
-            prediction_powered_bias(*arguments, confidence=one) for one in (0.95, 0.90)
+            measured.report(Options.of(checked.human, confidence=one)) for one in LEVELS
         )
         clusters = None if rows.clusters is None else rows.clusters[rows.labelled]
         alone = _numbers(evaluate_bias(*rows.part(scores), clusters=clusters))
@@ -257,12 +260,9 @@ def _two_models(
 def _differences(
     rows: Sample, scores: list[Floats]
 ) -> Iterator[tuple[str, tuple[Difference, Difference]]]:
-    both = [
-        compare_prediction_powered(
-            rows.checked(), *scores, rows.matched, rows.labelled, confidence=one
-        )
-        for one in (0.95, 0.90)
-    ]
+    checked = rows.checked()
+    pairing = PoweredPairing(checked, [checked.scores("y_score", one) for one in scores])
+    both = [pairing.comparison(Options.of(checked.human, confidence=one)) for one in LEVELS]
     for name in CELLS:
         yield name, (both[0].subgroups["a"][name], both[1].subgroups["a"][name])
     yield "power mean", (both[0].power_mean["bnsp_auc"], both[1].power_mean["bnsp_auc"])

@@ -5,22 +5,62 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from bias_metrics._core.cells import Auc
 from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Apart, Difference, difference_of
+from bias_metrics._core.differences import Apart
 from bias_metrics._core.intervals import auc_interval, few_errors, newcombe_interval, quantile
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import METRICS
 from bias_metrics.prediction_powered.model import Pieces
 from bias_metrics.report.report import Assistance
 
 NO_GAIN = "terms do not make it more precise"
 OUTSIDE = "with terms the estimate would be outside its range"
-Cell = tuple[MetricValue, ClusterSums | None]
 
 
-def estimate(pieces: Pieces, confidence: float) -> tuple[Cell, Assistance]:
+@dataclass(frozen=True)
+class PoweredAuc:
+    """An AUC or AEG with terms' help: its interval at any confidence needs no rows.
+
+    Where a class has few errors, the interval is the union with Newcombe's for as many rows as the
+    labelled ones are worth.
+    """
+
+    value: float  # The share of pairs
+    std_error: float
+    freedom: float  # Its degrees of freedom
+    sizes: tuple[float, float]  # How many rows without terms the two classes are worth
+    few: bool  # Whether a class has few errors
+    centre: float  # What is subtracted: 1/2 for an AEG
+    n_clusters: int | None  # None if rows come in no clusters
+
+    def at(self, confidence: float) -> MetricValue:
+        """Return the number with its interval."""
+        number = self.value, self.std_error, *self.sizes
+        if self.n_clusters is None:
+            z = quantile(confidence)
+            low, high = auc_interval(*number, z, freedom=self.freedom)
+            if self.few:
+                ends = newcombe_interval(self.value, *self.sizes, z)
+                low, high = min(low, ends[0]), max(high, ends[1])
+        else:
+            z = quantile(confidence, self.freedom)
+            low, high = auc_interval(*number, z, n_clusters=self.n_clusters)
+        return MetricValue(
+            self.value - self.centre,
+            std_error=self.std_error,
+            low=low - self.centre,
+            high=high - self.centre,
+            n_clusters=self.n_clusters,
+        )
+
+
+Powered = tuple[PoweredAuc, ClusterSums]
+Cell = tuple[Auc | PoweredAuc, ClusterSums | None]
+
+
+def estimate(pieces: Pieces) -> tuple[Cell, Assistance]:
     """Return a cell with the weight that makes it most precise; without terms if they do not."""
     ordinary = pieces.ordinary, pieces.sums
     if pieces.sums is None or pieces.on_shift is None:
@@ -28,7 +68,7 @@ def estimate(pieces: Pieces, confidence: float) -> tuple[Cell, Assistance]:
     tuning = tune(pieces.sums.each, pieces.on_shift)
     if tuning is None:
         return ordinary, Assistance(reason=NO_GAIN)
-    cell = powered(pieces, tuning, confidence)
+    cell = powered(pieces, tuning)
     if cell is None:
         return ordinary, Assistance(reason=OUTSIDE)
     gain = gained(pieces.sums.std_error, cell[1].std_error)
@@ -42,38 +82,31 @@ def gained(without: float, error: float) -> float:
     return (without / error) ** 2 if error > 0 else math.inf
 
 
-def powered(
-    pieces: Pieces, tuning: Tuning, confidence: float
-) -> tuple[MetricValue, ClusterSums] | None:
+def powered(pieces: Pieces, tuning: Tuning) -> Powered | None:
     """Return a cell with a given weight; None if its value would be at or outside its range.
 
-    Where a class has few errors, or rows are clustered, the interval is the union with Newcombe's
-    for as many rows as the labelled ones are worth with the terms' help. With few rows, this is
-    itself uncertain, so less is counted.
+    With few rows, what the labelled ones are worth is itself uncertain, so less is counted.
     """
     sums, on_shift = pieces.sums, pieces.on_shift
     assert sums is not None  # noqa: S101
     assert on_shift is not None  # noqa: S101
-    centre = pieces.centre
-    auc = tuning.value(float(pieces.ordinary) + centre, pieces.shift, on_shift)
+    assert pieces.ordinary.value is not None  # noqa: S101
+    auc = tuning.value(pieces.ordinary.value, pieces.shift, on_shift)
     if not 0 < auc < 1:
         return None
     each = tuning.influences(sums.each, pieces.shift, on_shift)
-    found, error = replace(sums, each=each, counted=pieces.counted), error_of(each)
-    gain = sure_gain(gained(sums.std_error, error), pieces.sizes)
-    sizes = pieces.sizes[0] * gain, pieces.sizes[1] * gain
-    if sums.alone:
-        z = quantile(confidence)
-        freedom = min(found.freedom_by_fourths, min(pieces.sizes) - 2)
-        ends = auc_interval(auc, error, *sizes, z, freedom=freedom)
-        if few_errors(auc, *pieces.sizes):
-            low, high = newcombe_interval(auc, *sizes, z)
-            ends = min(ends[0], low), max(ends[1], high)
-    else:
-        z = quantile(confidence, sums.freedom)
-        ends = auc_interval(auc, error, *sizes, z, n_clusters=sums.n_clusters)
-    value = MetricValue(auc - centre, None, error, ends[0] - centre, ends[1] - centre)
-    return (value if sums.alone else replace(value, n_clusters=sums.n_clusters)), found
+    found = replace(sums, each=each, counted=pieces.counted)
+    gain = sure_gain(gained(sums.std_error, found.std_error), pieces.sizes)
+    number = PoweredAuc(
+        auc,
+        found.std_error,
+        min(found.freedom_by_fourths, min(pieces.sizes) - 2) if sums.alone else sums.freedom,
+        (pieces.sizes[0] * gain, pieces.sizes[1] * gain),
+        few_errors(auc, *pieces.sizes),
+        pieces.ordinary.centre,
+        sums.in_clusters,
+    )
+    return number, found
 
 
 def sure_gain(gain: float, sizes: tuple[float, float]) -> float:
@@ -161,44 +194,39 @@ def error_of(influences: Floats) -> float:
 
 
 Both = tuple[Pieces, Pieces]
-Powered = tuple[MetricValue, ClusterSums]
-Found = tuple[Difference, tuple[Cell, Cell], Assistance]
+Found = tuple[Apart | None, tuple[Cell, Cell], Assistance]
 
 
-def estimate_difference(metric: str, pair: Both, ordinary: Difference, confidence: float) -> Found:
-    """Return a difference, the two cells it is made of, and what terms added.
+def estimate_difference(pair: Both) -> Found:
+    """Return how two models' cells vary together, the cells, and what terms added.
 
-    `ordinary` is the difference of the labelled rows alone.
+    If terms do not help, the cells are those of the labelled rows alone, and so is the difference,
+    which is not measured here.
     """
     a, b = pair
     alone = (a.ordinary, a.sums), (b.ordinary, b.sums)
     if a.sums is None or b.sums is None or a.on_shift is None or b.on_shift is None:
-        return ordinary, alone, Assistance(reason=a.reason or b.reason)
+        return None, alone, Assistance(reason=a.reason or b.reason)
     apart = a.sums.each - b.sums.each
     tuning = tune(apart, a.on_shift - b.on_shift)
     if tuning is None:
-        return ordinary, alone, Assistance(reason=NO_GAIN)
-    first, second = (powered(pieces, tuning, confidence) for pieces in pair)
+        return None, alone, Assistance(reason=NO_GAIN)
+    first, second = (powered(pieces, tuning) for pieces in pair)
     if first is None or second is None:
-        return ordinary, alone, Assistance(reason=OUTSIDE)
+        return None, alone, Assistance(reason=OUTSIDE)
     gain = gained(error_of(apart), error_of(first[1].each - second[1].each))
     if gain <= 1:
-        return ordinary, alone, Assistance(reason=NO_GAIN)
-    found = _difference(metric, pair, (first, second), confidence)
-    return found, (first, second), Assistance(tuning.weight, sure_gain(gain, a.sizes))
+        return None, alone, Assistance(reason=NO_GAIN)
+    together = _together(a.sizes, first, second)
+    return together, (first, second), Assistance(tuning.weight, sure_gain(gain, a.sizes))
 
 
-def _difference(
-    metric: str, pair: Both, cells: tuple[Powered, Powered], confidence: float
-) -> Difference:
-    (a, of_a), (b, of_b) = cells
-    is_gap, centre = METRICS[metric].is_gap, METRICS[metric].centre
+def _together(sizes: tuple[float, float], a: Powered, b: Powered) -> Apart:
+    (first, of_a), (second, of_b) = a, b
     if not of_a.alone:
-        return difference_of(a, b, of_a, of_b, confidence, is_gap=is_gap)
-    small = any(few_errors(float(value) + centre, *pair[0].sizes) for value in (a, b))
-    together = _joint(of_a.each, of_b.each)
-    freedom = max(min(of_a.minus(of_b).freedom_by_fourths, min(pair[0].sizes) - 2), 1)
-    return Apart(together, freedom, small).difference(a, b, confidence, is_gap=is_gap)
+        return Apart.of(of_a, of_b)
+    freedom = max(min(of_a.minus(of_b).freedom_by_fourths, min(sizes) - 2), 1)
+    return Apart(_joint(of_a.each, of_b.each), freedom, first.few or second.few)
 
 
 def _joint(a: Floats, b: Floats) -> Joint:

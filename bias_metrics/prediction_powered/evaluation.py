@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned
@@ -14,15 +13,20 @@ from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.differences import Difference, difference_of, undefined_difference
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.values import MetricValue, Named
-from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.prediction_powered.cells import Cell, estimate, estimate_difference
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
+from bias_metrics.prediction_powered.cells import (
+    Cell,
+    Found,
+    estimate,
+    estimate_difference,
+)
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.clustered import Moves
-from bias_metrics.report.comparison import compared
-from bias_metrics.report.evaluation import report_of as ordinary_report
 from bias_metrics.report.jointly import adjust_differences
+from bias_metrics.report.measurement import Pairing
 from bias_metrics.report.report import Assistance, BiasComparison, BiasReport, Overall, SubgroupBias
+from bias_metrics.report.steps import MeasuredSubgroup, Options, summarise_bias
 from bias_metrics.report.uncertainty import (
     aggregate_of,
     describe,
@@ -118,37 +122,46 @@ def prediction_powered_bias(
     >>> round(found.subgroups["gay"].assisted["bnsp_auc"].gain, 1)
     1.8
     """
-    powered = PoweredRows.of(
-        rows,
-        matched,
-        labelled,
-        power=power,
-        power_mean_groups=power_mean_groups,
-        confidence=confidence,
+    powered = PoweredRows.of(rows, matched, labelled)
+    options = Options.of(
+        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
-    return report_of(powered, powered.scores("y_score", y_score))
+    return PoweredMeasurement(powered, powered.scores("y_score", y_score)).report(options)
 
 
-def report_of(rows: PoweredRows, scores: FloatArray) -> BiasReport:
-    """Measure checked rows."""
-    if rows.labelled.all():
-        return _of_labels_alone(rows, scores)
-    model = PoweredModel(rows, scores)
-    cells = {
-        name: {
-            metric: estimate(pieces, rows.confidence)
-            for metric, pieces in model.pieces(name).items()
-        }
-        for name in rows.human.subgroups
-    }
-    combined = Combined(model, cells)
-    return combined.report()
+class PoweredMeasurement:
+    """One model's scores, measured once: reports at any confidence.
+
+    Of the influences, those on the parts of the aggregates are kept.
+    """
+
+    def __init__(self, rows: PoweredRows, scores: FloatArray) -> None:
+        self.rows, self._model = rows, PoweredModel(rows, scores)
+        self._found: dict[str, dict[str, tuple[Cell, Assistance]]] = {}
+
+    def report(self, options: Options, names: Iterable[str] | None = None) -> BiasReport:
+        """Return the report at a confidence; `names` are the subgroups, default all."""
+        if self.rows.labelled.all():
+            return _counted(self._model.labelled.report(options, names), self.rows.n_labelled)
+        names = self.rows.human.subgroups if names is None else names
+        return Combined(self._model, {name: self._of(name) for name in names}, options).report()
+
+    def _of(self, name: str) -> dict[str, tuple[Cell, Assistance]]:
+        if name not in self._found:
+            found = {metric: estimate(one) for metric, one in self._model.pieces(name).items()}
+            self._found[name] = {
+                metric: (_kept(metric, cell), one) for metric, (cell, one) in found.items()
+            }
+        return self._found[name]
 
 
-def _of_labels_alone(rows: PoweredRows, scores: FloatArray) -> BiasReport:
-    report = ordinary_report(rows.human, scores, rows.options)
-    overall = replace(report.overall, labelled=rows.n_labelled)
-    return replace(report, overall=overall)
+def _counted(report: BiasReport, n: Mapping[str, int]) -> BiasReport:
+    return replace(report, overall=replace(report.overall, labelled=n))
+
+
+def _kept(metric: str, cell: Cell) -> Cell:
+    """Leave out the influences on a cell that is no part of an aggregate."""
+    return cell if metric in FINAL_SCORE_PARTS else (cell[0], None)
 
 
 class Combined:
@@ -157,24 +170,28 @@ class Combined:
     `totals`: the influences on the overall AUC (`overall`), the power means and the final score.
     """
 
-    def __init__(self, model: PoweredModel, cells: Cells) -> None:
-        self._rows = model.rows
-        subgroups = {
-            name: _with_cells(model.labelled.subgroups[name], of_group)
-            for name, of_group in cells.items()
-        }
-        report = model.summarise(subgroups)
-        moves, auc = Moves(report), model.overall
+    def __init__(self, model: PoweredModel, cells: Cells, options: Options) -> None:
+        self._clustered, self._level = model.rows.clustered, options.level
+        auc, influences = model.overall
+        report = summarise_bias(
+            model.everyone.everyone,
+            {
+                name: _with_cells(model.labelled.subgroup(name), of_group, options.level)
+                for name, of_group in cells.items()
+            },
+            power=options.power,
+            power_mean_groups=options.groups,
+            background=model.rows.human.background,
+            overall=auc.at(options.level),
+        )
+        moves = Moves(report)
         for name, of_group in cells.items():
-            for metric, ((cell, sums), _) in of_group.items():
+            for metric, ((_, sums), _) in of_group.items():
                 if sums is not None:
-                    moves.add(name, metric, sums, cell)
-        if auc.std_error is not None:
-            sums = model.clustering.within(None).sums("auc")
-            auc = sums.clustered(auc)
-            moves.add(None, "auc", sums, auc.at(model.rows.confidence))
-        overall = replace(report.overall, auc=auc.at(model.rows.confidence))
-        self._report = replace(report, overall=overall)
+                    moves.add(name, metric, sums, getattr(report.subgroups[name], metric))
+        if influences is not None:
+            moves.add(None, "auc", influences, report.overall.auc)
+        self._report = _counted(report, model.rows.n_labelled)
         [self._reaches] = moves.complete()
         self.totals = moves.totals
 
@@ -186,18 +203,23 @@ class Combined:
         )
 
     def _described(self, name: str, influence: ClusterSums | str) -> MetricValue:
-        sums = self.totals.get(name) if self._rows.clustered else None
+        sums = self.totals.get(name) if self._clustered else None
         value = aggregate_of(self._report, name)
-        found = describe(
-            value, influence, sums, self._reaches.get(name), confidence=self._rows.confidence
-        )
+        found = describe(value, influence, sums, self._reaches.get(name), confidence=self._level)
         # It is not known what the error of independent rows would be.
         return replace(found, row_std_error=None)
 
 
-def _with_cells(bias: SubgroupBias, cells: Mapping[str, tuple[Cell, Assistance]]) -> SubgroupBias:
-    values: dict[str, Any] = {metric: cell for metric, ((cell, _), _) in cells.items()}
-    return replace(bias, **values, assisted={metric: one for metric, (_, one) in cells.items()})
+def _with_cells(
+    measured: MeasuredSubgroup, cells: Mapping[str, tuple[Cell, Assistance]], level: float
+) -> SubgroupBias:
+    values: dict[str, Any] = {metric: auc.at(level) for metric, ((auc, _), _) in cells.items()}
+    return SubgroupBias(
+        n_positive=measured.n_positive,
+        n_negative=measured.n_negative,
+        assisted={metric: one for metric, (_, one) in cells.items()},
+        **values,
+    )
 
 
 # ---- Two models compared with human labels on part of the rows and term matching on all
@@ -267,47 +289,61 @@ def compare_prediction_powered(
     >>> str(found.subgroups["gay"].bnsp_auc)
     '+0.011 [-0.020, +0.042]'
     """
-    powered = PoweredRows.of(
-        rows,
-        matched,
-        labelled,
-        power=power,
-        power_mean_groups=power_mean_groups,
-        confidence=confidence,
+    powered = PoweredRows.of(rows, matched, labelled)
+    options = Options.of(
+        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
     scores = powered.scores("y_score_a", y_score_a), powered.scores("y_score_b", y_score_b)
-    return comparison_of(powered, scores)
+    return PoweredPairing(powered, scores).comparison(options)
 
 
-def comparison_of(rows: PoweredRows, scores: Sequence[FloatArray]) -> BiasComparison:
-    """Compare two models on checked rows."""
-    at = np.flatnonzero(rows.labelled)
-    ordinary = compared(rows.human.within(at), [score[at] for score in scores], rows.options)
-    if rows.labelled.all():
-        return _compared_by_labels(ordinary, rows.n_labelled)
-    models = [PoweredModel(rows, score) for score in scores]
-    cells: list[dict[str, dict[str, tuple[Cell, Assistance]]]] = [{}, {}]
-    differences: dict[str, dict[str, Difference]] = {}
-    for name in rows.human.subgroups:
-        both = [model.pieces(name) for model in models]
-        differences[name] = {}
-        for of_one in cells:
-            of_one[name] = {}
-        for metric, known in ordinary.subgroups[name].items():
-            pair = both[0][metric], both[1][metric]
-            change, found, assistance = estimate_difference(metric, pair, known, rows.confidence)
-            differences[name][metric] = change
-            for of_one, cell in zip(cells, found, strict=True):
-                of_one[name][metric] = cell, assistance
-    combined = [Combined(model, of_one) for model, of_one in zip(models, cells, strict=True)]
-    return _put_together(combined, adjust_differences(differences), rows.confidence)
+class PoweredPairing:
+    """Two models' scores of the same rows, measured once: comparisons at any confidence."""
+
+    def __init__(self, rows: PoweredRows, scores: Sequence[FloatArray]) -> None:
+        self.rows = rows
+        self._models = [PoweredModel(rows, score) for score in scores]
+        self._labelled = Pairing(*(model.labelled for model in self._models))
+        self._found: dict[str, dict[str, Found]] = {}
+
+    def comparison(self, options: Options, names: Iterable[str] | None = None) -> BiasComparison:
+        """Return the comparison at a confidence; `names` are the subgroups, default all."""
+        names = list(self.rows.human.subgroups if names is None else names)
+        if self.rows.labelled.all():
+            found = self._labelled.comparison(options, names)
+            return _compared_by_labels(found, self.rows.n_labelled)
+        level, differences = options.level, self._labelled.differences(options, names)
+        cells: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+        for name in names:
+            for of_one in cells:
+                of_one[name] = {}
+            for metric, (apart, both, assistance) in self._of(name).items():
+                if apart is not None:
+                    (a, _), (b, _) = both
+                    differences[name][metric] = apart.difference(
+                        a.at(level), b.at(level), level, is_gap=METRICS[metric].is_gap
+                    )
+                for of_one, cell in zip(cells, both, strict=True):
+                    of_one[name][metric] = cell, assistance
+        combined = [
+            Combined(model, of_one, options)
+            for model, of_one in zip(self._models, cells, strict=True)
+        ]
+        return _put_together(combined, adjust_differences(differences), level)
+
+    def _of(self, name: str) -> dict[str, Found]:
+        if name not in self._found:
+            first, second = (model.pieces(name) for model in self._models)
+            found = {x: estimate_difference((one, second[x])) for x, one in first.items()}
+            self._found[name] = {
+                metric: (apart, (_kept(metric, a), _kept(metric, b)), one)
+                for metric, (apart, (a, b), one) in found.items()
+            }
+        return self._found[name]
 
 
 def _compared_by_labels(found: BiasComparison, n: Mapping[str, int]) -> BiasComparison:
-    first, second = (
-        replace(report, overall=replace(report.overall, labelled=n))
-        for report in (found.first, found.second)
-    )
+    first, second = _counted(found.first, n), _counted(found.second, n)
     overall = replace(found.overall, labelled=n)
     return replace(found, first=first, second=second, overall=overall)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,6 @@ from bias_metrics._core.checks import BoolArray, FloatArray, check_mask
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import inner
 from bias_metrics._core.same_cluster import Codes
-from bias_metrics.report.steps import Options
 from bias_metrics.rows import Rows
 
 
@@ -29,20 +27,9 @@ class PoweredRows:
     matched: Rows
     labelled: BoolArray
     codes: Codes
-    options: Options
-    confidence: float
 
     @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        matched: Subgroups,
-        labelled: npt.ArrayLike,
-        *,
-        power: float = -5.0,
-        power_mean_groups: Sequence[str] | None = None,
-        confidence: float = 0.95,
-    ) -> PoweredRows:
+    def of(cls, rows: Rows, matched: Subgroups, labelled: npt.ArrayLike) -> PoweredRows:
         """Check arguments, see `prediction_powered_bias`."""
         rows.refuse("prediction-powered inference", "sample_weight", "strata")
         terms = rows.grouped(matched, name="matched")
@@ -57,10 +44,7 @@ class PoweredRows:
         codes = np.arange(rows.n) if rows.clusters is None else rows.clusters
         for group, mask in terms.subgroups.items():
             refuse_selected(f"matched[{group!r}]", mask, rows.y_true, known, codes)
-        options = Options.of(
-            rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
-        )
-        return cls(rows, terms, known, codes, options, float(confidence))
+        return cls(rows, terms, known, codes)
 
     def scores(self, name: str, given: npt.ArrayLike) -> FloatArray:
         """Check one model's scores, and that rows were not labelled by them."""

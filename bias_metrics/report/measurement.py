@@ -193,7 +193,7 @@ class Measurement:
 
     def reaching(self, report: BiasReport, options: Options) -> _Aggregates:
         """Return the same, if the errors for independent rows are kept."""
-        covered, level = (options.power, options.groups), _level(options)
+        covered, level = (options.power, options.groups), options.level
         errors = self._errors[covered]
         if self.clustering is not None:
             if (covered, level) not in self._reaches:
@@ -207,7 +207,7 @@ class Measurement:
 
     def settle(self, report: BiasReport, options: Options) -> None:
         """Measure how far clusters move the aggregates; their influences wait no longer then."""
-        known = ((options.power, options.groups), _level(options)) in self._reaches
+        known = ((options.power, options.groups), options.level) in self._reaches
         if self.clustering is not None and self.by_rows is None and not known:
             self._move(report, options, self.clustering)
 
@@ -216,7 +216,7 @@ class Measurement:
     ) -> Iterable[tuple[str, Influence | ClusterSums | str]]:
         """Yield the rows' influences on the aggregates; each is valid until the next one."""
         if self.by_rows is None:
-            return aggregate_influences(report, self.members, Spread(self.ranked, _level(options)))
+            return aggregate_influences(report, self.members, Spread(self.ranked, options.level))
         covered = options.power, options.groups
         if (covered, self.by_rows.alone) not in self._totals:
             self._move(report, options, self.by_rows)
@@ -225,7 +225,7 @@ class Measurement:
     def _move(self, report: BiasReport, options: Options, clustering: Clustering) -> None:
         """Measure how far clusters move the aggregates."""
         covered, alone = (options.power, options.groups), clustering.alone
-        asked = [x for x in {*self.levels, _level(options)} if (covered, x) not in self._reaches]
+        asked = [x for x in {*self.levels, options.level} if (covered, x) not in self._reaches]
         moves = Moves(report, len(asked))
 
         def add(name: str | None, metric: str, auc: Auc, sums: ClusterSums) -> None:
@@ -264,16 +264,11 @@ def described(
             error,
             aggregates.totals.get(name),
             aggregates.reaches.get(name),
-            confidence=_level(options),
+            confidence=options.level,
         )
         for name, error in aggregates.errors.items()
     }
     return replace_aggregates(report, found), found
-
-
-def _level(options: Options) -> float:
-    assert options.confidence is not None  # noqa: S101
-    return options.confidence
 
 
 class Pairing:
@@ -320,7 +315,7 @@ class Pairing:
         self, options: Options, names: Iterable[str] | None = None
     ) -> dict[str, dict[str, Difference]]:
         """Return the differences at a confidence, by subgroup and metric."""
-        level = _level(options)
+        level = options.level
         found: dict[str, dict[str, Difference]] = {}
         for name in self.models[0].members if names is None else names:
             apart = self.apart(name)
@@ -356,7 +351,7 @@ class Pairing:
             final_score=aggregates.pop("final_score"),
             power_mean=Named(aggregates),
             subgroups={name: Named(of_group) for name, of_group in cells.items()},
-            confidence=_level(options),
+            confidence=options.level,
             joint_confidence=joint_confidence,
         )
 
@@ -376,12 +371,12 @@ class Pairing:
         for name, a in of_first.items():
             b, together = of_second[name], apart[name]
             if isinstance(together, Apart):
-                found[name] = together.difference(a, b, _level(options))
+                found[name] = together.difference(a, b, options.level)
             elif together is None:
                 found[name] = undefined_difference(a, b)
             else:
                 few = any(name in one.reaches for one in known)
-                found[name] = _difference(a, b, together, _level(options), few=few)
+                found[name] = _difference(a, b, together, options.level, few=few)
         return first, second, found
 
     def _errors(

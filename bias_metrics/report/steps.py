@@ -69,6 +69,12 @@ class Options:
             intervals is True,
         )
 
+    @property
+    def level(self) -> float:
+        """The confidence of a report that has intervals."""
+        assert self.confidence is not None  # noqa: S101
+        return self.confidence
+
 
 @aligned
 def rank_scores(

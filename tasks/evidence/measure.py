@@ -16,9 +16,7 @@ from bias_metrics import (
     CalibrationReport,
     RateGapComparison,
     RateGaps,
-    compare_prediction_powered,
     night_clusters,
-    prediction_powered_bias,
     with_night_variance,
 )
 from bias_metrics.calibration import MeasuredCalibration
@@ -37,6 +35,7 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.parts import PackedMasks
+from bias_metrics.prediction_powered import PoweredMeasurement, PoweredPairing, PoweredRows
 from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
@@ -58,9 +57,9 @@ class _Asked:
     groups: list[str]
     """What the power means cover."""
 
-    def of(self, model: Measurement) -> Options:
+    def of(self, rows: LabelledRows) -> Options:
         """Return the options of a report."""
-        return Options.of(model.rows, confidence=self.confidence, power_mean_groups=self.groups)
+        return Options.of(rows, confidence=self.confidence, power_mean_groups=self.groups)
 
 
 @dataclass(frozen=True)
@@ -185,11 +184,11 @@ class Measuring:
 
     def shown_losses(self, rival: str, alpha: float) -> Losses | None:
         """Return the same, not saying whose comments; None if the rows lack a class."""
-        rows, members = self._both(rival, self.rows.members)
+        rows = self._beside(rival)
         if not rows.has_both_classes:
             return None
         looked_at = self._looked_at(rows)
-        level = self.joint_level((rival,), list(members), alpha, looked_at)
+        level = self.joint_level((rival,), list(rows.members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
         comparison = self.change(rival, asked)
@@ -238,39 +237,34 @@ class Measuring:
             each += len(calibration_metrics()) * self.calibrated
             n = len(of) * each if looked_at is None else sum(map(len, looked_at.values()))
             return bonferroni_level(n, alpha)
-        scores, rows = self.rows.scores, self._rows(self.rows, self.rows.members)
+        scores, rows = self.rows.scores, self.rows.checked(self.background)
         families = [[scores[one] for one in dict.fromkeys((CANDIDATE, role))] for role in roles]
         return max(
             joint_level(rows, family, of, alpha=alpha, metrics=looked_at) for family in families
         )
 
-    def _masks(self, names: Sequence[str]) -> tuple[PackedMasks, PackedMasks | None]:
-        """Return the members of identities and categories, and those matched by terms."""
-        members, matched = self.rows.members, self.rows.matched
-        return (
-            _joined(members, self.categories, names),
-            None if matched is None else _joined(matched, self.categories, names),
-        )
-
-    def _rows(self, rows: Rows, members: PackedMasks) -> LabelledRows:
-        """Return rows as the library takes them."""
-        return replace(rows, members=members).checked(self.background)
-
     def _evaluate(self, asked: _Asked) -> BiasReport:
-        rows = self.rows
-        if rows.matched is None or rows.labelled is None:
+        if self.rows.matched is None:
             model = self._model(CANDIDATE)
-            return model.report(asked.of(model), asked.names)
-        members, matched = self._masks(asked.names)
-        assert matched is not None  # noqa: S101
-        return prediction_powered_bias(
-            self._rows(rows, members),
-            rows.y_score,
-            matched,
-            rows.labelled,
-            confidence=asked.confidence,
-            power_mean_groups=asked.groups,
-        )
+            return model.report(asked.of(model.rows), asked.names)
+
+        def measured() -> PoweredMeasurement:
+            rows, scores = self._powered([CANDIDATE])
+            return PoweredMeasurement(rows, rows.scores("y_score", scores[CANDIDATE]))
+
+        powered = self._once(("powered", None), measured)
+        return powered.report(asked.of(powered.rows.human), asked.names)
+
+    def _powered(
+        self, roles: Sequence[str], beside: str | None = None
+    ) -> tuple[PoweredRows, dict[str, npt.NDArray[np.floating]]]:
+        """Return what `_scored` does, of rows that are matched by terms."""
+        human, scores = self._scored(roles, beside)
+        rows = self._beside(beside)
+        assert rows.matched is not None  # noqa: S101
+        assert rows.labelled is not None  # noqa: S101
+        matched = _joined(rows.matched, self.categories)
+        return PoweredRows.of(human, matched, rows.labelled), scores
 
     def _model(self, role: str, beside: str | None = None) -> Measurement:
         """Return a model's scores as measured, on the rows that another has a score for too."""
@@ -292,10 +286,9 @@ class Measuring:
         kept = None if beside is None else self._scored_by(beside)
 
         def checked() -> LabelledRows:
-            members = self._masks([*self.rows.members, *self.categories])[0]
-            if kept is None:
-                return self._rows(self.rows, members)
-            return self._rows(self.rows.within(kept), members.within(kept))
+            rows = self._beside(beside)
+            members = _joined(rows.members, self.categories)
+            return replace(rows, members=members).checked(self.background)
 
         rows = self._once(("rows", None if kept is None else beside), checked)
         scores = {role: self.rows.scores[role] for role in roles}
@@ -324,30 +317,25 @@ class Measuring:
         missing = np.isnan(self.rows.scores[rival])
         return ~missing if missing.any() else None
 
-    def _both(self, rival: str, members: PackedMasks) -> tuple[Rows, PackedMasks]:
-        """Return the rows that a rival has a score for too, to compare with it."""
-        kept = self._scored_by(rival)
-        if kept is None:
-            return self.rows, members
-        return self.rows.within(kept), members.within(kept)
+    def _beside(self, rival: str | None) -> Rows:
+        """Return the rows that a rival has a score for too, to compare with it; all without one."""
+        kept = None if rival is None else self._scored_by(rival)
+        return self.rows if kept is None else self.rows.within(kept)
 
     def _compare(self, rival: str, asked: _Asked) -> BiasComparison:
-        if self.rows.matched is None or self.rows.labelled is None:
+        if self.rows.matched is None:
             pairing = self._pairing(rival)
-            return pairing.comparison(asked.of(pairing.models[0]), asked.names)
-        members, matched = self._masks(asked.names)
-        assert matched is not None  # noqa: S101
-        rows, members = self._both(rival, members)
-        assert rows.labelled is not None  # noqa: S101
-        return compare_prediction_powered(
-            self._rows(rows, members),
-            rows.y_score,
-            rows.scores[rival],
-            matched,
-            rows.labelled,
-            confidence=asked.confidence,
-            power_mean_groups=asked.groups,
-        )
+            return pairing.comparison(asked.of(pairing.models[0].rows), asked.names)
+
+        def measured() -> PoweredPairing:
+            rows, scores = self._powered([CANDIDATE, rival], rival)
+            named = {"y_score_a": CANDIDATE, "y_score_b": rival}
+            return PoweredPairing(
+                rows, [rows.scores(name, scores[role]) for name, role in named.items()]
+            )
+
+        powered = self._once(("powered", rival), measured)
+        return powered.comparison(asked.of(powered.rows.human), asked.names)
 
     def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
         """Return the candidate's calibration, or that of it and a rival, as measured."""
@@ -406,18 +394,16 @@ class Measuring:
         return found if self.is_sample else without_sampling_error(found)
 
 
-def _joined(
-    masks: PackedMasks, categories: Mapping[str, Sequence[str]], names: Sequence[str]
-) -> PackedMasks:
-    """Return the masks of some names, of which categories are joined from their identities."""
-    if list(masks) == list(names):
+def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> PackedMasks:
+    """Return the masks of identities, and of categories, which are joined from theirs."""
+    if not categories:
         return masks
 
     def of(name: str) -> npt.NDArray[np.bool_]:
         parts = categories.get(name)
         return masks[name] if parts is None else np.logical_or.reduce([masks[x] for x in parts])
 
-    return PackedMasks.of(((name, of(name)) for name in names), masks.n_rows)
+    return PackedMasks.of(((name, of(name)) for name in (*masks, *categories)), masks.n_rows)
 
 
 def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:

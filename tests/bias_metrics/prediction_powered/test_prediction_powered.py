@@ -8,7 +8,6 @@ import pytest
 
 from bias_metrics import (
     Assistance,
-    Difference,
     Rows,
     compare_bias,
     compare_prediction_powered,
@@ -17,6 +16,7 @@ from bias_metrics import (
 )
 from bias_metrics._core.intervals import auc_interval, newcombe_interval, quantile
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
+from bias_metrics.prediction_powered import PoweredMeasurement, PoweredPairing
 from bias_metrics.prediction_powered import rows as rows_module
 from bias_metrics.prediction_powered.cells import (
     error_of,
@@ -27,6 +27,7 @@ from bias_metrics.prediction_powered.cells import (
 )
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
+from bias_metrics.report import Options
 
 
 class Home:
@@ -83,6 +84,36 @@ def assert_same(one, other, *, exactly):
 
 def other_scores(rows):
     return rows.score + rows.rng.normal(0, 0.7, rows.score.size)
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("all_labelled", [False, True], ids=["part", "all"])
+def test_what_is_measured_once_is_reported_at_any_confidence_for_any_subgroups(
+    monkeypatch, clustered, all_labelled
+):
+    rows = Home()
+    rows.labelled |= all_labelled
+    other, clusters = other_scores(rows), rows.clusters if clustered else None
+    checked = PoweredRows.of(rows.rows(clusters), rows.matched, rows.labelled)
+    measured = PoweredMeasurement(checked, rows.score)
+    pairing = PoweredPairing(checked, [rows.score, other])
+    options = Options.of(checked.human)
+    expected = {
+        level: (
+            rows.powered(clusters=clusters, confidence=level),
+            rows.compared(other, clusters=clusters, confidence=level),
+        )
+        for level in (0.9, 0.99)
+    }
+    measured.report(options)
+    pairing.comparison(options)
+    monkeypatch.setattr(PoweredModel, "pieces", None)
+    for level, found in expected.items():
+        again = replace(options, confidence=level)
+        assert (measured.report(again), pairing.comparison(again)) == found
+    some = replace(options, groups=("gay",))
+    assert list(measured.report(some, ["gay"]).subgroups) == ["gay"]
+    assert list(pairing.comparison(some, ["gay"]).subgroups) == ["gay"]
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
@@ -347,7 +378,7 @@ def test_an_interval_is_that_of_as_many_rows_as_the_labelled_ones_are_worth(
     assert gain > 1.1
     worth = [n * gain for n in pieces.sizes]
     tuning = tune(pieces.sums.each, pieces.on_shift)
-    sums = estimate(pieces, 0.9)[0][1]
+    sums = estimate(pieces)[0][1]
     assert sums.each == pytest.approx(
         tuning.influences(pieces.sums.each, pieces.shift, pieces.on_shift)
     )
@@ -442,13 +473,12 @@ def test_an_estimate_outside_its_range_is_not_shown():
         for scores in (rows.score, other_scores(rows))
     ]
     outside = Assistance(reason="with terms the estimate would be outside its range")
-    assert estimate(both[0], 0.95) == ((both[0].ordinary, both[0].sums), outside)
-    ordinary = Difference(0.5, 0.5, 0.0)
-    found = estimate_difference("bnsp_auc", tuple(both), ordinary, 0.95)
-    assert found == (ordinary, tuple((one.ordinary, one.sums) for one in both), outside)
+    assert estimate(both[0]) == ((both[0].ordinary, both[0].sums), outside)
+    found = estimate_difference(tuple(both))
+    assert found == (None, tuple((one.ordinary, one.sums) for one in both), outside)
     known = PoweredModel(checked, other_scores(rows)).pieces("gay")["bnsp_auc"]
     for pair in ((both[0], known), (known, both[0])):
-        assert estimate_difference("bnsp_auc", pair, ordinary, 0.95)[2] == outside
+        assert estimate_difference(pair)[2] == outside
 
 
 @pytest.mark.parametrize(("worth", "freedom"), [(2.0, 1), (2.5, 1), (3.0, 1), (4.0, 2)])
@@ -459,7 +489,8 @@ def test_a_difference_of_few_labelled_rows_has_two_degrees_less_but_one(worth, f
         replace(PoweredModel(checked, scores).pieces("gay")["bnsp_auc"], sizes=(worth, 500.0))
         for scores in (rows.score, other_scores(rows))
     )
-    found, *_ = estimate_difference("bnsp_auc", both, Difference(0.5, 0.5, 0.0), 0.95)
+    apart, ((a, _), (b, _)), _ = estimate_difference(both)
+    found = apart.difference(a.at(0.95), b.at(0.95), 0.95)
     t = abs(found.value) / found.std_error
     inside = {
         1: 2 / np.pi * np.arctan(t),
