@@ -120,9 +120,12 @@ def attacking(parts: Parts) -> Iterator[str]:
         def send(connection: socket.socket) -> None:
             with connection:
                 asked = b""
-                while b"a text" not in asked:
-                    asked += connection.recv(65536)
                 try:
+                    while b"a text" not in asked:
+                        received = connection.recv(65536)
+                        if not received:  # the client has gone
+                            return
+                        asked += received
                     for part in parts():
                         if ended.is_set():
                             return

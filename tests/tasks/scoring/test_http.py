@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import gzip
 import json
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -330,6 +332,14 @@ def test_an_endless_answer_is_refused(server, monkeypatch):
     server.answer = lambda _: b"0" * 20_000
     with pytest.raises(InputError, match="must answer at most 10000 bytes"):
         score(server, ["a"])
+
+
+def test_an_attack_ends_where_the_client_leaves_without_a_question():
+    with attacking(ATTACKS["a proper answer"]) as url:
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname, address.port), timeout=60) as client:
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
 
 
 def test_nobody_there_is_told(server):
