@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from itertools import chain, groupby, islice
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support import idle
 from support.templates import _mlflow_tables, _prefect_home  # noqa: F401 - fixtures
 
 from biasgate.tasks.common.garbage import collect_seldom
@@ -74,6 +76,14 @@ def slow_files_first(items, n_workers):
         left -= len(share)
     found = [*chain.from_iterable(shares), *others]
     assert len(found) == len(items)
+    return found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    idle.wake(item.fixturenames)
+    found = yield
+    idle.let_sleep(nextitem.fixturenames if nextitem else ())
     return found
 
 
@@ -178,6 +188,7 @@ def prefect_server(tmp_path_factory, prefect_home):
     # Here, since the tests of bias_metrics also run where only numpy is installed.
     import httpx  # noqa: PLC0415
     from prefect import context, settings  # noqa: PLC0415
+    from prefect.events.worker import EventsWorker  # noqa: PLC0415
     from prefect.logging.handlers import APILogHandler  # noqa: PLC0415
 
     from biasgate.deployments import temporary_server  # noqa: PLC0415
@@ -188,6 +199,14 @@ def prefect_server(tmp_path_factory, prefect_home):
         # Its thread costs every flow a second at its end; only a nightly needs it.
         settings.PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
+
+    def settle():
+        # Lines for a server that is gone are tried for a minute when the process ends. In another
+        # thread, as the event loop of a browser may be open in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(APILogHandler().flush).result()
+            thread.submit(EventsWorker.drain_all, 5, at_exit=False).result()
+
     with settings.temporary_settings(changed), pytest.MonkeyPatch.context() as patch:
         for unused in ("EVENT_LOGGER", "EVENT_PERSISTER", "TRIGGERS"):  # a fifth of its time
             patch.setenv(f"PREFECT_SERVER_SERVICES_{unused}_ENABLED", "false")
@@ -199,9 +218,9 @@ def prefect_server(tmp_path_factory, prefect_home):
                 # Of other threads, too.
                 context._temporary_global_settings_context(context.get_settings_context()),
             ):
-                yield
-                # Lines for a server that is gone are tried for a minute when the process ends.
-                APILogHandler().flush()
+                with idle.asleep_when_unused("prefect_server", server, settle):
+                    yield
+                settle()
         finally:
             temporary_server.stop(server)
 
@@ -218,7 +237,8 @@ def prefect_services(tmp_path_factory, prefect_home):
         )
         try:
             _wait_for_health(environment["PREFECT_API_URL"], server, log)
-            yield environment
+            with idle.asleep_when_unused("prefect_services", server):
+                yield environment
         finally:
             stop(server)
 

@@ -1,0 +1,54 @@
+"""Servers of a whole session of tests, which sleep while tests run that do not use them.
+
+A server of Prefect with nothing to do takes 2 to 8 % of a core, for as long as the session lasts.
+"""
+
+import signal
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from subprocess import Popen
+from typing import Any
+
+
+@dataclass
+class _Server:
+    process: Popen[Any]
+    settle: Callable[[], None]
+    sleeps: bool = False
+
+
+_OF_FIXTURE: dict[str, _Server] = {}
+
+
+@contextmanager
+def asleep_when_unused(
+    fixture: str, process: Popen[Any], settle: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Let a server sleep after a test if the next one lacks this fixture.
+
+    `settle` sends before that what this process still has to send.
+    """
+    _OF_FIXTURE[fixture] = _Server(process, settle)
+    try:
+        yield
+    finally:
+        del _OF_FIXTURE[fixture]
+        process.send_signal(signal.SIGCONT)  # a process that is stopped does not end when asked
+
+
+def wake(fixtures: Collection[str]) -> None:
+    """Wake the servers of these fixtures."""
+    for fixture, server in _OF_FIXTURE.items():
+        if server.sleeps and fixture in fixtures:
+            server.process.send_signal(signal.SIGCONT)
+            server.sleeps = False
+
+
+def let_sleep(fixtures: Collection[str]) -> None:
+    """Let the servers of all but these fixtures sleep."""
+    for fixture, server in _OF_FIXTURE.items():
+        if not server.sleeps and fixture not in fixtures:
+            server.settle()
+            server.process.send_signal(signal.SIGSTOP)
+            server.sleeps = True
