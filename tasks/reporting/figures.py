@@ -78,9 +78,9 @@ def draw_figures(report: Report, evidence: EvidenceFile) -> None:
 
 
 def _write(figure: Figure, path: Path, *, dpi: int) -> None:
-    """Write a picture, drawn once: `savefig` draws it twice."""
+    """Write a picture, drawn once: `savefig` draws it twice. By default 4 % smaller, but slower."""
     figure.set_dpi(dpi)
-    FigureCanvasAgg(figure).print_png(path)
+    FigureCanvasAgg(figure).print_png(path, pil_kwargs={"compress_level": 2})
 
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:

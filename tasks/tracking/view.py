@@ -228,5 +228,6 @@ def write_grid_pictures(results: Path, folder: Path) -> bool:
         with Image.open(source) as picture:
             small = picture.convert("RGB")
         small.thumbnail(_SMALL)
-        small.save(folder / f"{name}+compressed.webp", quality=80)
+        # 2 % more bytes than by default in half of the time
+        small.save(folder / f"{name}+compressed.webp", quality=80, method=2)
     return any(folder.iterdir())
