@@ -25,7 +25,7 @@ from biasgate.tasks.common.prefect_task import say
 
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 # So long may Prefect's server take to pause the schedule of a command that is stopped.
-_PATIENCE_S = 5.0
+_PATIENCE_S = 15.0
 _SERVER_ERROR = 500
 _JITTER = 0.3
 

@@ -81,9 +81,9 @@ def slow_files_first(items, n_workers):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    idle.wake(item.fixturenames)
+    idle.wake(item)
     found = yield
-    idle.let_sleep(nextitem.fixturenames if nextitem else ())
+    idle.let_sleep(nextitem)
     return found
 
 

@@ -3,12 +3,15 @@
 A server of Prefect with nothing to do takes 2 to 8 % of a core, for as long as the session lasts.
 """
 
+import inspect
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from subprocess import Popen
 from typing import Any
+
+import pytest
 
 
 @dataclass
@@ -37,18 +40,25 @@ def asleep_when_unused(
         process.send_signal(signal.SIGCONT)  # a process that is stopped does not end when asked
 
 
-def wake(fixtures: Collection[str]) -> None:
-    """Wake the servers of these fixtures."""
+def wake(item: pytest.Item) -> None:
+    """Wake the servers of a test."""
     for fixture, server in _OF_FIXTURE.items():
-        if server.sleeps and fixture in fixtures:
+        if server.sleeps and _may_use(item, fixture):
             server.process.send_signal(signal.SIGCONT)
             server.sleeps = False
 
 
-def let_sleep(fixtures: Collection[str]) -> None:
-    """Let the servers of all but these fixtures sleep."""
+def let_sleep(item: pytest.Item | None) -> None:
+    """Let the servers sleep that the next test does not use."""
     for fixture, server in _OF_FIXTURE.items():
-        if not server.sleeps and fixture not in fixtures:
+        if not server.sleeps and not (item and _may_use(item, fixture)):
             server.settle()
             server.process.send_signal(signal.SIGSTOP)
             server.sleeps = True
+
+
+def _may_use(item: pytest.Item, fixture: str) -> bool:
+    """Return whether a test has a fixture, or may ask for it later by `request`."""
+    function = getattr(item, "function", None)
+    asks = function is None or "request" in inspect.signature(function).parameters
+    return asks or fixture in getattr(item, "fixturenames", ())
