@@ -8,8 +8,8 @@ import re
 
 import pytest
 from support.browser import links_of, mlflow_page, started_ui
-from support.five_candidates import evaluate, write_five
 from support.hostile import NAMES, OVERRIDE
+from support.several_candidates import UNFAIR, evaluate, write_files
 
 from biasgate.tasks.common.printable import printable
 
@@ -17,8 +17,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 pytestmark = pytest.mark.slow
 
-CANDIDATES = ("words", "shifted", "noisy")
-RUNS = [f"{candidate} on {one}" for candidate in CANDIDATES for one in ("news", "forum")]
+RUNS = [f"{candidate} on {one}" for candidate in UNFAIR for one in ("news", "forum")]
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +25,14 @@ def judged(tmp_path_factory, prefect_home):
     """Folder of the evaluations, with one store: `toxicity`, and `hostile` with hostile names."""
     folder = tmp_path_factory.mktemp("judged")
     cases = {
-        "toxicity": {"only": CANDIDATES},
+        "toxicity": {},
         "hostile": {"identities": NAMES, "rows": 800, "only": ("shifted",)},
     }
     for name, options in cases.items():
         prefect_home(folder / name / "prefect")
-        write_five(folder / name, name=name, **options)
+        write_files(folder / name, name=name, **options)
         evaluate(folder / name, "first.yaml", folder / "store")
-        evaluate(folder / name, "five.yaml", folder / "store")
+        evaluate(folder / name, "second.yaml", folder / "store")
     return folder
 
 
@@ -127,7 +126,7 @@ def test_every_metric_of_every_candidate_stands_in_one_table_with_its_difference
 
 def test_the_tab_of_models_lists_each_candidate_and_its_registered_version(page, links):
     page.goto(links["models"])
-    for name in CANDIDATES:
+    for name in UNFAIR:
         expect(page.get_by_role("link", name=name, exact=True).first).to_be_visible()
     versions = page.get_by_role("link", name=re.compile("toxicity"))
     expect(versions.first).to_be_attached()
@@ -161,7 +160,7 @@ def test_hostile_names_are_only_text_in_lists_charts_and_notes(page, printed, ju
     expect(page.get_by_role("link", name="shifted on news")).to_be_visible()
     opened(page, links["charts"])
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    summary = json.loads((judged / "hostile" / "five" / "summary.json").read_text("utf-8"))
+    summary = json.loads((judged / "hostile" / "second" / "summary.json").read_text("utf-8"))
     root = links["models"].partition("/models")[0]
     run_ids = [summary["run_id"], *(one["run_id"] for one in summary["verdicts"])]
     for run_id in run_ids:
@@ -178,7 +177,7 @@ def test_hostile_names_are_only_text_in_lists_charts_and_notes(page, printed, ju
 
 
 def test_a_note_says_the_outcome_of_each_candidate(page, printed, judged):
-    summary = json.loads((judged / "hostile" / "five" / "summary.json").read_text("utf-8"))
+    summary = json.loads((judged / "hostile" / "second" / "summary.json").read_text("utf-8"))
     root = links_of(printed, "hostile")["models"].partition("/models")[0]
     page.goto(f"{root}/runs/{summary['run_id']}?workflowType=machine_learning")
     said = page.locator("p").filter(has=page.locator("strong"), has_text="shifted")

@@ -78,7 +78,7 @@ def draw_figures(report: Report, evidence: EvidenceFile) -> None:
 
 
 def _write(figure: Figure, path: Path, *, dpi: int) -> None:
-    """Write a picture, drawn once: `savefig` draws it twice. By default 4 % smaller, but slower."""
+    """Write a picture, drawn once (`savefig` draws twice) and packed fast: 4 % larger."""
     figure.set_dpi(dpi)
     FigureCanvasAgg(figure).print_png(path, pil_kwargs={"compress_level": 2})
 

@@ -228,6 +228,6 @@ def write_grid_pictures(results: Path, folder: Path) -> bool:
         with Image.open(source) as picture:
             small = picture.convert("RGB")
         small.thumbnail(_SMALL)
-        # 2 % more bytes than by default in half of the time
+        # Twice as fast as by default, and 2 % larger.
         small.save(folder / f"{name}+compressed.webp", quality=80, method=2)
     return any(folder.iterdir())

@@ -1,4 +1,4 @@
-"""Five candidates on two sets with 24 identities, beside a champion: what MLflow's pages show."""
+"""Candidates on two sets with 24 identities, beside a champion: what MLflow's pages show."""
 
 import csv
 import os
@@ -17,8 +17,7 @@ IDENTITIES += ["christian", "jewish", "muslim", "hindu", "buddhist", "atheist", 
 IDENTITIES += ["asian", "latino", "indigenous", "deaf", "blind", "wheelchair_user", "old", "young"]
 IDENTITIES += ["mental_illness"]
 # What each candidate is unfair to: harmless comments with the mention score like toxic ones.
-UNFAIR = {"words": [], "words_biased": ["muslim"], "fair": [], "shifted": ["gay", "old"]}
-UNFAIR["noisy"] = ["deaf"]
+UNFAIR = {"words": [], "shifted": ["gay", "old"], "noisy": ["deaf"]}
 SCORER = """
 import hashlib
 
@@ -34,10 +33,6 @@ def score(texts, salt, unfair, noise):
         value = 0.5 * bool(words & set(HOSTILE)) + shifted + noise * drawn / 2.0**48
         found.append(min(value, 1.0))
     return found
-
-
-def fair(texts):
-    return score(texts, "fair", {fair}, 0.4)
 
 
 def shifted(texts):
@@ -56,20 +51,16 @@ RULES = [
 LENIENT = [{"metric": "auc", "scope": "overall", "floor": 0.5}]
 
 
-def write_five(folder, *, identities=IDENTITIES, rows=1500, name="toxicity", only=tuple(UNFAIR)):
-    """Write `first.yaml`, whose candidate becomes champion, and `five.yaml`, or fewer.
+def write_files(folder, *, identities=IDENTITIES, rows=1500, name="toxicity", only=tuple(UNFAIR)):
+    """Write `first.yaml`, whose candidate becomes champion, and `second.yaml`, with all or some.
 
     Comments mention identities by the words in IDENTITIES, whatever these are called.
     """
     names = dict(zip(identities, IDENTITIES, strict=False))
     draws = random.Random(5)  # noqa: S311 - not for secrets
-    _write_table(folder / "train.csv", _comments(draws, names, rows, unfair=()))
-    _write_table(
-        folder / "biased.csv", _comments(draws, names, rows, unfair=UNFAIR["words_biased"])
-    )
-    for one in ("news", "forum"):
-        _write_table(folder / f"{one}.csv", _comments(draws, names, rows, unfair=()))
-    lists = {one: UNFAIR[one] for one in ("fair", "shifted", "noisy")}
+    for one in ("train", "news", "forum"):
+        _write_table(folder / f"{one}.csv", _comments(draws, names, rows))
+    lists = {one: UNFAIR[one] for one in ("shifted", "noisy")}
     (folder / "scorers.py").write_text(SCORER.format(hostile=HOSTILE, **lists), "utf-8")
     policy = {"version": 1, "name": "lenient", "allow_first": True, "rules": LENIENT}
     (folder / "lenient.yaml").write_text(yaml.safe_dump(policy), "utf-8")
@@ -77,7 +68,6 @@ def write_five(folder, *, identities=IDENTITIES, rows=1500, name="toxicity", onl
     table = {"source": "table", "text": "comment", "identities": list(names)}
     training = table | {"name": "training", "path": "train.csv"}
     words = {"name": "words", "kind": "tfidf", "train_on": training}
-    biased = training | {"name": "biased", "path": "biased.csv"}
     calls = [
         {"name": one, "kind": "python", "call": f"scorers.py:{one}", "version": "1"}
         for one in lists
@@ -87,12 +77,11 @@ def write_five(folder, *, identities=IDENTITIES, rows=1500, name="toxicity", onl
         table | {"name": one, "path": f"{one}.csv"} for one in ("news", "forum")
     ]
     first = content | {"candidates": [words]}
-    second = words | {"name": "words_biased", "train_on": biased}
-    candidates = [words | {"max_features": 300}, second, *calls]
-    five = content | {"candidates": [one for one in candidates if one["name"] in only]}
+    candidates = [words | {"max_features": 300}, *calls]
+    second = content | {"candidates": [one for one in candidates if one["name"] in only]}
     (folder / "first.yaml").write_text(yaml.safe_dump(first, allow_unicode=True), "utf-8")
-    five["policy"] = "own.yaml"
-    (folder / "five.yaml").write_text(yaml.safe_dump(five, allow_unicode=True), "utf-8")
+    second["policy"] = "own.yaml"
+    (folder / "second.yaml").write_text(yaml.safe_dump(second, allow_unicode=True), "utf-8")
     return folder
 
 
@@ -111,8 +100,8 @@ def evaluate(folder, file, store, **variables):
     return done.stdout.decode()
 
 
-def _comments(draws, names, n_rows, *, unfair):
-    """Comments of which each mentions one or two identities, or none; raters may be unfair."""
+def _comments(draws, names, n_rows):
+    """Comments of which each mentions one or two identities, or none."""
     rows = []
     for number in range(n_rows):
         toxic = draws.random() < 0.5
@@ -121,9 +110,7 @@ def _comments(draws, names, n_rows, *, unfair):
         words = draws.sample(PLAIN, 4)
         words.append(draws.choice(HOSTILE if toxic != unlike else FRIENDLY))
         words += [names[one] for one in mentioned]
-        told = {names[one] for one in mentioned}
-        label = toxic or (bool(set(unfair) & told) and draws.random() < 0.8)
-        row = {"id": str(number), "comment": " ".join([*words, str(number)]), "label": int(label)}
+        row = {"id": str(number), "comment": " ".join([*words, str(number)]), "label": int(toxic)}
         rows.append(row | {one: int(one in mentioned) for one in names})
     return rows
 
