@@ -355,6 +355,15 @@ def test_a_language_without_a_catalogue_is_wrong_input(output):
     assert "`language` must be one of en, de, fr, es, ar; got 'it'." in result.stderr
 
 
+def test_what_became_of_a_candidate_is_told_before_what_a_short_list_leaves_out(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    many = [f"Reservation {number}." for number in range(12)]
+    became = "models:/m/4 passed, but champion of m stays version 3."
+    [story] = CandidateStory.of(Story.of(report, replace(verdict, reservations=many))).stories
+    told = CandidateStory("one", story.word, became, (story,)).told
+    assert told.index(became) < told.index(many[0])
+
+
 def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     [(report, verdict, details)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     choices = report.evaluation_set.choices

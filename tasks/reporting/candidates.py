@@ -171,8 +171,8 @@ class CandidateStory:
         excepted = self._excepted(_EXCEPTIONS)
         basis = [as_written(text) for story in self.stories for text in story.basis]
         counts = [one.counts for one in self.stories if len(self.stories) == 1]
-        lines = [self.headline, *labelled[:2], *excepted, *basis, *labelled[2:]]
-        return [text for text in dict.fromkeys([*lines, self.sentence, *counts]) if text]
+        lines = [self.headline, *labelled[:2], self.sentence, *excepted, *basis, *labelled[2:]]
+        return [text for text in dict.fromkeys([*lines, *counts]) if text]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
