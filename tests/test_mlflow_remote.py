@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, RunTag
 from support.browser import links_of, mlflow_page
 from support.postgresql import mlflow_on_postgresql
-from support.several_candidates import evaluate, write_files
+from support.several_candidates import IDENTITIES, evaluate, write_files
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -25,7 +25,7 @@ def server(tmp_path_factory, prefect_home):
     folder = tmp_path_factory.mktemp("remote")
     with mlflow_on_postgresql(folder) as uri:
         prefect_home(folder / "prefect")
-        write_files(folder, rows=800, only=("shifted",))
+        write_files(folder, identities=IDENTITIES[:4], rows=800, only=("shifted",))
         for file in ("first.yaml", "second.yaml"):
             evaluate(folder, file, folder / "store", MLFLOW_TRACKING_URI=uri)
         yield uri

@@ -3,8 +3,8 @@
     python -m benchmarks.campaigns.soak /tmp/soak --nights 50
 
 Each night is a process of its own, forked from one that has imported everything. While it runs, the
-next fault of a seeded plan happens; a fault that came too late happens again on the next night.
-After each night all files become a day older, so that `biasgate clean` sees fifty days.
+next fault of a seeded plan happens; one that came too late is tried again, earlier, on the next
+night. After each night all files become a day older, so that `biasgate clean` sees fifty days.
 """
 
 from __future__ import annotations
@@ -218,18 +218,21 @@ class Soak:
 
 
 def plan(seed: int, n_nights: int) -> dict[int, str]:
-    """Return the night after which each fault is due: each kind equally often, the disk once."""
+    """Return from which night on each fault is due: each kind equally often, the disk once.
+
+    The last nights are left for faults that came too late.
+    """
     draws = random.Random(seed)  # noqa: S311 - not for secrets
     found = [*FAULTS * max(1, n_nights // 25), DISK]
     draws.shuffle(found)
-    nights = sorted(draws.sample(range(2, n_nights), len(found)))
+    nights = sorted(draws.sample(range(2, max(n_nights - 3, len(found) + 2)), len(found)))
     return dict(zip(nights, found, strict=True))
 
 
 def run(soak: Soak, n_nights: int, seed: int = 7, first: int = 1) -> None:
     """Run all nights, from the first one that is missing."""
     soak.prepare()
-    due, waiting, usual = plan(seed, n_nights), [], 15.0
+    due, waiting, usual, missed = plan(seed, n_nights), [], 15.0, 0
     draws = random.Random(seed)  # noqa: S311 - not for secrets
     for number in range(first, n_nights + 1):
         soak.change(number)
@@ -239,11 +242,13 @@ def run(soak: Soak, n_nights: int, seed: int = 7, first: int = 1) -> None:
         if fault == DISK:
             night = full_disk_night(soak, number)
         else:
-            night = soak.night(number, fault, draws.uniform(0.1, 0.7) * usual)
+            night = soak.night(number, fault, draws.uniform(0.1, 0.7) * usual / 2**missed)
         if night.fault:
             waiting.pop(0)
+            missed = 0
         else:
             usual = night.seconds
+            missed += fault is not None
         soak.grow_older()
         if number % CLEAN_EVERY == 0:
             soak.clean()
