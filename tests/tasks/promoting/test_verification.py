@@ -431,10 +431,21 @@ def test_an_unsigned_verdict_does_not_hold_where_a_key_is_trusted(
     assert wrong(gateway, store) == {"signature"}
 
 
+@pytest.mark.parametrize("place", ["local store", "server"])
 def test_a_verdict_whose_attestation_was_removed_does_not_hold(
-    gateway, store, champion, monkeypatch, tmp_path
+    gateway, store, champion, monkeypatch, tmp_path, place
 ):
     artifact(gateway, champion[0], "attestation.json").unlink()
+    if place == "server":  # which refuses to list what it lacks
+        files = type(gateway).run_files
+
+        def refused(self, run_id, names=None):
+            if names == ["attestation.json"]:
+                msg = "the run has no such file"
+                raise InputError(msg)
+            return files(self, run_id, names)
+
+        monkeypatch.setattr(type(gateway), "run_files", refused)
     assert wrong(gateway, store) == {"signature"}
     assert "is not signed: its attestation is missing" in str(verify(MODEL, None, gateway, store))
     trust(monkeypatch, tmp_path / "trusted", evaluations=PrivateKey.new())

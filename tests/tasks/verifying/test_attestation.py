@@ -85,6 +85,7 @@ def said(statement):
 
 def test_the_files_that_were_judged_hold(world):
     assert wrong(world) == set()
+    assert "Different" not in verify_attestation(world / FILE, world / "model")[-1].sentence
 
 
 def test_a_pass_says_for_whom_it_is_proven_and_how_much_limits_it(world, made):
@@ -101,8 +102,16 @@ def test_a_pass_says_for_whom_it_is_proven_and_how_much_limits_it(world, made):
     assert text.endswith(" by which it would not pass.")
 
 
-@pytest.mark.parametrize("change", ["flipped", "added", "removed", "linked"])
-def test_another_file_is_found(world, change):
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("flipped", " Different: {file}: changed."),
+        ("added", " Different: more: added."),
+        ("removed", " Different: {file}: missing."),
+        ("linked", " But "),
+    ],
+)
+def test_another_file_is_found_and_named(world, change, told):
     weights = next(path for path in (world / "model").rglob("*") if path.is_file())
     if change == "flipped":
         content = bytearray(weights.read_bytes())
@@ -116,6 +125,8 @@ def test_another_file_is_found(world, change):
         weights.rename(world / "elsewhere")
         weights.symlink_to(world / "elsewhere")
     assert wrong(world) == {"model"}
+    model = verify_attestation(world / FILE, world / "model")[-1].sentence
+    assert told.format(file=weights.relative_to(world / "model")) in model
 
 
 def test_a_forged_attestation_is_found(world):
