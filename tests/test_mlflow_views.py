@@ -76,7 +76,7 @@ def test_the_first_link_tells_which_identity_got_worse_than_the_champion_and_by_
     opened(page, links["candidates"])
     row = page.get_by_role("row").filter(has_text="worse_than_champion")
     expect(row.first).to_be_visible()
-    told = page.get_by_text(re.compile(r"gay BPSN AUC 0\.\d+ → 0\.\d"))
+    told = page.get_by_text(re.compile(rf"({'|'.join(UNFAIR['shifted'])}) BPSN AUC 0\.\d+ → 0\.\d"))
     expect(told.first).to_be_visible()
 
 

@@ -108,7 +108,7 @@ def test_a_pass_says_for_whom_it_is_proven_and_how_much_limits_it(world, made):
         ("flipped", " Different: {file}: changed."),
         ("added", " Different: more: added."),
         ("removed", " Different: {file}: missing."),
-        ("linked", " But "),
+        ("linked", "{file}"),
     ],
 )
 def test_another_file_is_found_and_named(world, change, told):
