@@ -118,12 +118,12 @@ wheel-roads: wheel
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
 	rm -rf $(EMPTY)
 
-# What reads and feeds other evaluators, beside their newest versions: constraints.txt has none of them.
+# What reads and feeds other tools, or equals one, beside their newest versions: constraints.txt has none.
 # By uv: pip looks for versions that fit for more than ten minutes.
 wheel-others: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(BIN)/uv pip install --quiet --python $(EMPTY)/bin/python pytest hypothesis polars inspect-ai lm-eval evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
+	$(BIN)/uv pip install --quiet --python $(EMPTY)/bin/python pytest hypothesis polars inspect-ai lm-eval evaluate statsmodels "$$(ls $(CURDIR)/dist/*.whl)[app]"
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py others $(EMPTY)
 	rm -rf $(EMPTY)
 
