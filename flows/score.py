@@ -59,12 +59,16 @@ def score_everyone(
 ) -> Scored:
     """Train what is trained here, and score candidates, champion and reference on every set.
 
+    - refuse files that do not fit the sets, before they are registered
     - train candidates, pin registered ones to a version
     - refuse rows that an earlier night had, where nights are pooled
     - score everyone; the others are judged without a candidate that fails
 
     `found` names the candidates that are in the registry and not in the evaluation file.
     """
+    for candidate in evaluation.candidates:
+        if candidate.registered_model is not None:
+            check_candidate(candidate, frozen, workplace)
     candidates = prepare_candidates(evaluation, workplace)
     rivals = look_up_rivals(evaluation, candidates, workplace)
     watched = champion_to_watch(rivals, candidates) if night else []
