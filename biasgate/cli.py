@@ -24,6 +24,7 @@ from biasgate.options import (
     AsJson,
     Config,
     Output,
+    Sample,
     Store,
     TaskRunner,
     TaskRunnerOptions,
@@ -40,6 +41,7 @@ from biasgate.running import (
     run_tasks_by,
 )
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.included import save_included
 from biasgate.tasks.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say, waiting
 
@@ -93,8 +95,19 @@ def start(
 @app.command(rich_help_panel=EVALUATE, epilog=example("evaluate toxicity.yaml --output out"))
 def evaluate(
     config: Config,
-    output: Output,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for reports, verdicts and figures; required.")
+    ] = None,
     store: Store = DEFAULT_STORE,
+    sample: Sample = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Write a copy of an included evaluation to FILE, to change it; evaluate nothing.",
+        ),
+    ] = None,
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
@@ -111,18 +124,32 @@ def evaluate(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
-    places = {"store": store, "output": output}
+    places = {"store": store} | ({} if output is None else {"output": output})
     with errors_told(verbose=verbose, quiet=as_json, places=places):
+        if save is not None:
+            save_included(config, save)
+            typer.echo(f"saved {save}: change it, then run `biasgate evaluate {save} --output out`")
+            return
+        if output is None:
+            msg = "`--output` must be given: the folder for reports, verdicts and figures."
+            raise InputError(msg)
         evaluation = check_input(
-            config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite
+            config,
+            output,
+            store,
+            outcome_of,
+            with_texts=with_texts,
+            overwrite=overwrite,
+            sample=sample,
         )
         run_tasks_by(task_runner, task_runner_options)
 
         summary = run_evaluation(
             "evaluate",
-            str(config),
+            config,
             str(output),
             store=store,
+            sample=sample,
             submission=submission,
             with_texts=with_texts,
             outcome_of=outcome_of,
@@ -164,14 +191,15 @@ def schema(
 def train(
     config: Config,
     store: Store = DEFAULT_STORE,
+    sample: Sample = None,
     as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the candidates of an evaluation file that have `train_on`."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store}):
-        check_input(config, None, store)
+        check_input(config, None, store, sample=sample)
 
-        found = run_flow("train", str(config), store=store)
+        found = run_flow("train", config, store=store, sample=sample)
         if as_json:
             print_json([{"candidate": one.name, "version": one.uri} for one in found])
             return
@@ -187,6 +215,7 @@ def nightly(
     config: Config,
     output: Output,
     store: Store = DEFAULT_STORE,
+    sample: Sample = None,
     cron: Annotated[
         str | None, typer.Option(help="Keep running on this schedule, for example '0 2 * * *'.")
     ] = None,
@@ -209,7 +238,7 @@ def nightly(
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, with which the command does not end."
             raise InputError(msg)
-        evaluation = check_input(config, output, store, outcome_of)
+        evaluation = check_input(config, output, store, outcome_of, sample=sample)
         run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
@@ -219,14 +248,16 @@ def nightly(
                 "outcome_of": outcome_of,
                 "fail_when_blocked": fail_when_blocked,
                 "yes": yes,
+                "sample": sample,
             }
             serve(config, output, store.resolve(), cron, options)
             return
         summary = run_evaluation(
             "nightly",
-            str(config),
+            config,
             str(output),
             store=store,
+            sample=sample,
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
             yes=yes,
@@ -253,7 +284,7 @@ def demo(
     show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
-        summary = run_evaluation("evaluate", str(show.CONFIG), str(output), store=store)
+        summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
         if as_json:
             print_json(summary)
         else:

@@ -87,7 +87,7 @@ def diagnose_data(
 
         check_sets(lambda: check_diagnosis(evaluation, candidate, store), store)
         found: list[TrainingDiagnosis] = run_flow(
-            "diagnose_data", str(config), str(output), store=store, candidate=candidate
+            "diagnose_data", config, str(output), store=store, candidate=candidate
         )
         if as_json:
             print_json(found)
@@ -143,12 +143,12 @@ def mitigate(
         from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
         verdict = blocked_of(blocked, output)
-        config = config or file_of(blocked)
-        evaluation = check_input(config, output, store)
+        named = str(config or file_of(blocked))
+        evaluation = check_input(named, output, store)
         check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
         found: MitigationReport = run_flow(
             "mitigate",
-            str(config),
+            named,
             str(output),
             store=store,
             candidate=candidate,

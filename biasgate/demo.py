@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from biasgate import deployments
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
 
-CONFIG = Path(deployments.__file__).parent / "evaluations" / "demo.yaml"
+CONFIG = "demo"
 STRENGTH = "BIASGATE_DEMO_STRENGTH"
 BIASED, BALANCED = "biased_labels", "balanced_labels"
 PLANTED = {"gay", "muslim"}

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from biasgate.tasks.included import included_names
+
 # The groups of commands in `biasgate --help`.
 EVALUATE, READ, PROMOTE = "Evaluate", "Read results", "Promote"
 DATA, KEEP = "Data and models", "Look after a store"
@@ -20,8 +22,24 @@ def example(command: str) -> str:
     return f"{EXAMPLE}biasgate {command}"
 
 
-Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
+Config = Annotated[
+    str,
+    typer.Argument(
+        help="Evaluation file (YAML), or the name of an included evaluation: "
+        f"{', '.join(included_names())}.",
+        metavar="CONFIG",
+    ),
+]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
+Sample = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Use a fixed random part of about N rows of each set, training sets included, for a "
+        "first look. Its verdict does not replace a champion that was judged on more rows.",
+    ),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
 ]

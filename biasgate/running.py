@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 def check_input(
-    config: Path,
+    config: str,
     output: Path | None,
     store: Path,
     outcome_of: list[str] | None = None,
     *,
     overwrite: bool = True,
     with_texts: bool = False,
+    sample: int | None = None,
 ) -> Evaluation:
     """Refuse wrong input and places at once, before the slow start of Prefect; return the rest."""
     say(f"reading {config}")
@@ -36,7 +37,7 @@ def check_input(
         for what, folder in (("output", output), ("store", store)):
             if folder is not None:
                 require_writable(folder.absolute(), what)
-        evaluation = read_evaluation(config, outcome_of)
+        evaluation = read_evaluation(config, outcome_of, sample)
         if output is not None and not overwrite:
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
 

@@ -37,8 +37,8 @@ from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.processes import has_ended, host_of, is_of_this_machine, this_process
-from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.evaluation_file import EvaluationFile
+from biasgate.tasks.included import command_argument
+from biasgate.tasks.reading_evaluation import read_file
 
 # A serving process asks for runs every ten seconds; after this long without a request it counts
 # as dead.
@@ -50,7 +50,7 @@ ONE_AT_A_TIME = ConcurrencyLimitConfig(
 
 
 def serve(
-    config: Path, output: Path, store: Path, cron: str, options: Mapping[str, Any] | None = None
+    config: str, output: Path, store: Path, cron: str, options: Mapping[str, Any] | None = None
 ) -> None:
     """Register the evaluation's deployment with its schedule, and run it when due.
 
@@ -60,15 +60,18 @@ def serve(
     schedule = _schedule(cron)
     name = deployment_name(config)
     refuse_second_server(name)
-    paths = {"config": config, "output": output, "store": store}
-    parameters = {key: str(path.resolve()) for key, path in paths.items()}
+    parameters = {
+        "config": command_argument(config),
+        "output": str(output.resolve()),
+        "store": str(store.resolve()),
+    }
     runner = NightRunner(name=name)
     deployment = runner.add_flow(
         nightly,
         name=name,
         schedule=schedule,
         parameters=parameters | dict(options or {}),
-        description=f"Evaluates {config.resolve()}.\n\n{_SERVED_BY}{this_process()}",
+        description=f"Evaluates {command_argument(config)}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
         # One evaluation at a time: another one that falls due meanwhile, or was missed, is skipped.
         concurrency_limit=ONE_AT_A_TIME,
@@ -107,14 +110,14 @@ def schedule_since(deployment: UUID, since: datetime) -> None:
         )
 
 
-def deployment_name(config: Path) -> str:
+def deployment_name(config: str) -> str:
     """Return the evaluation's name in lower case with dashes, and a digest of the file's path.
 
-    Files with the same name in different folders are different evaluations.
+    Files with the same name in different folders are different evaluations; an included evaluation
+    is known by its name.
     """
-    path = config.resolve()
-    slug = re.sub(r"[^a-z0-9]+", "-", read_settings(path, EvaluationFile).name.lower()).strip("-")
-    return f"{slug}-{hashlib.sha256(str(path).encode()).hexdigest()[:6]}"
+    slug = re.sub(r"[^a-z0-9]+", "-", read_file(config).name.lower()).strip("-")
+    return f"{slug}-{hashlib.sha256(command_argument(config).encode()).hexdigest()[:6]}"
 
 
 def refuse_second_server(name: str) -> None:

@@ -90,6 +90,7 @@ def evaluate(
     yes: bool = False,
     night: bool = False,
     withheld: str | None = None,
+    sample: int | None = None,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -119,6 +120,8 @@ def evaluate(
 
     Parameters
     ----------
+    config : str
+        Path of the evaluation file, or the name of an included evaluation.
     output : str
         Folder for the results; nothing is written there unless a candidate was measured.
     store : str
@@ -137,6 +140,9 @@ def evaluate(
         promotion); compare with the nights before, and remember this one.
     withheld : str, optional
         Why `champion` does not move, whatever passes. Default: the policy decides.
+    sample : int, optional
+        Use a fixed random part of about this many rows of each set, training sets included.
+        Default: as the evaluation file says.
 
     Returns
     -------
@@ -146,7 +152,7 @@ def evaluate(
     """
     with temporary_files(), steps_of(config, store):
         check_places(output, store)
-        evaluation = read_evaluation_file(config, outcome_of)
+        evaluation = read_evaluation_file(config, outcome_of, sample)
         check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
         named = {candidate.name for candidate in evaluation.candidates}
@@ -186,6 +192,7 @@ def evaluate(
                 night=night,
                 config=config,
                 store=store,
+                sample=sample,
             )
         show_results(summary, output, run)
         if with_texts:
@@ -219,6 +226,7 @@ def publish_evaluation(
     night: bool,
     config: str,
     store: str,
+    sample: int | None,
 ) -> tuple[Summary, Trend | None, str]:
     """Write summary and page, and close the evaluation's run in MLflow; of a night, compare it.
 
@@ -237,6 +245,7 @@ def publish_evaluation(
         sets=count_set_uses(decided.verdicts, run),
         store=store,
         config=config,
+        sample=sample,
     )
     trend = None
     if night:

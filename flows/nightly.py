@@ -24,6 +24,7 @@ def nightly(
     outcome_of: list[str] | None = None,
     fail_when_blocked: bool = False,
     yes: bool = False,
+    sample: int | None = None,
 ) -> Any:
     """Evaluate, and show the result on Prefect's pages.
 
@@ -35,8 +36,8 @@ def nightly(
     Parameters
     ----------
     config : str
-        Path of the evaluation file; aliases such as `models:/toxicity@champion` are looked up
-        again each night.
+        As in `evaluate`; aliases such as `models:/toxicity@champion` are looked up again each
+        night.
     store : str
         As in `evaluate`.
     outcome_of : list of str, optional
@@ -44,6 +45,8 @@ def nightly(
     fail_when_blocked : bool, default=False
         End in a state of type Failed if the outcome is not a pass; its name is the same.
     yes : bool, default=False
+        As in `evaluate`.
+    sample : int, optional
         As in `evaluate`.
 
     Returns
@@ -61,6 +64,7 @@ def nightly(
                 outcome_of=outcome_of,
                 yes=yes,
                 night=True,
+                sample=sample,
                 return_state=True,
             )
             summary: Summary = summary_of(state)

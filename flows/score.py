@@ -244,13 +244,15 @@ def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[Can
 
 
 @flow(name="train", flow_run_name="train {config}", on_running=[own_run])
-def train(config: str, store: str) -> list[CandidateSettings]:
+def train(config: str, store: str, *, sample: int | None = None) -> list[CandidateSettings]:
     """Train and register the candidates of an evaluation file that are trained here.
 
     Parameters
     ----------
     store : str
         Folder of frozen sets and, by default, the MLflow store.
+    sample : int, optional
+        As in `evaluate`.
 
     Returns
     -------
@@ -258,4 +260,5 @@ def train(config: str, store: str) -> list[CandidateSettings]:
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
     with temporary_files(), steps_of(config, store):
-        return prepare_candidates(read_evaluation_file(config), Workplace(Path(store)))
+        evaluation = read_evaluation_file(config, sample=sample)
+        return prepare_candidates(evaluation, Workplace(Path(store)))

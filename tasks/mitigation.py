@@ -15,6 +15,7 @@ from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.gating.policy import SHIPPED
+from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
 from biasgate.tasks.mitigating.proposing import (
     chosen_candidate,
@@ -101,7 +102,7 @@ def write_evaluation_file(
         candidate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         for candidate in candidates
     ]
-    content["policy"] = _policy_of(Path(config))
+    content["policy"] = _policy_of(find_evaluation_file(config))
     path = Path(output) / "mitigation" / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:

@@ -6,15 +6,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.settings import Problem
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import check_source
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.evidence.answers import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.included import find_evaluation_file, included_names
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.trend import remember_failure
@@ -25,15 +32,20 @@ from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 from biasgate.tasks.store import Workplace
 
 
-def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
+def read_evaluation(
+    config: str | Path, outcome_of: Sequence[str] | None = None, sample: int | None = None
+) -> Evaluation:
     """Read an evaluation file and its policy, and check everything that can be checked now.
 
-    `outcome_of`: replaces the file's `outcome_of`.
+    `config`: its path, or the name of an included evaluation. `outcome_of`: replaces the file's
+    `outcome_of`. `sample`: replaces `sample` of all sets, training sets included.
 
     Returns the settings with absolute paths, and the policy.
     """
-    path = path.resolve()
-    evaluation = read_settings(path, EvaluationFile)
+    path = find_evaluation_file(config).resolve()
+    evaluation = read_file(config)
+    if sample is not None:
+        evaluation = with_sample(evaluation, sample)
     names = [candidate.name for candidate in evaluation.candidates]
     unknown = sorted(set(outcome_of or ()) - set(names))
     if unknown:
@@ -71,6 +83,47 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     )
 
 
+def read_file(config: str | Path) -> EvaluationFile:
+    """Read an evaluation file, given by its path or by the name of an included evaluation."""
+    path = find_evaluation_file(config)
+    if not path.exists() and path.suffix not in {".yaml", ".yml"}:
+        known = included_names()
+        msg = (
+            f"CONFIG must be an evaluation file or one of the included evaluations, "
+            f"{', '.join(known)}; got {str(config)!r}.{did_you_mean(str(config), known)}"
+            f"{found_instead(path)}"
+        )
+        raise InputError(msg)
+    return read_settings(path.resolve(), EvaluationFile)
+
+
+def with_sample(evaluation: EvaluationFile, sample: int) -> EvaluationFile:
+    """Return the evaluation on random samples of about so many rows, training sets included.
+
+    Raises
+    ------
+    InputError
+        If a set cannot be sampled.
+    """
+    sets = [_sampled(source, sample) for source in evaluation.evaluation_sets]
+    candidates = [
+        candidate
+        if (training := candidate.training()) is None
+        else candidate.model_copy(update={"train_on": _sampled(training, sample)})
+        for candidate in evaluation.candidates
+    ]
+    return evaluation.model_copy(update={"evaluation_sets": sets, "candidates": candidates})
+
+
+def _sampled(source: SourceSettings, sample: int) -> SourceSettings:
+    try:
+        return type(source).model_validate(dict(source) | {"sample": sample}, by_name=True)
+    except ValidationError as error:
+        problem = Problem.each_of(error)[0].msg.removeprefix("Value error, ")
+        msg = f"`--sample` cannot be used on set {source.name!r}: {problem}."
+        raise InputError(msg) from None
+
+
 def _with_roles(
     evaluation: EvaluationFile, found: Sequence[CandidateSettings]
 ) -> Iterator[tuple[str, CandidateSettings]]:
@@ -94,13 +147,11 @@ def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> Non
 
 
 @task(name="read evaluation")
-def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Evaluation:
+def read_evaluation_file(
+    config: str, outcome_of: list[str] | None = None, sample: int | None = None
+) -> Evaluation:
     """Read and check an evaluation file, and the key to sign with. Only reads, safe to retry."""
-    file = Path(path)
-    if not file.exists():
-        msg = f"configuration {path} must exist; it does not."
-        raise InputError(msg)
-    evaluation = read_evaluation(file, outcome_of)
+    evaluation = read_evaluation(config, outcome_of, sample)
     TrustedKeys.here().refuse_revoked(PrivateKey.here())  # before anything is trained
     candidates = (
         ", ".join(candidate.name for candidate in evaluation.candidates) or "registered versions"
@@ -114,7 +165,7 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
 def read_step_settings(config: str) -> StepSettings:
     """Return how often steps are tried; the default if the file is wrong, as its step will say."""
     try:
-        return read_settings(Path(config), EvaluationFile).steps
+        return read_file(config).steps
     except InputError:
         return StepSettings()
 
@@ -125,8 +176,7 @@ def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
     If the evaluation file cannot be read, nobody can be notified.
     """
     del flow
-    path = Path(flow_run.parameters["config"])
-    evaluation = read_settings(path, EvaluationFile)
+    evaluation = read_file(flow_run.parameters["config"])
     notify(evaluation.notifications, message_of_crash(evaluation.name, _kind_of(state)))
 
 
@@ -137,7 +187,7 @@ def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
     if not night:
         return
     try:
-        evaluation = read_settings(Path(config), EvaluationFile).name
+        evaluation = read_file(config).name
         workplace = Workplace(Path(store))
         remember_failure(evaluation, str(flow_run.id), _kind_of(state), workplace)
     except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
@@ -209,3 +210,15 @@ class Reporter:
             if has_ended:
                 return
             has_ended = self._ended.wait(INTERVAL_S)
+
+
+_MINUTE, _HOUR = 60, 3600
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, rounded up to seconds or minutes, or to tenths of an hour."""
+    if seconds < _MINUTE:
+        return f"{math.ceil(seconds)} s"
+    if seconds < _HOUR:
+        return f"{math.ceil(seconds / _MINUTE)} minutes"
+    return f"{seconds / _HOUR:.1f} hours"

@@ -192,6 +192,7 @@ ConfigPath = Annotated[Path, BeforeValidator(relative_to_configuration)]
 def expand_variables(value: Any, where: str) -> Any:
     """Replace `${NAME}` and `${NAME:-default}` in every string of a configuration.
 
+    A value that is nothing but `${NAME:-}` is null if NAME is not set: as if its key were left out.
     What a variable holds is masked in errors and logs from then on.
     """
     if isinstance(value, dict):
@@ -215,4 +216,5 @@ def expand_variables(value: Any, where: str) -> Any:
             raise InputError(msg)
         return found
 
-    return _VARIABLE.sub(replace, value)
+    expanded = _VARIABLE.sub(replace, value)
+    return None if not expanded and _VARIABLE.fullmatch(value) else expanded

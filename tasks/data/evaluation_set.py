@@ -44,6 +44,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
 CLUSTER, STRATUM = "cluster", "stratum"
+SAMPLED_FROM = "sampled_from"
 MATCHED, OTHER_LABEL = "matched/", "label/"
 MOST_RATERS = 1e9
 TYPES = {
@@ -121,6 +122,12 @@ class EvaluationSet:
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.record["n_rows"])
+
+    @property
+    def sampled_from(self) -> int | None:
+        """Number of rows of the whole set, if these are a random part of it."""
+        found = self.record.get(SAMPLED_FROM)
+        return None if found is None else int(found)
 
     @property
     def columns(self) -> list[str]:

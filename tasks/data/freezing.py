@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
-from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter
+from pydantic import BeforeValidator, JsonValue, SerializeAsAny, TypeAdapter
 
 from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.errors import SourceError, without_quotes
@@ -16,7 +16,8 @@ from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.columns import conformed
-from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
+from biasgate.tasks.data.evaluation_set import SAMPLED_FROM, EvaluationSet, freeze_rows
+from biasgate.tasks.data.hashed_parts import Sample
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.store import Workplace
 
@@ -72,13 +73,24 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         if folder.exists():
             Folder(str(folder)).touch()
             return EvaluationSet.load(folder)
+        chunks, sample = _chunks(source), None
+        if source.sample is not None:
+            sample = Sample(source.sample)
+            chunks = sample.draw(chunks)
+
+        def notes() -> dict[str, JsonValue]:
+            found = without_quotes(source.notes, of, SourceError)
+            if sample is None or sample.n_rows == sample.n_rows_whole:
+                return found
+            return found | {SAMPLED_FROM: sample.n_rows_whole}
+
         return freeze_rows(
-            _chunks(source),
+            chunks,
             folder,
             name=source.name,
             split=source.split_name(),
             source=provenance,
-            notes=partial(without_quotes, source.notes, of, SourceError),
+            notes=notes,
         )
 
 
@@ -104,6 +116,7 @@ def freeze_evaluation_set(source: SourceSettings, workplace: Workplace) -> str:
     """Read the source, write the frozen set, return its folder. Safe to retry."""
     say(f"freezing {source.name}")
     frozen = freeze(source, workplace.store)
-    counts = f"{frozen.n_rows:,} rows, identities: {len(frozen.identities)}"
+    of_whole = "" if frozen.sampled_from is None else f" of {frozen.sampled_from:,}"
+    counts = f"{frozen.n_rows:,}{of_whole} rows, identities: {len(frozen.identities)}"
     say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}", aside=True)
     return str(frozen.folder)

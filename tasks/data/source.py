@@ -136,6 +136,10 @@ class SourceSettings(Settings):
     of them. The source gives both: null where a row has no human label."""
     required: bool = True
     """Whether a candidate must pass on this set to be promoted."""
+    sample: Annotated[int, Field(ge=1)] | None = None
+    """Use a fixed random part of about this many rows, with whole clusters, the same on every
+    machine; `--sample` of a command sets it for all sets. A verdict on a sample says so, and does
+    not replace a champion that was judged on more."""
 
     @model_validator(mode="after")
     def _is_a_list(self) -> Self:
@@ -193,6 +197,17 @@ class SourceSettings(Settings):
                     f"{why}. Remove one of them"
                 )
                 raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _samples_rows(self) -> Self:
+        wrong = {
+            "population: these_rows": self.population == "these_rows",
+            "stratum": getattr(self, "stratum", None) is not None,
+        }
+        for key in (key for key, is_set in wrong.items() if is_set and self.sample is not None):
+            msg = f"`sample` and `{key}` must not be set together: remove one of them"
+            raise ValueError(msg)
         return self
 
     @model_validator(mode="after")

@@ -67,6 +67,7 @@ def choose_rows(
         min_raters=source.min_raters,
         background=source.background,
         n_rows=evaluation_set.n_rows,
+        sampled_from=evaluation_set.sampled_from,
         n_rows_rated=int(rated.sum()),
         n_rows_measured=int(measured.sum()),
         confidence=CONFIDENCE,

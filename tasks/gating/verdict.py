@@ -151,6 +151,7 @@ def build_verdict(
             name=evaluation_set.name,
             digest=evaluation_set.digest,
             required=required,
+            sample=evaluation_set.choices.sample,
         ),
         candidate=report.candidate,
         champion=champion,

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.ledger.entry import MOVES, Entry, Pinned
+from biasgate.tasks.ledger.entry import MOVES, Entry, Pinned, RestsOn
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.envelope import Signed
 from biasgate.tasks.signing.keys import TrustedKeys
@@ -71,6 +71,15 @@ class Chain:
         """The last entry after which `champion` was another version, or none."""
         moves = [link for link in self.links if link.content.action in MOVES]
         return moves[-1] if moves else None
+
+    def basis(self, version: str) -> list[RestsOn]:
+        """Return the verdicts with which a version last became champion; none if unknown."""
+        moves = [
+            link
+            for link in self.links
+            if link.content.action in MOVES and link.content.version == version
+        ]
+        return moves[-1].content.verdicts if moves else []
 
     @property
     def rolled_away(self) -> dict[str, Entry]:

@@ -65,11 +65,15 @@ active: set[str] = set()
 
 @dataclass(frozen=True, kw_only=True)
 class RestsOn(Record):
-    """A verdict that a promotion is based on: its set, its run and its digest."""
+    """A verdict that a promotion is based on: its set, its run and its digest.
+
+    `sample` is the number of rows if it was judged on a random part of the set.
+    """
 
     set: str
     run_id: str
     digest: str
+    sample: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,10 +32,12 @@ _MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was fou
 def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
     """Return what limits the outcome on a set, in sentences.
 
-    Comments that have no score (for whom most often), are not measured or in no slice, a threshold
-    that flags none or all, few clusters or rows that decide numbers.
+    A sample in place of the whole set, comments that have no score (for whom most often), are not
+    measured or in no slice, a threshold that flags none or all, few clusters or rows that decide
+    numbers.
     """
     found = [
+        on_sample(report.evaluation_set.choices),
         report.missing.sentence if report.missing is not None else None,
         on_unmeasured_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),
@@ -100,6 +102,13 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
         f"{overall.high:.3f}. Harmless comments get higher scores than toxic ones ({who}). If "
         f"higher means harmless, {do}. If the labels are reversed, correct the label column."
     )
+
+
+def on_sample(choices: ReportedChoices) -> str | None:
+    """Report that a sample of the set was judged."""
+    if choices.sampled_from is None:
+        return None
+    return f"Judged on a random sample: {choices.n_rows:,} of {choices.sampled_from:,} comments."
 
 
 def on_unmeasured_rows(choices: ReportedChoices) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.mitigating.sets import Sets
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.records import Summary, Verdict
@@ -69,7 +70,7 @@ def file_of(folder: Path | None) -> Path:
     path = folder.resolve().parent.parent / SUMMARY
     try:
         summary = Summary.read(path.read_bytes())
-        named = Path(summary.config)
+        named = find_evaluation_file(summary.config)
     except (OSError, ValueError) as error:
         msg = (
             f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE; {path} does not name an "

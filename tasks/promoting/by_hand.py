@@ -30,7 +30,7 @@ from biasgate.tasks.promoting.champion import (
     take_turn,
 )
 from biasgate.tasks.promoting.pinned import objection_to_policy
-from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.promoting.succession import Judged, smaller_sample
 from biasgate.tasks.promoting.verify import require_held
 from biasgate.tasks.records import Decision, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
@@ -69,6 +69,10 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
             f"{found.uri} was compared with {_named(compared)}, but champion is "
             f"{champion.uri if champion else 'nobody'} now: evaluate it again."
         )
+        raise InputError(msg)
+    smaller = None if champion is None else smaller_sample(verdicts, chain.basis(champion.version))
+    if smaller is not None:
+        msg = f"{found.uri} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
     if champion is None and not all(one.allow_first for one in policies):
         return decision("insufficient", no_first(model))
@@ -178,8 +182,10 @@ def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], se
         run_id, digest = (
             version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")
         )
-        verdicts.append(RestsOn(set=name, run_id=run_id, digest=digest))
-        compared.add(champion_of(read_verdict(run_id, gateway)))
+        verdict = read_verdict(run_id, gateway)
+        sample = verdict.evaluation_set.sample
+        verdicts.append(RestsOn(set=name, run_id=run_id, digest=digest, sample=sample))
+        compared.add(champion_of(verdict))
     return verdicts, compared
 
 

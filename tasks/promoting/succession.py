@@ -15,11 +15,13 @@ from statistics import fmean
 
 from bias_metrics.gate import Objective, worst
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.chain import Chain
+from biasgate.tasks.ledger.entry import Entry, RestsOn
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.wording import exceptions_in_words, reservations_in_words, word_of_verdict
 
 
@@ -97,6 +99,8 @@ class Past:
     """Current and former champions."""
     passed_over: Mapping[int, int]
     """Versions that passed but were not chosen, each with the version that was."""
+    basis: Sequence[RestsOn] = ()
+    """The verdicts with which the champion was promoted."""
 
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
@@ -114,7 +118,8 @@ class Past:
             for content in done
             for version in content.passed_over or ()
         }
-        return cls(frozenset(int(one) for one in named if one), passed_over)
+        basis = [] if champion is None else Chain.of(entries).basis(champion)
+        return cls(frozenset(int(one) for one in named if one), passed_over, basis)
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,8 @@ class Succession:
             return f"{version} passed before, and version {chosen} was promoted instead"
         if champion is None:
             return None
-        return next(self._shortcomings(judged, past), None)
+        smaller = smaller_sample([rests_on(verdict) for verdict in judged.verdicts], past.basis)
+        return smaller or next(self._shortcomings(judged, past), None)
 
     def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
         """Yield the conditions of the rule that are not met."""
@@ -174,6 +180,34 @@ class Succession:
         if any(objective.change is None for objective in judged.objectives.values()):
             shown = "the objective could not be compared"
         return f"`promote: {self.promote}`: {shown}, {judged.compared()}"
+
+
+def smaller_sample(verdicts: Sequence[RestsOn], basis: Sequence[RestsOn]) -> str | None:
+    """Return why verdicts on samples may not replace a champion, or None.
+
+    `basis`: the verdicts with which the champion was promoted. A set that it lacks counts as judged
+    whole.
+    """
+    of_champion = {verdict.set: verdict.sample for verdict in basis}
+    for verdict in verdicts:
+        before = of_champion.get(verdict.set)
+        if verdict.sample is not None and (before is None or verdict.sample < before):
+            whole = "the whole set" if before is None else f"a sample of {before:,}"
+            return (
+                f"it was judged on a sample of {verdict.sample:,} comments of {verdict.set}, and "
+                f"the champion on {whole}"
+            )
+    return None
+
+
+def rests_on(verdict: LoggedVerdict) -> RestsOn:
+    """Return the verdict as the ledger records it."""
+    return RestsOn(
+        set=verdict.evaluation_set.name,
+        run_id=verdict.run_id,
+        digest=verdict_digest(verdict),
+        sample=verdict.evaluation_set.sample,
+    )
 
 
 def judged_versions(

@@ -57,6 +57,9 @@ class Choices(Record):
     planned_rows: int | None = None
     prediction_powered: bool | None = None
     n_rows: int = field(metadata=_said("comments of the set"))
+    sampled_from: int | None = field(
+        default=None, metadata=_said("comments of the whole set, of which these are a random part")
+    )
     n_rows_rated: int = field(metadata=_said("comments that were rated for every identity"))
     n_rows_measured: int = field(metadata=_said("comments that were measured"))
     n_rows_missing: int | None = None
@@ -74,6 +77,11 @@ class Choices(Record):
     )
     """How many of each stratum."""
     n_clusters: int | None = field(metadata=_said("clusters of comments that are not independent"))
+
+    @property
+    def sample(self) -> int | None:
+        """Number of rows, if they are a random part of a larger set."""
+        return None if self.sampled_from is None else self.n_rows
 
     def in_words(self) -> Iterator[tuple[str, str]]:
         """Yield what each choice is about, and how it was made."""

@@ -69,7 +69,7 @@ class Summary(Record):
     """`summary.json`: how an evaluation ended.
 
     `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
-    the evaluation file.
+    the evaluation file, or the name of an included evaluation; `sample` is that of the command.
     """
 
     evaluation: str
@@ -82,6 +82,7 @@ class Summary(Record):
     sets: list[SetUse]
     store: dict[str, int]
     config: str
+    sample: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,15 @@ class PolicyRecord(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedSet(Record):
-    """The set of a verdict, and whether promotion requires a pass on it."""
+    """The set of a verdict, and whether promotion requires a pass on it.
+
+    `sample` is the number of its rows if they are a random part of a larger set.
+    """
 
     name: str
     digest: str
     required: bool
+    sample: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from biasgate.tasks.common.files import require_writable, sizes_of, whole_folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record
+from biasgate.tasks.included import command_argument
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
@@ -139,6 +140,7 @@ def summarise_evaluation(
     sets: Sequence[SetUse],
     store: str,
     config: str,
+    sample: int | None = None,
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -159,7 +161,8 @@ def summarise_evaluation(
         decisions=decisions,
         sets=list(sets),
         store=sizes_of(Path(store)),
-        config=str(Path(config).resolve()),
+        config=command_argument(config),
+        sample=sample,
     )
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)

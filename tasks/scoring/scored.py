@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ import pyarrow as pa
 from biasgate.tasks.common.errors import CandidateError, InputError, place, without_quotes
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.progress import duration, progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, refuse_other_scale
@@ -93,6 +94,7 @@ def score_shards(
     what = f"score {candidate.name} on {evaluation_set.name}{part}"
     total = sum(min(size, n_rows - number * size) for number in numbers)
     made: list[int] = []
+    n_done, n_kept, started = 0, 0, time.monotonic()
 
     def complete(number: int) -> int:
         start = number * size
@@ -115,6 +117,12 @@ def score_shards(
     ):
         for n_completed in each(complete, numbers):
             advance(n_completed)
+            n_done += n_completed
+            if not made:
+                n_kept = n_done
+            elif n_done - n_kept == n_completed and n_done < total:  # the first one that was made
+                left = (time.monotonic() - started) * (total - n_done) / n_completed
+                say(f"{what}: {n_done:,} of {total:,} comments done, about {duration(left)} left")
     if made:
         _refuse_changed(scorer, shards, made)
 

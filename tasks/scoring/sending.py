@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.progress import paused
+from biasgate.tasks.common.progress import duration, paused
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import Load
@@ -18,8 +17,6 @@ from biasgate.tasks.scoring.scored import shards_of
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
-
-_MINUTE, _HOUR = 60, 3600
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Sending:
             f"{load.n_requests:,} requests (about {load.n_tokens:,} tokens)"
         )
         if load.seconds:
-            text += f"; at its limits that takes at least {_duration(load.seconds)}"
+            text += f"; at its limits that takes at least {duration(load.seconds)}"
         if load.usd is None:
             return f"{text}; its price is not known here (`price`)."
         return (
@@ -115,11 +112,3 @@ def _unscored(
         if not shards.holds(number, table["id"].combine_chunks()):
             found.append(table["text"].to_pylist())
     return found
-
-
-def _duration(seconds: float) -> str:
-    if seconds < _MINUTE:
-        return f"{math.ceil(seconds)} s"
-    if seconds < _HOUR:
-        return f"{math.ceil(seconds / _MINUTE)} minutes"
-    return f"{seconds / _HOUR:.1f} hours"

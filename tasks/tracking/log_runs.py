@@ -19,6 +19,7 @@ from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.logged_models import Judged
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, source_tags
@@ -174,7 +175,7 @@ def open_evaluation_run(
         "candidates": ", ".join(candidate.name for candidate in evaluation.candidates),
         "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
     }
-    source = source_tags(Path(config))
+    source = source_tags(find_evaluation_file(config))
     tags = source | {"biasgate.policy_digest": evaluation.policy.digest} | flow_run_tags()
     gateway.log(run_id, params=params, tags=tags)
     return EvaluationRun(run_id, workplace, source)

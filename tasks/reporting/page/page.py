@@ -90,6 +90,8 @@ class Page:
     config: str = ""
     output: str = ""
     """The evaluation file and the folder of results; empty on the page of a candidate."""
+    sample: int | None = None
+    """The command's `--sample`."""
     trend: TrendView | None = None
     """Tonight beside the nights before."""
 
@@ -181,6 +183,7 @@ class Page:
         """What makes the page again, and recomputes its verdicts."""
         places = Path(self.config).name, Path(self.output).name
         evaluate = ["biasgate", "evaluate", places[0], "--output", places[1]]
+        evaluate += [] if self.sample is None else ["--sample", str(self.sample)]
         lines = [evaluate] if self.config else []
         lines += [["biasgate", "verify", model] for model in self.models]
         return [shlex.join(line) for line in lines]
@@ -234,6 +237,7 @@ def evaluation_page(
         trend=None if trend is None else describe_trend(trend),
         config=summary.config,
         output=output,
+        sample=summary.sample,
     )
 
 

@@ -1,0 +1,64 @@
+"""Evaluation files that come with biasgate, which commands find by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+
+# In a checkout and in the installed package alike.
+FOLDER = Path(__file__).parents[1] / "deployments" / "evaluations"
+
+
+def included_names() -> list[str]:
+    """Return the names of the included evaluations."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def find_evaluation_file(config: str | Path) -> Path:
+    """Return the path of an evaluation file, given as a path or as the name of an included one.
+
+    A file in the current folder with the name of an included evaluation is `./NAME`.
+    """
+    text = os.fspath(config)
+    if text in included_names():
+        return FOLDER / f"{text}.yaml"
+    return Path(text)
+
+
+def command_argument(config: str | Path) -> str:
+    """Return what a command takes for an evaluation file: an included name, or the absolute path.
+
+    Unlike a relative path, both are valid in every folder.
+    """
+    text = os.fspath(config)
+    return text if text in included_names() else str(Path(text).resolve())
+
+
+def save_included(name: str, target: Path) -> None:
+    """Copy an included evaluation file to `target`, which must not exist.
+
+    Raises
+    ------
+    InputError
+        If there is no such evaluation, or `target` exists or cannot be written.
+    """
+    known = included_names()
+    if name not in known:
+        msg = (
+            f"`--save` copies an included evaluation: CONFIG must be one of {', '.join(known)}; "
+            f"got {name!r}.{did_you_mean(name, known)}"
+        )
+        raise InputError(msg)
+    content = (FOLDER / f"{name}.yaml").read_text("utf-8")
+    try:
+        with target.open("x", encoding="utf-8") as stream:
+            stream.write(content)
+    except FileExistsError:
+        msg = f"`--save` must name a file that does not exist; {target} does."
+        raise InputError(msg) from None
+    except OSError as error:
+        msg = f"`--save` must name a file that can be written; {target}: {error.strerror}."
+        raise InputError(msg) from error
