@@ -82,7 +82,7 @@ def _commands(work: Path) -> Iterator[Command]:
     data = Path(os.environ.get("BIASGATE_REAL_DATA", ""))
     for name, file in REAL.items():
         if (data / file).is_file():
-            path = THIS_TREE / "deployments" / "evaluations" / f"{name}.yaml"
+            path = THIS_TREE / "docs" / "reproduce" / f"{name}.yaml"
             yield Command(name, ["evaluate", str(path)])
         else:
             print(f"{name}: left out, BIASGATE_REAL_DATA names no folder with {file}")

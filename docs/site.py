@@ -142,10 +142,8 @@ def linked(link: re.Match[str], origin: Path, page: Path, target: Path) -> str:
         return f"{link['text']}({os.path.relpath(target / moved, page.parent)}{at})"
     if inside == "README.md":
         return f"{link['text']}({os.path.relpath(target / 'start.md', page.parent)}{at})"
-    if found.is_relative_to(DOCS) and found.is_file() and found.suffix != ".py":
-        return (
-            f"{link['text']}({os.path.relpath(target / found.relative_to(DOCS), page.parent)}{at})"
-        )
+    if found.is_relative_to(DOCS) and (copy := target / found.relative_to(DOCS)).is_file():
+        return f"{link['text']}({os.path.relpath(copy, page.parent)}{at})"
     text = link["text"].strip("![]`")
     return f"{text} (`{inside}` in the repository)" if text != inside else f"`{inside}`"
 

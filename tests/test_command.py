@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import httpx
@@ -20,7 +21,6 @@ from typer.testing import CliRunner
 
 from biasgate import __main__ as start
 from biasgate.cli import app
-from biasgate.deployments import __file__ as deployments_file
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
@@ -102,7 +102,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     biasgate, real_data, reference, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("BIASGATE_REAL_DATA", str(real_data))
-    config = deployments_file.replace("__init__.py", "evaluations/toxic_bert.yaml")
+    config = Path(__file__).parents[1] / "docs" / "reproduce" / "toxic_bert.yaml"
     expected = pd.read_csv(reference / "toxic_bert_expected.csv")
     result = biasgate("evaluate", config, "--output", tmp_path, "--submission")
     folder = tmp_path / "civil_comments_test" / "toxic_bert"

@@ -11,19 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.deployments import __file__ as deployments_file
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.records import Report
 
 pytestmark = pytest.mark.slow
-EVALUATIONS = Path(deployments_file).parent / "evaluations"
+EVALUATIONS = Path(__file__).parents[1] / "docs" / "reproduce"
 
 
 @pytest.fixture(scope="module")
 def evaluate(real_data, tmp_path_factory, prefect_server):  # noqa: ARG001 - for its effect
-    """Run a shipped evaluation; return its exit code and the folder of its one candidate."""
+    """Run an evaluation of a page; return its exit code and the folder of its one candidate."""
 
     def run(name):
         folder = tmp_path_factory.mktemp(name)

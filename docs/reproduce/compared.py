@@ -25,7 +25,6 @@ import numpy as np
 from served import served
 
 from benchmarks._measurement import describe_machine
-from biasgate import deployments
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.score import train
 from biasgate.tasks.data.freezing import freeze
@@ -35,13 +34,13 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.store import Workplace
 
-CONFIG = Path(deployments.__file__).parent / "evaluations" / "compared.yaml"
+CONFIG = Path(__file__).with_name("compared.yaml")
 DOORS = ("baseline", "baseline registered", "baseline served")
 PAGE = """\
 ## Candidates of every kind
 
 {n_candidates} candidates on real comments, by one evaluation file,
-[compared.yaml](../../deployments/evaluations/compared.yaml): the TF-IDF baseline, the same version
+[compared.yaml](../reproduce/compared.yaml): the TF-IDF baseline, the same version
 through the model registry (`mlflow`) and through a running `mlflow models serve` (`http`), the
 encoder all-MiniLM-L6-v2 fine-tuned here (`transformer`), and the package alt-profanity-check
 (`python`). Baseline and encoder learn the same {n_training:,} comments. These are 70 % of a file

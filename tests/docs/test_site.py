@@ -96,6 +96,8 @@ def test_links_out_of_the_pages_become_paths_and_others_stay_links(pages):
     assert "`action.yml`" in said
     assert "](../../" not in said
     assert "](candidates.md#what-goes-wrong)" in said
+    said = (pages / "evidence" / "models.md").read_text("utf-8")
+    assert "successors.yaml (`docs/reproduce/successors.yaml` in the repository)" in said
 
 
 @pytest.mark.slow

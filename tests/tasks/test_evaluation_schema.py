@@ -15,7 +15,7 @@ from biasgate.tasks.evaluation_file import CATALOGUES, evaluation_schema, explai
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted((ROOT / "deployments" / "evaluations").glob("*.yaml"))
+FILES = [*ROOT.glob("deployments/evaluations/*.yaml"), *ROOT.glob("docs/reproduce/*.yaml")]
 SCHEMA = evaluation_schema()
 
 
@@ -24,14 +24,14 @@ def errors_in(content):
     return {(one.json_path, one.message) for one in validator.iter_errors(content)}
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_every_shipped_evaluation_file_is_valid(path):
+@pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: path.name)
+def test_every_evaluation_file_of_the_repository_is_valid(path):
     assert errors_in(yaml.safe_load(path.read_text("utf-8"))) == set()
 
 
 def test_a_wrong_key_is_found_where_it_stands_by_the_kind_of_its_section():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    content = yaml.safe_load((ROOT / "deployments/evaluations/toxic_bert.yaml").read_text("utf-8"))
+    content = yaml.safe_load((ROOT / "docs/reproduce/toxic_bert.yaml").read_text("utf-8"))
     content["candidates"][0]["vectorizer"] = 1
     content["evaluation_sets"][0]["label_treshold"] = 0.5
     assert {place for place, _ in errors_in(content)} == {"$.candidates[0]", "$.evaluation_sets[0]"}
