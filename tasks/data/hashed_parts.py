@@ -67,7 +67,7 @@ class Sample:
                 last = np.searchsorted(n_rows, self._wanted)
                 bound = float(clusters[min(int(last), len(clusters) - 1)])
                 rows, keys = _up_to(bound, rows, keys)
-        if not rows:
+        if not any(map(len, keys)):
             return
         clusters, n_rows = _cumulated(keys)
         closest = int(np.abs(n_rows - self._wanted).argmin())

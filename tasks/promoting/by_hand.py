@@ -70,8 +70,9 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
             f"{champion.uri if champion else 'nobody'} now: evaluate it again."
         )
         raise InputError(msg)
-    smaller = None if champion is None else smaller_sample(verdicts, chain.basis(champion.version))
-    if smaller is not None:
+    samples = {verdict.set: verdict.sample for verdict in verdicts}
+    basis = [] if champion is None else chain.basis(champion.version)
+    if champion is not None and (smaller := smaller_sample(samples, basis)):
         msg = f"{found.uri} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
     if champion is None and not all(one.allow_first for one in policies):

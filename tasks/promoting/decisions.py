@@ -9,7 +9,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Move
+from biasgate.tasks.ledger.entry import Entry, Move, RestsOn
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -29,12 +29,12 @@ from biasgate.tasks.promoting.succession import (
     Past,
     Succession,
     judged_versions,
-    rests_on,
     succession_of,
 )
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.verifying.documents import write_verdicts
 from biasgate.tasks.verifying.files import VersionFiles, champion_files
@@ -267,3 +267,13 @@ def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> No
 
 def _named(judged: Judged) -> str:
     return f"{judged.candidate} ({word_of_verdict(*judged.verdicts).text})"
+
+
+def rests_on(verdict: LoggedVerdict) -> RestsOn:
+    """Return how the ledger names a verdict."""
+    return RestsOn(
+        set=verdict.evaluation_set.name,
+        run_id=verdict.run_id,
+        digest=verdict_digest(verdict),
+        sample=verdict.evaluation_set.sample,
+    )

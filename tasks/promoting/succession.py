@@ -21,7 +21,6 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.wording import exceptions_in_words, reservations_in_words, word_of_verdict
 
 
@@ -63,6 +62,12 @@ class Judged:
     def objectives(self) -> dict[str, Objective]:
         """The objective on each set, by name."""
         return {verdict.evaluation_set.name: verdict.objective for verdict in self.verdicts}
+
+    @property
+    def samples(self) -> dict[str, int | None]:
+        """Rows of the sample by set, if random parts of sets were judged; else None."""
+        sets = [verdict.evaluation_set for verdict in self.verdicts]
+        return {judged.name: judged.sample for judged in sets}
 
     @property
     def rank(self) -> tuple[float, int]:
@@ -118,7 +123,7 @@ class Past:
             for content in done
             for version in content.passed_over or ()
         }
-        basis = [] if champion is None else Chain.of(entries).basis(champion)
+        basis = () if champion is None else tuple(Chain.of(entries).basis(champion))
         return cls(frozenset(int(one) for one in named if one), passed_over, basis)
 
 
@@ -154,7 +159,7 @@ class Succession:
             return f"{version} passed before, and version {chosen} was promoted instead"
         if champion is None:
             return None
-        smaller = smaller_sample([rests_on(verdict) for verdict in judged.verdicts], past.basis)
+        smaller = smaller_sample(judged.samples, past.basis)
         return smaller or next(self._shortcomings(judged, past), None)
 
     def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
@@ -182,32 +187,22 @@ class Succession:
         return f"`promote: {self.promote}`: {shown}, {judged.compared()}"
 
 
-def smaller_sample(verdicts: Sequence[RestsOn], basis: Sequence[RestsOn]) -> str | None:
-    """Return why verdicts on samples may not replace a champion, or None.
+def smaller_sample(samples: Mapping[str, int | None], basis: Sequence[RestsOn]) -> str | None:
+    """Return why a version that was judged on samples may not replace a champion, or None.
 
-    `basis`: the verdicts with which the champion was promoted. A set that it lacks counts as judged
-    whole.
+    `samples`: rows of the sample by set; None for a whole set. `basis`: the verdicts with which the
+    champion was promoted; a set that it lacks counts as judged whole.
     """
     of_champion = {verdict.set: verdict.sample for verdict in basis}
-    for verdict in verdicts:
-        before = of_champion.get(verdict.set)
-        if verdict.sample is not None and (before is None or verdict.sample < before):
+    for name, sample in samples.items():
+        before = of_champion.get(name)
+        if sample is not None and (before is None or sample < before):
             whole = "the whole set" if before is None else f"a sample of {before:,}"
             return (
-                f"it was judged on a sample of {verdict.sample:,} comments of {verdict.set}, and "
-                f"the champion on {whole}"
+                f"it was judged on a sample of {sample:,} comments of {name}, and the champion on "
+                f"{whole}"
             )
     return None
-
-
-def rests_on(verdict: LoggedVerdict) -> RestsOn:
-    """Return the verdict as the ledger records it."""
-    return RestsOn(
-        set=verdict.evaluation_set.name,
-        run_id=verdict.run_id,
-        digest=verdict_digest(verdict),
-        sample=verdict.evaluation_set.sample,
-    )
 
 
 def judged_versions(

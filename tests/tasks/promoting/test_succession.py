@@ -1,7 +1,7 @@
 """What replaces a champion: the policy's rule, and nightly runs without anything new."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from support.judging import NOTHING_SAID
@@ -18,7 +18,7 @@ from support.promoted import (
 )
 
 from bias_metrics.gate.objective import Objective
-from biasgate.tasks.ledger.entry import Entry
+from biasgate.tasks.ledger.entry import Entry, RestsOn
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting import decisions as last_step
@@ -33,10 +33,11 @@ NOTHING = Past(frozenset({1}), {})
 NOBODY = Past(frozenset(), {})
 
 
-def judged(number, *changes, value=0.9, half=0.005, values=()):
+def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingProxyType({})):
     """A version that passed, with the change of its objective on each set, known to `half`.
 
-    `values`: the objective on each set. Default: `value` on each.
+    `values`: the objective on each set. Default: `value` on each. `samples`: rows of the sample,
+    for sets (by number) of which a random part was judged.
     """
     verdicts = []
     for at, change in enumerate(changes or (0.01,)):
@@ -47,12 +48,54 @@ def judged(number, *changes, value=0.9, half=0.005, values=()):
         objective = {"metric": "final_score", "confidence": 0.95, "value": own}
         objective |= {"rival": 0.9, "change": change} | ends
         verdicts.append(
-            partial({"evaluation_set": {"name": f"set {at}"}, "objective": Objective(**objective)})
+            partial(
+                {
+                    "evaluation_set": {"name": f"set {at}", "sample": samples.get(at)},
+                    "objective": Objective(**objective),
+                }
+            )
         )
     return Judged(f"c{number}", verdicts, ModelVersion(MODEL, str(number), None, {}))
 
 
 # ------------------------------------------------------------------ the rule
+
+
+def judged_on(*samples):
+    """The verdicts with which a champion was promoted, one per set."""
+    return [
+        RestsOn(set=f"set {at}", run_id="r", digest="d", sample=sample)
+        for at, sample in enumerate(samples)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "of_champion", "words"),
+    [
+        ({}, (None, None), None),
+        ({}, (5000, 5000), None),
+        (
+            {0: 5000},
+            (None, None),
+            "5,000 comments of set 0, and the champion on the whole set",
+        ),
+        ({1: 5000}, (5000, None), "comments of set 1, and the champion on the whole set"),
+        ({0: 5000}, (5001, None), "set 0, and the champion on a sample of 5,001"),
+        ({0: 5000}, (5000, None), None),
+        ({0: 5000, 1: 9000}, (4000, 9000), None),
+        ({0: 5000}, (), "comments of set 0, and the champion on the whole set"),
+    ],
+)
+def test_a_verdict_on_a_sample_replaces_no_champion_that_was_judged_on_more(
+    samples, of_champion, words
+):
+    past = Past(frozenset({1}), {}, judged_on(*of_champion))
+    objection = NEWER.objection(judged(2, 0.01, 0.01, samples=samples), "1", past)
+    assert objection is None if words is None else words in objection
+
+
+def test_a_verdict_on_a_sample_makes_a_first_champion():
+    assert NEWER.objection(judged(1, samples={0: 5000}), None, NOBODY) is None
 
 
 @pytest.mark.parametrize(
