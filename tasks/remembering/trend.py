@@ -197,7 +197,7 @@ def _number_of(run_id: str, nights: Sequence[Night]) -> int:
 SCHEMA_VERSION = 1
 CAUSES: tuple[Cause, ...] = ("model", "data", "options", "policy", "code")
 # The rows of a night are not a choice: these say how many there were, or where they came from.
-_NO_CHOICES = ("n_", "source", "split")
+_NO_CHOICES = ("n_", "sampled_from", "source", "split")
 
 
 def remember(
