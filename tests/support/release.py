@@ -174,9 +174,11 @@ def _make_rows(
             mentions[:, column] = _draw_mentions(rng, _RARE[name], n)
     mentions[~rated & (rng.random(n) < 0.5)] = 0.0
     texts = _make_texts(rng, soup, toxicity, mentions, mean_length)
+    # Its own draws: with another bias all else is the same.
+    drawn = np.random.default_rng(start).random(n)
     for name, rate in bias.items():
         mislabelled = (splits == "train") & (mentions[:, IDENTITIES.index(name)] >= 0.5)
-        mislabelled &= (toxicity < 0.5) & (rng.random(n) < rate)
+        mislabelled &= (toxicity < 0.5) & (drawn < rate)
         toxicity[mislabelled] = np.ceil(0.6 * raters[mislabelled]) / raters[mislabelled]
     numbers = np.arange(start, start + n)
     columns: dict[str, object] = {
