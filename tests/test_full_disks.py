@@ -20,22 +20,6 @@ def quiet(prefect_server, tmp_path, monkeypatch):
     monkeypatch.chdir(write_inputs(tmp_path))
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A small disk, mounted for a test, and how to change it."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("only root can mount a disk")
-
-    def change(option):
-        subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
-
-    yield folder, change
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

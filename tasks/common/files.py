@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,6 +21,9 @@ from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.plain import plain
 
 _PROBE_BYTES = 4096
+_MB, _GB = 1e6, 1e9
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
+"""Numbers of an OSError on a full disk, or a full quota."""
 
 
 @contextmanager
@@ -101,6 +105,42 @@ def require_writable(folder: Path, what: str) -> None:
         msg = (
             f"{what} {folder} must be a folder that can be written to; got: {error.strerror}"
             f"{where}. Name another."
+        )
+        raise InputError(msg) from error
+
+
+def require_space(folder: Path, n_bytes: float, purpose: str, otherwise: str = "") -> None:
+    """Refuse work that does not fit on the disk of a folder, which need not exist.
+
+    `purpose`: what the space is for, as in "to unpack a.zip". `otherwise`: what else to do.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if n_bytes > free:
+        msg = (
+            f"the disk of {folder} must have {shown_size(n_bytes)} free {purpose}; it has "
+            f"{shown_size(free)}. Free some space, or name a store on another disk (`--store` or "
+            f"BIASGATE_STORE). {otherwise}"
+        )
+        raise InputError(msg.rstrip())
+
+
+def shown_size(n_bytes: float) -> str:
+    """Return a number of bytes for a message, as in `2.24 GB` or `448.2 MB`."""
+    return f"{n_bytes / _GB:,.2f} GB" if n_bytes >= _GB else f"{n_bytes / _MB:,.1f} MB"
+
+
+@contextmanager
+def refusing_full_disk(folder: Path, purpose: str) -> Iterator[None]:
+    """Raise an InputError if the disk of a folder fills up in the body: a retry cannot fix it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        msg = (
+            f"the disk of {folder} must have space {purpose}; it is full. Free some space and run "
+            "again: what is finished is kept."
         )
         raise InputError(msg) from error
 

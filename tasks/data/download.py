@@ -19,7 +19,16 @@ import httpx
 from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import file_digest, locked, write_json
+from biasgate.tasks.common.files import (
+    FULL_DISK,
+    file_digest,
+    locked,
+    refusing_full_disk,
+    require_space,
+    shown_size,
+    write_json,
+)
+from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.progress import progress
 
 TRIES = 5
@@ -33,7 +42,13 @@ class _Cut(Exception):  # noqa: N818 - never leaves this module
 
 
 def download(
-    url: str, path: Path, *, size: int | None = None, sha256: str | None = None, otherwise: str = ""
+    url: str,
+    path: Path,
+    *,
+    size: int | None = None,
+    sha256: str | None = None,
+    otherwise: str = "",
+    expansion: float = 1.0,
 ) -> str:
     """Download a file, unless a complete and verified copy exists.
 
@@ -46,7 +61,10 @@ def download(
     sha256 : str, optional
         Its SHA-256 in hexadecimal, if known.
     otherwise : str
-        What to do without a network, for the error text.
+        What to do without the download, for the error text.
+    expansion : float
+        Disk space for the file and everything that is made of it, in multiples of its size.
+        Default: the file only.
 
     Returns
     -------
@@ -56,18 +74,18 @@ def download(
     Raises
     ------
     InputError
-        If the file cannot be downloaded, or is not the expected one.
+        If the file cannot be downloaded, does not fit on the disk, or is not the expected one.
     """
-    with locked(path):
+    with refusing_full_disk(path.parent, f"to download {path.name}"), locked(path):
         kept = _kept(url, path, sha256)
         if kept is not None:
             return kept
         part = path.with_name(f"{path.name}.part")
-        _fetch(url, part, size, otherwise)
+        _fetch(url, part, size, otherwise, expansion)
         found = _verified(url, part, size, sha256)
+        write_json(_record_file(path), {"url": _key(url), "sha256": found})
         part.replace(path)
         _version_file(part).unlink(missing_ok=True)
-        write_json(_record_file(path), {"url": _key(url), "sha256": found})
         return found
 
 
@@ -87,13 +105,13 @@ def _kept(url: str, path: Path, sha256: str | None) -> str | None:
     return found if found == expected else None
 
 
-def _fetch(url: str, part: Path, size: int | None, otherwise: str) -> None:
+def _fetch(url: str, part: Path, size: int | None, otherwise: str, expansion: float) -> None:
     """Complete `part`, retrying as long as tries make progress."""
     failures, best = 0, _length(part)
     with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
         while True:
             try:
-                _fetch_rest(client, url, part, size, otherwise)
+                _fetch_rest(client, url, part, size, otherwise, expansion)
             except (httpx.RequestError, _Cut) as error:
                 failures = 1 if _length(part) > best else failures + 1
                 best = max(best, _length(part))
@@ -102,6 +120,8 @@ def _fetch(url: str, part: Path, size: int | None, otherwise: str) -> None:
                     raise InputError(msg) from error
                 time.sleep(WAIT_S * 2 ** (failures - 1))
             except OSError as error:
+                if error.errno in FULL_DISK:
+                    raise
                 msg = f"{part} must be writable; {error.strerror or type(error).__name__}."
                 raise InputError(msg) from error
             else:
@@ -109,7 +129,12 @@ def _fetch(url: str, part: Path, size: int | None, otherwise: str) -> None:
 
 
 def _fetch_rest(
-    client: httpx.Client, url: str, part: Path, size: int | None, otherwise: str
+    client: httpx.Client,
+    url: str,
+    part: Path,
+    size: int | None,
+    otherwise: str,
+    expansion: float,
 ) -> None:
     version = _read_json(_version_file(part))
     resumable = version.get("url") == _key(url) and version.get("validator")
@@ -135,11 +160,27 @@ def _fetch_rest(
                 f"It is another file than expected: check `url`, `size` and `sha256`."
             )
             raise InputError(msg)
+        _announce(url, part, start, size if total is None else total, otherwise, expansion)
         if not start:
             _discard(part)
             content = {"url": _key(url), "validator": validator, "total": total}
             write_json(_version_file(part), content)
         _write(response, part, start, total)
+
+
+def _announce(
+    url: str, part: Path, start: int, total: int | None, otherwise: str, expansion: float
+) -> None:
+    """Report a download before its first byte; refuse it if the disk is too small."""
+    name, host = part.stem, urlsplit(shown(url)).netloc
+    if total is None:
+        say(f"downloading {name} from {host}, which does not report its size")
+        return
+    purpose = f"to download {name}" + " and to unpack and freeze it" * (expansion > 1)
+    require_space(part.parent, expansion * total - start, purpose, otherwise)
+    here = f", {shown_size(start)} already here" * (start > 0)
+    in_all = f"; about {shown_size(expansion * total)} of disk in all" * (expansion > 1)
+    say(f"downloading {name} ({shown_size(total)}{here}) from {host}{in_all}")
 
 
 def _write(response: httpx.Response, part: Path, start: int, total: int | None) -> None:
@@ -203,12 +244,16 @@ def _validator(response: httpx.Response) -> str | None:
 
 def _verified(url: str, part: Path, size: int | None, sha256: str | None) -> str:
     found_size, found = _length(part), file_digest(part)
-    for rule, expected, got in (("bytes", size, found_size), ("SHA-256", sha256, found)):
+    for rule, setting, expected, got in (
+        ("bytes", "size", size, found_size),
+        ("SHA-256", "sha256", sha256, found),
+    ):
         if expected is not None and expected != got:
             _discard(part)
             msg = (
                 f"the file at {shown(url)} must have {rule} {expected}; it has {got}. "
-                "The download was deleted: it is damaged, or another file than expected."
+                "The download was deleted: it is damaged, or another file than expected. If you "
+                f"mean this file, write `{setting}: {got}`."
             )
             raise InputError(msg)
     return found

@@ -46,7 +46,7 @@ from biasgate.tasks.data.mapped import MappedSource
 Commit = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)]
 HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
-_OTHERWISE = "Without a network, download the file elsewhere and give its path instead of `url`."
+_OTHERWISE = "Or download the file elsewhere and give its path instead of `url`."
 
 
 class ParquetFile(Settings):

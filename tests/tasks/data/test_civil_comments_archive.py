@@ -1,11 +1,17 @@
 import hashlib
 import io
+import subprocess
+import sys
+import time
 import zipfile
 
+import pyarrow as pa
 import pytest
+from support.release import rows_of_release, write_archive
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.civil_comments import KNOWN_ARCHIVES, OFFICIAL_URL
+from biasgate.tasks.data import civil_comments
+from biasgate.tasks.data.civil_comments import IDENTITIES, KNOWN_ARCHIVES, OFFICIAL_URL
 from biasgate.tasks.data.freezing import SOURCES, freeze
 
 
@@ -81,6 +87,15 @@ def test_an_archive_of_the_wrong_digest_freezes_nothing(tmp_path, file_server, a
     assert not list((tmp_path / "store").rglob("data.zip"))
 
 
+def test_a_mirror_of_a_known_archive_is_recorded_as_that_release(
+    tmp_path, file_server, archive, monkeypatch
+):
+    known = {"https://example.org/cc/release_v9.zip": (1, archive)}
+    monkeypatch.setattr(civil_comments, "KNOWN_ARCHIVES", known)
+    found = freeze(source(url=file_server.url("mirrored.zip")), tmp_path / "store")
+    assert found.record["source"]["archive"] == {"name": "release_v9.zip", "sha256": archive}
+
+
 def test_an_archive_of_something_else_is_named(tmp_path, file_server):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as zipped:
@@ -110,3 +125,107 @@ def test_the_public_archive_and_its_known_digest_are_the_default(tmp_path, monke
     size, sha256 = KNOWN_ARCHIVES[OFFICIAL_URL]
     assert (asked["url"], asked["name"]) == (OFFICIAL_URL, "civil_comments_v1.2.zip")
     assert (asked["size"], asked["sha256"]) == (size, sha256)
+
+
+N_GENERATED = 3_000
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """An archive of generated rows in the layout of the public one, and its rows."""
+    folder = tmp_path_factory.mktemp("generated")
+    rows = pa.concat_tables(rows_of_release(N_GENERATED, 5))
+    return write_archive(folder / "archive.zip", N_GENERATED, 5), rows
+
+
+@pytest.mark.parametrize(
+    "splits", [["train"], ["test"], ["train", "test_public", "test_private"]], ids="-".join
+)
+def test_the_rows_of_an_archive_are_read_as_they_were_written(
+    tmp_path, file_server, generated, splits
+):
+    file_server.content, rows = generated
+    file_server.cuts = [file_server.size // 3]
+    found = freeze(source(url=file_server.url(), split=splits, raters=True), tmp_path / "store")
+    assert len(file_server.sent) == 2
+    assert sum(file_server.sent) == file_server.size
+    names = [name for name in set(rows["split"].to_pylist()) if name.startswith(tuple(splits))]
+    expected = rows.filter(pa.compute.is_in(rows["split"], pa.array(names)))
+    assert found.n_rows == len(expected) > 0
+    columns = {"text": "comment_text", "label": "toxicity", "cluster": "article_id"}
+    columns |= {"raters": "toxicity_annotator_count"}
+    columns |= {f"identity/{name}": name for name in IDENTITIES}
+    for ours, theirs in columns.items():
+        written = expected[theirs]
+        written = written.cast(pa.string()) if ours == "cluster" else written
+        assert values(found, "id", ours) == dict(
+            zip(map(str, expected["id"].to_pylist()), written.to_pylist(), strict=True)
+        ), ours
+    assert found.column("identity/muslim").null_count == expected["muslim"].null_count > 0
+
+
+def values(evaluation_set, key, column):
+    keys = evaluation_set.column(key).to_pylist()
+    return dict(zip(keys, evaluation_set.column(column).to_pylist(), strict=True))
+
+
+def test_generated_rows_are_like_those_of_the_release(generated):
+    rows = generated[1].to_pandas()
+    assert list(rows.columns[:3]) == ["id", "comment_text", "split"]
+    assert rows["split"].value_counts().to_dict() == {
+        "train": 2708,
+        "test_public": 146,
+        "test_private": 146,
+    }
+    assert rows["id"].is_unique
+    assert 0.74 < rows["muslim"].isna().mean() < 0.82
+    assert 0.06 < (rows["toxicity"] >= 0.5).mean() < 0.13
+    sizes = rows.groupby("article_id").size()
+    assert (sizes <= 3).mean() > 0.5
+    assert sizes.max() > 100
+    texts = rows["comment_text"]
+    assert 0.2 < (texts.str.len() < 100).mean() < 0.7
+    assert all(
+        texts.str.contains(mark, regex=False).any() for mark in ',"\n\N{SLIGHTLY SMILING FACE}'
+    )
+    assert texts.duplicated().mean() < 0.01
+
+
+def test_a_bias_changes_training_labels_of_harmless_mentions_only(generated):
+    plain = generated[1].to_pandas()
+    biased = pa.concat_tables(rows_of_release(N_GENERATED, 5, bias={"female": 0.5})).to_pandas()
+    assert biased["comment_text"].equals(plain["comment_text"])
+    changed = biased["toxicity"] != plain["toxicity"]
+    assert set(biased["split"][changed]) == {"train"}
+    assert (biased["toxicity"][changed] >= 0.5).all()
+    at_risk = (plain["split"] == "train") & (plain["toxicity"] < 0.5) & (plain["female"] >= 0.5)
+    assert 0.3 < changed[at_risk].mean() < 0.7
+
+
+FREEZE = """
+import sys
+from pathlib import Path
+from biasgate.tasks.data.freezing import SOURCES, freeze
+options = {"name": "cc", "source": "civil_comments", "url": sys.argv[1]}
+print(freeze(SOURCES.validate_python(options), Path(sys.argv[2])).digest)
+"""
+
+
+def test_a_killed_download_is_resumed_by_the_next_process(tmp_path, file_server, generated):
+    file_server.content, store = generated[0], tmp_path / "store"
+    file_server.bytes_per_s = file_server.size // 20
+    command = [sys.executable, "-c", FREEZE, file_server.url(), str(store)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while not any(part.stat().st_size for part in store.rglob("*.part")):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    kept = next(store.rglob("*.part")).stat().st_size
+    assert 0 < kept < file_server.size
+    file_server.bytes_per_s = None
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert file_server.seen[1]["Range"] == f"bytes={kept}-"
+    assert file_server.sent[1] == file_server.size - kept
+    with zipfile.ZipFile(generated[0]) as packed:
+        packed.extractall(tmp_path / "folder")
+    assert done.stdout.strip() == freeze(source(tmp_path / "folder"), store).digest

@@ -4,9 +4,11 @@ import os
 import tarfile
 import threading
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 
+from biasgate.tasks.common import files
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import download as downloads
 from biasgate.tasks.data.civil_comments import archived_files, extract_file
@@ -137,7 +139,85 @@ def test_a_file_of_the_wrong_digest_is_not_kept(server, path):
     with pytest.raises(InputError, match=f"must have SHA-256 {sha256(OTHER)}; it has") as caught:
         download(server.url(), path, sha256=sha256(OTHER))
     assert "deleted" in str(caught.value)
+    assert f"If you mean this file, write `sha256: {sha256(CONTENT)}`." in str(caught.value)
     assert leftovers(path) == []
+
+
+@pytest.fixture
+def said(monkeypatch):
+    sentences = []
+    monkeypatch.setattr(downloads, "say", sentences.append)
+    return sentences
+
+
+def test_size_host_and_disk_are_reported_before_the_first_byte(server, path, said):
+    url = server.url("data.zip?key=s3cret")
+    server.cuts = [50_000]
+    download(url, path, expansion=5.0)
+    host = f"127.0.0.1:{server.server_port}"
+    start, end = "downloading data.zip (0.2 MB", f") from {host}; about 1.0 MB of disk in all"
+    assert said == [f"{start}{end}", f"{start}, 0.1 MB already here{end}"]
+
+
+@pytest.mark.parametrize("size", [None, len(CONTENT)])
+def test_a_size_that_the_server_does_not_report_is_unknown_unless_expected(
+    server, path, said, size
+):
+    server.tells_length = False
+    download(server.url(), path, size=size)
+    assert ["does not report its size" in sentence for sentence in said] == [size is None]
+
+
+def test_a_kept_file_is_not_reported(server, path, said):
+    download(server.url(), path)
+    said.clear()
+    download(server.url(), path)
+    assert said == []
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Pretend that a disk has this many free bytes."""
+    return lambda n_bytes: monkeypatch.setattr(
+        files.shutil, "disk_usage", lambda _: SimpleNamespace(free=n_bytes)
+    )
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_download(server, path, free):
+    free(999_999)
+    with pytest.raises(
+        InputError, match=r"1\.0 MB free to download data\.zip and to unpack"
+    ) as error:
+        download(server.url(), path, expansion=5.0, otherwise="Do that instead.")
+    assert str(path.parent) in str(error.value)
+    assert "(`--store` or BIASGATE_STORE). Do that instead." in str(error.value)
+    assert leftovers(path) == []
+    free(1_000_000)
+    assert download(server.url(), path, expansion=5.0) == sha256(CONTENT)
+
+
+def test_bytes_that_are_already_here_need_no_more_space(server, path, free):
+    free(1_000_000)
+    server.cuts = [50_000] + [0] * TRIES
+    with pytest.raises(InputError, match="50000 bytes are kept"):
+        download(server.url(), path)
+    free(150_000)
+    assert download(server.url(), path) == sha256(CONTENT)
+
+
+def test_a_disk_that_fills_up_keeps_what_arrived(server, disk, free):
+    folder, change = disk
+    change("size=128k")
+    free(10**9)  # what the check before the download sees
+    path = folder / "cache" / "data.zip"
+    with pytest.raises(InputError, match=rf"disk of {path.parent} must have space .*; it is full"):
+        download(server.url(), path)
+    kept = path.with_name("data.zip.part").stat().st_size
+    assert 50_000 < kept < len(CONTENT)
+    change("size=64m")
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert ranges(server) == [None, f"bytes={kept}-"]
+    assert leftovers(path) == ["data.zip", "data.zip.json"]
 
 
 def test_the_wrong_size_is_refused_before_the_body_is_fetched(server, path):
@@ -273,6 +353,37 @@ def test_a_damaged_byte_in_a_zip_is_found(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(InputError, match="damaged"):
         extract_file(path, "a", tmp_path / "a")
+
+
+def test_a_file_that_does_not_fit_is_refused_before_it_is_unpacked(tmp_path, free):
+    path, target = tmp_path / "a.zip", tmp_path / "in" / "a"
+    path.write_bytes(zipped(a=b"0" * 100_000, b=b"0" * 100_000))
+    free(99_999)
+    with pytest.raises(
+        InputError, match=r"0\.1 MB free to unpack a of a\.zip; it has .*`folder:`\.$"
+    ):
+        extract_file(path, "a", target)
+    assert not target.parent.exists()
+    free(100_000)
+    extract_file(path, "a", target)
+    assert target.stat().st_size == 100_000
+
+
+@pytest.mark.parametrize("archive", [zipped(a=CONTENT), tarred("a", CONTENT)], ids=["zip", "tar"])
+def test_a_disk_that_fills_up_while_a_file_is_unpacked_keeps_no_half_file(
+    tmp_path, disk, free, archive
+):
+    folder, change = disk
+    change("size=128k")
+    path, target = tmp_path / "a.zip", folder / "in" / "a"
+    path.write_bytes(archive)
+    free(10**9)
+    with pytest.raises(InputError, match=rf"disk of {target.parent} must have .*; it is full"):
+        extract_file(path, "a", target)
+    assert list(folder.rglob("*")) == [target.parent]
+    change("size=64m")
+    extract_file(path, "a", target)
+    assert target.read_bytes() == CONTENT
 
 
 def test_an_archive_with_two_files_of_one_name_is_refused(tmp_path):
