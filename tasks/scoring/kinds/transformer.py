@@ -95,9 +95,8 @@ class Transformer(HuggingFaceModel):
     give it, by default `toxic`."""
     activation: Activation | None = None
     """Turns the logit into a score. Default: as `transformers.pipeline` does."""
-    precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
-    """Precision of the computation; `auto` is `bfloat16` if the hardware supports it. `int8` is for
-    a CPU."""
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """Precision of the computation; `auto` is `bfloat16` if the hardware supports it."""
     max_tokens: Annotated[int, Field(ge=8)] = 512
     """Longer comments are truncated."""
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None

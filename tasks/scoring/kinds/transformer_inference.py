@@ -28,7 +28,6 @@ try:
 except ImportError as error:
     raise InputError(NEEDS_TORCH) from error
 
-INT8 = "int8"
 _PACK = "_reorder_linear_weight"
 # The libraries that affect a training, whatever their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
@@ -50,12 +49,6 @@ def calls_at_once() -> int:
 
 def chosen_precision(wanted: str) -> str:
     """Return the precision; for `auto`, the faster one of `float32` and `bfloat16` here."""
-    if wanted == INT8 and torch.cuda.is_available():
-        msg = (
-            "`precision: int8` computes on a CPU; this machine has a GPU. Use `bfloat16`, or hide "
-            "the GPU: CUDA_VISIBLE_DEVICES= (empty)."
-        )
-        raise InputError(msg)
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():
@@ -70,11 +63,11 @@ class Classifier:
     """A sequence classifier and its tokenizer, on the GPU if there is one.
 
     `folder`: as `save_pretrained` writes it, weights in safetensors. `of`: the model, for messages.
-    `precision`: `float32`, `bfloat16` or, on a CPU, `int8`. `max_tokens`: longer texts are
-    truncated, at the latest at the model's own limit. `tokens_a_batch`: most tokens in one batch,
-    padding included. `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`:
-    where the tokenizer is, if it is elsewhere. `kept_tokens`: where tokens are kept for other
-    models with the same tokenizer.
+    `precision`: `float32` or `bfloat16`. `max_tokens`: longer texts are truncated, at the latest at
+    the model's own limit. `tokens_a_batch`: most tokens in one batch, padding included.
+    `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`: where the tokenizer
+    is, if it is elsewhere. `kept_tokens`: where tokens are kept for other models with the same
+    tokenizer.
     """
 
     def __init__(
@@ -100,7 +93,7 @@ class Classifier:
             )
             model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder),
-                dtype=torch.float32 if precision == INT8 else getattr(torch, precision),
+                dtype=getattr(torch, precision),
                 use_safetensors=True,
                 output_loading_info=True,
                 **options,
@@ -131,9 +124,7 @@ class Classifier:
         self._packing = packing_for(self._model)
         self._starting = Lock()  # the packing of a batch is kept in the model until it has started
         _exact_last_layer(self._model)
-        if precision == INT8:
-            quantise_layers(self._model)
-        elif self._device.type == "cpu":
+        if self._device.type == "cpu":
             pack_layers(self._model)
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
@@ -274,33 +265,6 @@ def _exact_last_layer(model: Any) -> None:
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch ran out of memory, on GPU or CPU."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
-_LARGEST = 127.0
-_SMALLEST_SCALE = 1e-12
-
-
-def quantise_layers(model: Any) -> None:
-    """Let the linear layers of a classifier compute in integers, but for the last one.
-
-    `model`: in single precision, on a CPU. It is changed.
-    """
-    for layer in model.modules():
-        if type(layer) is torch.nn.Linear and layer.out_features != model.config.num_labels:
-            weight = layer.weight.detach()
-            scale = weight.abs().amax(1).clamp_min(_SMALLEST_SCALE) / _LARGEST
-            whole = (weight / scale[:, None]).round().to(torch.int8).t().contiguous()
-            layer.forward = partial(_multiplied, weight=whole, scale=scale, bias=layer.bias)
-
-
-def _multiplied(given: Any, *, weight: Any, scale: Any, bias: Any) -> Any:
-    rows = given.reshape(-1, given.shape[-1])
-    own = rows.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST_SCALE).div_(_LARGEST)
-    whole = (rows / own).round_().to(torch.int8)
-    found = torch._int_mm(whole, weight).float().mul_(scale).mul_(own)  # noqa: SLF001 - the only product of 8-bit integers that torch has
-    if bias is not None:
-        found.add_(bias)
-    return found.view(*given.shape[:-1], -1)
 
 
 _FORMAT = 1
