@@ -6,7 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -87,7 +87,7 @@ class Classifier:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._budget = tokens_a_batch or _TOKENS_A_BATCH[self._device.type]
         options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        try:
+        with loading(of, self._device):
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 str(tokenizer_folder or folder), **options
             )
@@ -98,9 +98,7 @@ class Classifier:
                 output_loading_info=True,
                 **options,
             )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
-            raise InputError(msg) from error
+            model.to(self._device)
         lacking = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
         if lacking:
             msg = (
@@ -120,7 +118,7 @@ class Classifier:
         )
         self._tokenizer = Tokenizer(tokenizer, self._max_tokens)
         self._kept = None if kept_tokens is None else KeptTokens(kept_tokens, self._tokenizer)
-        self._model = model.to(self._device).eval()
+        self._model = model.eval()
         self._packing = packing_for(self._model)
         self._starting = Lock()  # the packing of a batch is kept in the model until it has started
         _exact_last_layer(self._model)
@@ -207,10 +205,12 @@ class Classifier:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
+            if len(batch.lengths) == 1:
+                work = f" with one comment of {batch.lengths[0]} tokens"
+                lower = "`max_tokens` or `tokens_a_batch`"
+                raise lack_of_memory(self._of, self._device, work, lower) from error
+        # Outside, since the error holds on to the memory of the batch.
         n_rows, longest = len(batch.lengths), int(batch.lengths.max())
-        if n_rows == 1:
-            msg = f"{self._of} must fit into memory with one comment of {longest} tokens."
-            raise InputError(msg)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         size = int(batch.lengths.sum()) if self._packs else n_rows * self._padded(longest)
@@ -262,9 +262,40 @@ def _exact_last_layer(model: Any) -> None:
         last[-1].float().register_forward_pre_hook(lambda _, given: (given[0].float(),))
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+_SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def is_out_of_memory(error: Exception) -> bool:
     """Whether torch ran out of memory, on GPU or CPU."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    lacks = any(part in str(error) for part in _SHORT_OF_MEMORY)
+    return isinstance(error, torch.OutOfMemoryError) or lacks
+
+
+def lack_of_memory(of: str, device: Any, work: str = "", lower: str = "") -> InputError:
+    """Return the error of a model that does not fit into memory.
+
+    `work`: what it had to do, as in ` with one comment of 5 tokens`. `lower`: the options to lower.
+    """
+    where, remedy = "memory", "take a machine with more memory"
+    if device.type == "cuda":
+        where, remedy = "the GPU's memory", "hide the GPU with CUDA_VISIBLE_DEVICES= (empty)"
+    first = f"lower {lower}, " if lower else ""
+    return InputError(
+        f"{of} must fit into {where}{work}; it does not. To continue, {first}use `precision: "
+        f"bfloat16`, end other processes that use {where}, or {remedy}. Finished shards are kept."
+    )
+
+
+@contextmanager
+def loading(of: str, device: Any) -> Iterator[None]:
+    """Explain why a model cannot be loaded onto a device."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise lack_of_memory(of, device) from error
+        msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
+        raise InputError(msg) from error
 
 
 _FORMAT = 1
