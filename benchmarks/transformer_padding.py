@@ -22,12 +22,7 @@ import torch
 from benchmarks._comments import at_natural_rate, for_training
 from benchmarks._measurement import Measurement
 from benchmarks.scoring_transformer import fit_classifier
-from biasgate.tasks.scoring.kinds.transformer_inference import (
-    INT8,
-    STEPS,
-    TEXTS_AHEAD,
-    Classifier,
-)
+from biasgate.tasks.scoring.kinds.transformer_inference import STEPS, TEXTS_AHEAD, Classifier
 from biasgate.tasks.scoring.kinds.transformer_tokens import Packing, sent
 
 ROWS, ROUNDS, SHARD = 200, 7, 10_000
@@ -46,7 +41,7 @@ def measure(rows: int | None = None) -> Measurement:
         fit_classifier(folder)
         classifiers = {
             precision: Classifier(folder, "MiniLM", precision=precision)
-            for precision in ("float32", "bfloat16", INT8)
+            for precision in ("float32", "bfloat16")
         }
     single, now = classifiers["float32"], STEPS["cpu"]
     figures = {}

@@ -77,9 +77,7 @@ def candidate_of(
             blocked, known, [evaluation_set.name for evaluation_set in evaluation.evaluation_sets]
         )
     named = candidate or (None if blocked is None else blocked.candidate)
-    chosen = chosen_candidate(evaluation.candidates, named)
-    chosen.check_training()
-    return chosen
+    return chosen_candidate(evaluation.candidates, named)
 
 
 def _frozen(source: SourceSettings, store: Path) -> str:

@@ -82,9 +82,9 @@ def test_every_format_gives_the_same_numbers(folder, rows):
     candidate = {"name": "my_model", "kind": "scores", "path": "named_scores.csv"}
     content = {"name": "own", "evaluation_sets": SETS, "candidates": [candidate]}
     (folder / "own.yaml").write_text(yaml.safe_dump(content | {"policy": "report-only"}))
-    with serving(folder / "repo", "acme/chats") as (address, asked):
-        evaluate("own.yaml", "out", HF_ENDPOINT=address, HF_HOME=str(folder / "hub"))
-    assert asked
+    with serving(folder / "repo", "acme/chats", kind="datasets") as hub:
+        evaluate("own.yaml", "out", **hub.environment(folder / "hub"))
+    assert hub.requests
     bias = {
         one["name"]: json.loads(
             (folder / "out" / one["name"] / "my_model/report.json").read_text()

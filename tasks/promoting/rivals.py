@@ -92,8 +92,8 @@ def _opened_alike(
 ) -> CandidateSettings:
     """Return a registered rival pinned to its current version, with its original options.
 
-    It is a candidate itself only if that is opened in the same way. Otherwise a version in 8-bit
-    integers, say, would be compared with itself and not with what is in use.
+    It is a candidate itself only if that is opened in the same way. Otherwise a version in half
+    precision, say, would be compared with itself and not with what is in use.
     """
     if not rival.uri:
         return rival

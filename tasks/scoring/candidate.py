@@ -128,9 +128,6 @@ class CandidateSettings(Settings):
             raise InputError(msg)
         read_model_key(self.signed_by)
 
-    def check_training(self) -> None:
-        """Raise an error, before any work starts, if this process cannot train the candidate."""
-
     def when_upside_down(self) -> tuple[str, str]:
         """Return the origin of the scores, and what to do if harmless comments score higher."""
         return f"candidate {self.name!r}", "let the model return the score of the toxic class"

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext, suppress
+from errno import EDQUOT, ENOSPC
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import disk_usage
 from typing import Annotated, Any
 
-from pydantic import StringConstraints
+from pydantic import PrivateAttr, StringConstraints
 
 from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.progress import working
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
@@ -41,6 +47,8 @@ class HuggingFaceModel(CandidateSettings):
     """A branch, tag or commit of it."""
     trust_remote_code: str | None = None
     """Repeat the model's name here (`hub`, or the folder's name) to let its code run."""
+    _commit: str | None = PrivateAttr(default=None)
+    """The commit that `revision` named at the first download: all tasks of a run use it."""
 
     def check_trust(self) -> None:
         """Refuse trust in another model's code."""
@@ -77,13 +85,76 @@ class HuggingFaceModel(CandidateSettings):
         """Return the folder with the model's files, downloaded if it is on the hub."""
         if self.folder is not None:
             return self.folder
-        from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra, and slow
+        from huggingface_hub.errors import HTTPError  # noqa: PLC0415 - an extra, and slow
 
-        patterns = [*_FILES, *(["*.py"] if self.trust_remote_code else [])]
         try:
-            return Path(
-                snapshot_download(self.hub, revision=self.revision, allow_patterns=patterns)
+            return self._download(self.hub or "")
+        except (OSError, ValueError, HTTPError) as error:  # base classes of the hub's many errors
+            raise InputError(self._explain(error)) from error
+
+    def _download(self, name: str) -> Path:
+        """Return the folder in the hub's cache, complete; report what is missing before."""
+        from huggingface_hub import constants, snapshot_download  # noqa: PLC0415 - an extra
+        from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError  # noqa: PLC0415
+        from huggingface_hub.utils import disable_progress_bars  # noqa: PLC0415
+
+        disable_progress_bars()  # they are drawn into pipes, and over the bars of a run
+        patterns = [*_FILES, *(["*.py"] if self.trust_remote_code else [])]
+        fetch = partial(snapshot_download, name, allow_patterns=patterns)
+        revision = self._commit or self.revision
+        try:
+            files = fetch(revision=revision, dry_run=True)
+        except DryRunError:  # the hub refuses or does not answer: the cache may be complete
+            with suppress(LocalEntryNotFoundError):
+                return Path(fetch(revision=revision, local_files_only=True))
+            raise
+        if files:
+            self._commit = revision = files[0].commit_hash
+        if n_bytes := sum(file.file_size for file in files if file.will_download):
+            size = f"{n_bytes / 1e6:,.1f} MB"
+            cache = Path(constants.HF_HUB_CACHE)
+            free = disk_usage(next(one for one in (cache, *cache.parents) if one.exists())).free
+            if free < n_bytes:
+                raise OSError(ENOSPC, f"{size} are needed, {free / 1e6:,.1f} MB are free")
+            say(f"downloading {name}, commit {revision}, from the hub: {size}")
+        with working(f"downloading {name}") if n_bytes else nullcontext():
+            return Path(fetch(revision=revision))
+
+    def _explain(self, error: Exception) -> str:
+        """Return why the hub's files cannot be had, and what to do."""
+        from huggingface_hub import constants, errors  # noqa: PLC0415 - an extra
+
+        wraps = isinstance(error, errors.DryRunError | errors.LocalEntryNotFoundError)
+        cause = (error.__cause__ if wraps else None) or error
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        if isinstance(cause, errors.RevisionNotFoundError):
+            return (
+                f"`revision` of {self.described} must be a commit, branch or tag on the hub; got "
+                f"{self.revision or 'main'!r}. Copy a commit from the model's history there."
             )
-        except (OSError, ValueError) as error:  # base classes of the hub's many errors
-            msg = f"{self.described} cannot be downloaded from the hub: {type(error).__name__}."
-            raise InputError(msg) from error
+        if isinstance(cause, errors.RepositoryNotFoundError) or status in {401, 403}:
+            return (
+                f"{self.described} must be on the hub and readable; the hub answers {status}. "
+                "Check the name in `hub`. A private or gated model needs HF_TOKEN, a token of an "
+                "account with access."
+            )
+        if isinstance(cause, errors.OfflineModeIsEnabled):
+            return (
+                f"{self.described} at revision {self.revision or 'main'!r} must be in the hub's "
+                f"cache {constants.HF_HUB_CACHE}, since HF_HUB_OFFLINE is set; it is not. Unset "
+                "HF_HUB_OFFLINE, or give a folder with the model's files as `folder`."
+            )
+        if isinstance(cause, OSError) and cause.errno in {ENOSPC, EDQUOT}:
+            return (
+                f"the hub's cache {constants.HF_HUB_CACHE} must have room for {self.described}; "
+                f"{cause.strerror}. Free space there, or set HF_HOME to a folder on another disk."
+            )
+        if wraps or isinstance(cause, errors.HTTPError | ConnectionError | TimeoutError):
+            reason = type(cause).__name__ if status is None else f"status {status}"
+            return (
+                f"{self.described} must be downloaded, and the hub {constants.ENDPOINT} does not "
+                f"answer as expected ({reason}). Run again with a network, give a folder with the "
+                "model's files as `folder`, or copy the hub's cache from another machine and set "
+                "HF_HUB_OFFLINE=1."
+            )
+        return f"{self.described} cannot be downloaded from the hub: {type(cause).__name__}."

@@ -13,9 +13,12 @@ from biasgate.tasks.scoring.kinds.hugging_face import NEEDS_TORCH
 try:
     import torch
     import transformers
-    from safetensors import SafetensorError
 
-    from biasgate.tasks.scoring.kinds.transformer_inference import is_out_of_memory
+    from biasgate.tasks.scoring.kinds.transformer_inference import (
+        is_out_of_memory,
+        lack_of_memory,
+        loading,
+    )
 except ImportError as error:
     raise InputError(NEEDS_TORCH) from error
 
@@ -52,7 +55,7 @@ class Answers:
         self._of, self._guard, self._batch_size = of, guard, batch_size
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        try:
+        with loading(of, self._device):
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(
                 str(folder), padding_side="left", **options
             )
@@ -63,9 +66,7 @@ class Answers:
                 output_loading_info=True,
                 **options,
             )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
-            raise InputError(msg) from error
+            model.to(self._device)
         if told["missing_keys"]:
             lacking = sorted(told["missing_keys"])
             msg = (
@@ -86,7 +87,7 @@ class Answers:
             self._tokenizer.model_max_length,
             getattr(model.config.get_text_config(), "max_position_embeddings", None) or 2**31,
         )
-        self._model = model.to(self._device).eval()
+        self._model = model.eval()
         _exact_last_layer(self._model)
         self._deciding = self._find_deciding() if guard.score_as == "probability" else None
 
@@ -106,9 +107,8 @@ class Answers:
                 if not is_out_of_memory(error):
                     raise
                 if len(places) == 1:
-                    longest = len(asked[places[0]])
-                    msg = f"{self._of} must fit into memory with one question of {longest} tokens."
-                    raise InputError(msg) from error
+                    work = f" with one question of {len(asked[places[0]])} tokens"
+                    raise lack_of_memory(self._of, self._device, work) from error
                 self._batch_size = len(places) // 2
                 continue
             for at, answer in zip(places, answers, strict=True):

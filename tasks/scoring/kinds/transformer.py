@@ -95,9 +95,8 @@ class Transformer(HuggingFaceModel):
     give it, by default `toxic`."""
     activation: Activation | None = None
     """Turns the logit into a score. Default: as `transformers.pipeline` does."""
-    precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
-    """Precision of the computation; `auto` is `bfloat16` if the hardware supports it. `int8` is for
-    a CPU."""
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """Precision of the computation; `auto` is `bfloat16` if the hardware supports it."""
     max_tokens: Annotated[int, Field(ge=8)] = 512
     """Longer comments are truncated."""
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
@@ -117,17 +116,17 @@ class Transformer(HuggingFaceModel):
         return self
 
     def check(self) -> None:
-        """Refuse a folder without a classifier, or a wrong training set, before any work."""
+        """Refuse a folder without a classifier, or an installation without torch, before any work.
+
+        The training set of a candidate that is trained here is checked too.
+        """
+        require_torch()
         if self.train_on is not None:
             self.train_on.check()
         if self.folder is not None:
             config = self.read_config(self.folder)
             if self.train_on is None:
                 self.head(config)
-
-    def check_training(self) -> None:
-        """Refuse an installation without torch."""
-        require_torch()
 
     def training(self) -> SourceSettings | None:
         """Return the training set, until the candidate is trained."""

@@ -6,7 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -28,7 +28,6 @@ try:
 except ImportError as error:
     raise InputError(NEEDS_TORCH) from error
 
-INT8 = "int8"
 _PACK = "_reorder_linear_weight"
 # The libraries that affect a training, whatever their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
@@ -50,12 +49,6 @@ def calls_at_once() -> int:
 
 def chosen_precision(wanted: str) -> str:
     """Return the precision; for `auto`, the faster one of `float32` and `bfloat16` here."""
-    if wanted == INT8 and torch.cuda.is_available():
-        msg = (
-            "`precision: int8` computes on a CPU; this machine has a GPU. Use `bfloat16`, or hide "
-            "the GPU: CUDA_VISIBLE_DEVICES= (empty)."
-        )
-        raise InputError(msg)
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():
@@ -70,11 +63,11 @@ class Classifier:
     """A sequence classifier and its tokenizer, on the GPU if there is one.
 
     `folder`: as `save_pretrained` writes it, weights in safetensors. `of`: the model, for messages.
-    `precision`: `float32`, `bfloat16` or, on a CPU, `int8`. `max_tokens`: longer texts are
-    truncated, at the latest at the model's own limit. `tokens_a_batch`: most tokens in one batch,
-    padding included. `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`:
-    where the tokenizer is, if it is elsewhere. `kept_tokens`: where tokens are kept for other
-    models with the same tokenizer.
+    `precision`: `float32` or `bfloat16`. `max_tokens`: longer texts are truncated, at the latest at
+    the model's own limit. `tokens_a_batch`: most tokens in one batch, padding included.
+    `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`: where the tokenizer
+    is, if it is elsewhere. `kept_tokens`: where tokens are kept for other models with the same
+    tokenizer.
     """
 
     def __init__(
@@ -94,20 +87,18 @@ class Classifier:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._budget = tokens_a_batch or _TOKENS_A_BATCH[self._device.type]
         options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        try:
+        with loading(of, self._device):
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 str(tokenizer_folder or folder), **options
             )
             model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder),
-                dtype=torch.float32 if precision == INT8 else getattr(torch, precision),
+                dtype=getattr(torch, precision),
                 use_safetensors=True,
                 output_loading_info=True,
                 **options,
             )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
-            raise InputError(msg) from error
+            model.to(self._device)
         lacking = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
         if lacking:
             msg = (
@@ -127,13 +118,11 @@ class Classifier:
         )
         self._tokenizer = Tokenizer(tokenizer, self._max_tokens)
         self._kept = None if kept_tokens is None else KeptTokens(kept_tokens, self._tokenizer)
-        self._model = model.to(self._device).eval()
+        self._model = model.eval()
         self._packing = packing_for(self._model)
         self._starting = Lock()  # the packing of a batch is kept in the model until it has started
         _exact_last_layer(self._model)
-        if precision == INT8:
-            quantise_layers(self._model)
-        elif self._device.type == "cpu":
+        if self._device.type == "cpu":
             pack_layers(self._model)
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
@@ -216,10 +205,12 @@ class Classifier:
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
+            if len(batch.lengths) == 1:
+                work = f" with one comment of {batch.lengths[0]} tokens"
+                lower = "`max_tokens` or `tokens_a_batch`"
+                raise lack_of_memory(self._of, self._device, work, lower) from error
+        # Outside, since the error holds on to the memory of the batch.
         n_rows, longest = len(batch.lengths), int(batch.lengths.max())
-        if n_rows == 1:
-            msg = f"{self._of} must fit into memory with one comment of {longest} tokens."
-            raise InputError(msg)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         size = int(batch.lengths.sum()) if self._packs else n_rows * self._padded(longest)
@@ -271,36 +262,40 @@ def _exact_last_layer(model: Any) -> None:
         last[-1].float().register_forward_pre_hook(lambda _, given: (given[0].float(),))
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+_SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def is_out_of_memory(error: Exception) -> bool:
     """Whether torch ran out of memory, on GPU or CPU."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    lacks = any(part in str(error) for part in _SHORT_OF_MEMORY)
+    return isinstance(error, torch.OutOfMemoryError) or lacks
 
 
-_LARGEST = 127.0
-_SMALLEST_SCALE = 1e-12
+def lack_of_memory(of: str, device: Any, work: str = "", lower: str = "") -> InputError:
+    """Return the error of a model that does not fit into memory.
 
-
-def quantise_layers(model: Any) -> None:
-    """Let the linear layers of a classifier compute in integers, but for the last one.
-
-    `model`: in single precision, on a CPU. It is changed.
+    `work`: what it had to do, as in ` with one comment of 5 tokens`. `lower`: the options to lower.
     """
-    for layer in model.modules():
-        if type(layer) is torch.nn.Linear and layer.out_features != model.config.num_labels:
-            weight = layer.weight.detach()
-            scale = weight.abs().amax(1).clamp_min(_SMALLEST_SCALE) / _LARGEST
-            whole = (weight / scale[:, None]).round().to(torch.int8).t().contiguous()
-            layer.forward = partial(_multiplied, weight=whole, scale=scale, bias=layer.bias)
+    where, remedy = "memory", "take a machine with more memory"
+    if device.type == "cuda":
+        where, remedy = "the GPU's memory", "hide the GPU with CUDA_VISIBLE_DEVICES= (empty)"
+    first = f"lower {lower}, " if lower else ""
+    return InputError(
+        f"{of} must fit into {where}{work}; it does not. To continue, {first}use `precision: "
+        f"bfloat16`, end other processes that use {where}, or {remedy}. Finished shards are kept."
+    )
 
 
-def _multiplied(given: Any, *, weight: Any, scale: Any, bias: Any) -> Any:
-    rows = given.reshape(-1, given.shape[-1])
-    own = rows.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST_SCALE).div_(_LARGEST)
-    whole = (rows / own).round_().to(torch.int8)
-    found = torch._int_mm(whole, weight).float().mul_(scale).mul_(own)  # noqa: SLF001 - the only product of 8-bit integers that torch has
-    if bias is not None:
-        found.add_(bias)
-    return found.view(*given.shape[:-1], -1)
+@contextmanager
+def loading(of: str, device: Any) -> Iterator[None]:
+    """Explain why a model cannot be loaded onto a device."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise lack_of_memory(of, device) from error
+        msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
+        raise InputError(msg) from error
 
 
 _FORMAT = 1

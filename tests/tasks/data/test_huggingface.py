@@ -100,8 +100,8 @@ def test_a_part_is_chosen_by_the_text(files):
 
 def test_a_file_at_an_address_is_read_if_its_digest_is_as_written(files, monkeypatch):
     monkeypatch.setattr(download, "WAIT_S", 0.0)
-    with serving(files, "acme/chats") as (url, _):
-        address = f"{url}/datasets/acme/chats/resolve/{COMMIT}/0.parquet"
+    with serving(files, "acme/chats", kind="datasets") as hub:
+        address = f"{hub.url}/datasets/acme/chats/resolve/{COMMIT}/0.parquet"
         pinned = {"url": address, "sha256": digest(files / "0.parquet")}
         assert freeze(source(parquet=[pinned]), files / "store").n_rows == 5
         with pytest.raises(InputError, match="must have SHA-256 0000"):
@@ -256,7 +256,7 @@ def test_a_repository_that_cannot_be_trusted_or_read_is_refused(tmp_path, files,
     assert "secretword" not in str(refused.value)
 
 
-def frozen_from_hub(url, folder, **options):
+def frozen_from_hub(hub, folder, **options):
     """Freeze in a process of its own: the address of the hub is read when it is imported."""
     code = (
         "import sys, yaml; from pathlib import Path\n"
@@ -264,11 +264,10 @@ def frozen_from_hub(url, folder, **options):
         "options = yaml.safe_load(sys.argv[1])\n"
         "print(freeze(SOURCES.validate_python(options), Path('store')).digest)"
     )
-    own = {"HF_ENDPOINT": url, "HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_TELEMETRY": "1"}
     given = yaml.safe_dump(GIVEN | HUB | {"label_values": LOCAL["label_values"]} | options)
     done = subprocess.run(
         [sys.executable, "-c", code, given],
-        env=os.environ | own,
+        env=os.environ | hub.environment(folder / "home"),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -279,20 +278,20 @@ def frozen_from_hub(url, folder, **options):
 
 @pytest.mark.slow
 def test_a_commit_of_a_hub_gives_the_same_rows_as_its_folder(repository, tmp_path):
-    with serving(repository, "acme/chats") as (url, asked):
-        digest_of_hub, said = frozen_from_hub(url, tmp_path)
-        n_asked = len(asked)
-        again, _ = frozen_from_hub(url, tmp_path)
+    with serving(repository, "acme/chats", kind="datasets") as hub:
+        digest_of_hub, said = frozen_from_hub(hub, tmp_path)
+        n_asked = len(hub.requests)
+        again, _ = frozen_from_hub(hub, tmp_path)
     assert digest_of_hub == of_folder(repository, tmp_path / "local").digest, said
     assert again == digest_of_hub
-    assert len(asked) == n_asked
-    assert not [one for one in asked if COMMIT not in one and "/datasets/" in one]
+    assert len(hub.requests) == n_asked
+    assert not [one for one in hub.requests if COMMIT not in one and "/datasets/" in one]
 
 
 @pytest.mark.slow
 def test_a_commit_that_the_hub_lacks_is_refused(repository, tmp_path):
-    with serving(repository, "acme/chats") as (url, _):
-        frozen, said = frozen_from_hub(url, tmp_path, revision=OTHER)
+    with serving(repository, "acme/chats", kind="datasets") as hub:
+        frozen, said = frozen_from_hub(hub, tmp_path, revision=OTHER)
     assert not frozen
     assert "must be on the hub, with the commit ffffffffffff" in said
 
@@ -301,6 +300,6 @@ def test_a_commit_that_the_hub_lacks_is_refused(repository, tmp_path):
 def test_a_folder_of_the_same_name_is_not_taken_for_the_hub(repository, tmp_path):
     (tmp_path / "acme").mkdir()
     Path(tmp_path / "acme" / "chats").symlink_to(repository)
-    with serving(repository, "acme/chats") as (url, asked):
-        frozen_from_hub(url, tmp_path)
-    assert asked
+    with serving(repository, "acme/chats", kind="datasets") as hub:
+        frozen_from_hub(hub, tmp_path)
+    assert hub.requests

@@ -182,6 +182,29 @@ def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
             scorer.score(batch(["you are kind"]))
 
 
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA error: out of memory")],
+)
+def test_weights_that_do_not_fit_are_refused_with_what_to_do(folder, monkeypatch, error):
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "to", full)
+    with pytest.raises(InputError, match=r"model tiny .* must fit into .*memory; it") as refused:
+        score(folder, ["you"])
+    assert "use `precision: bfloat16`" in str(refused.value)
+    assert "Finished shards are kept" in str(refused.value)
+    assert refused.value.__cause__ is error
+
+
+def test_on_a_gpu_an_error_of_memory_says_how_to_hide_it():
+    said = str(inference.lack_of_memory("model m", torch.device("cuda"), lower="`max_tokens`"))
+    assert "must fit into the GPU's memory; it does not" in said
+    assert "lower `max_tokens`, use `precision: bfloat16`" in said
+    assert "CUDA_VISIBLE_DEVICES= (empty)" in said
+
+
 def test_another_error_of_the_model_is_not_taken_for_a_lack_of_memory(folder, monkeypatch):
     with candidate(folder).open(None) as scorer:
 
@@ -220,15 +243,6 @@ def test_weights_with_nan_give_no_finite_score(tmp_path, folder):
     model.classifier.bias.data.fill_(float("nan"))
     model.save_pretrained(made)
     assert np.isnan(score(made, ["you"])).all()  # which is refused with its row when it is kept
-
-
-def test_a_hub_model_that_cannot_be_had_is_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    settings = {"name": "far", "kind": "transformer", "hub": "nobody/nothing"}
-    with pytest.raises(InputError, match="nobody/nothing of candidate 'far' cannot be downloaded"):
-        CANDIDATES.validate_python(settings).open(None)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds import hugging_face
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.transformer import Head, choose_head
 
@@ -66,6 +67,11 @@ def test_large_logits_keep_their_order(activation):
     assert (np.diff(scores) > 0).all()
 
 
+@pytest.fixture(autouse=True)
+def torch_is_installed(monkeypatch):
+    monkeypatch.setattr(hugging_face, "find_spec", lambda name: name)
+
+
 @pytest.fixture
 def folder(tmp_path):
     made = tmp_path / "model"
@@ -82,6 +88,15 @@ def candidate(**options):
 
 def test_a_whole_folder_passes_the_check(folder):
     candidate(folder=folder).check()
+
+
+@pytest.mark.parametrize("origin", ["folder", "hub", "registry"])
+def test_without_torch_the_check_says_how_to_install_it(folder, origin, monkeypatch):
+    monkeypatch.setattr(hugging_face, "find_spec", lambda name: None if name == "torch" else name)
+    origins = {"folder": folder, "hub": "acme/tiny", "registry": "models:/m/1"}
+    options = {"model" if origin == "registry" else origin: origins[origin]}
+    with pytest.raises(InputError, match=r'need torch: pip install "\.\[text\]"'):
+        candidate(**options).check()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def promoted(gateway, store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "is_itself"), [(LONG, True), (SHORT, False), (LONG | {"precision": "int8"}, False)]
+    ("options", "is_itself"),
+    [(LONG, True), (SHORT, False), (LONG | {"precision": "bfloat16"}, False)],
 )
 def test_a_candidate_is_its_own_champion_only_if_it_is_opened_in_the_same_way(
     gateway, promoted, options, is_itself
@@ -188,7 +189,7 @@ def test_a_candidate_is_its_own_reference_where_no_verdict_says_how_it_was_opene
     assert found["reference"] is candidate
 
 
-@pytest.mark.parametrize(("precision", "is_itself"), [("int8", False), ("float32", True)])
+@pytest.mark.parametrize(("precision", "is_itself"), [("bfloat16", False), ("float32", True)])
 def test_where_the_file_says_how_a_rival_is_opened_a_candidate_is_it_only_if_opened_alike(
     gateway, store, tmp_path, precision, is_itself
 ):
