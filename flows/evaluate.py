@@ -37,6 +37,7 @@ from biasgate.tasks.promoting.spending import RivalScores, Shares, count_decisio
 from biasgate.tasks.reading_evaluation import (
     find_candidates,
     notify_of_crash,
+    plan_downloads,
     read_evaluation_file,
     remember_failed_night,
 )
@@ -205,7 +206,11 @@ def evaluate(
 
 @stage("freeze")
 def freeze_sets(evaluation: Evaluation, workplace: Workplace) -> list[str]:
-    """Freeze the evaluation sets; check that they can be measured, judged and analysed."""
+    """Freeze the evaluation sets; check that they can be measured, judged and analysed.
+
+    First it reports what will be downloaded.
+    """
+    plan_downloads(evaluation, workplace)
     frozen = [freeze_evaluation_set(source, workplace) for source in evaluation.evaluation_sets]
     for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
         check_policy(evaluation.policy, source, rows)

@@ -162,6 +162,25 @@ def read_evaluation_file(
     return evaluation
 
 
+@task(name="plan downloads")
+def plan_downloads(evaluation: Evaluation, workplace: Workplace) -> None:
+    """Report what will be downloaded; refuse what the hub does not have. Only reads.
+
+    So an unknown model or revision ends the run before an archive is downloaded or a model trained.
+    """
+    training = [one for candidate in evaluation.candidates if (one := candidate.training())]
+    found: dict[str, int | None] = {}
+    for source in (*evaluation.evaluation_sets, *training):
+        found |= source.downloads(workplace.store / "downloads")
+    for candidate in evaluation.candidates:
+        found |= candidate.downloads()
+    files = [
+        name if size is None else f"{name} ({size / 1e6:,.1f} MB)" for name, size in found.items()
+    ]
+    if files:
+        say(f"to download: {', '.join(files)}")
+
+
 def read_step_settings(config: str) -> StepSettings:
     """Return how often steps are tried; the default if the file is wrong, as its step will say."""
     try:

@@ -339,23 +339,28 @@ class CivilCommentsSource(SourceSettings):
             raise ValueError(msg)
         return self
 
+    def downloads(self, cache: Path) -> dict[str, int | None]:
+        """Return the archive, unless it is kept or a folder is given."""
+        archive = self._kept_archive(cache)
+        if self.folder is not None or archive.exists():
+            return {}
+        size, _ = self._expected
+        return {archive.name: size}
+
     def prepare(self, cache: Path) -> Self:
         """Download the archive and extract the needed files; return the local source."""
         if self.folder is not None:
             return self
-        url = self.url or OFFICIAL_URL
-        size, sha256 = KNOWN_ARCHIVES.get(url, (None, None))
-        home = cache / hashlib.sha256(url.encode()).hexdigest()[:16]
-        archive = home / _file_name(url)
+        archive, (size, sha256) = self._kept_archive(cache), self._expected
         digest = download(
-            url,
+            self._address,
             archive,
-            size=self.size or size,
-            sha256=self.sha256 or sha256,
+            size=size,
+            sha256=sha256,
             otherwise=_OTHERWISE,
             expansion=_EXPANSION,
         )
-        folder = home / digest[:16]
+        folder = archive.parent / digest[:16]
         layout, splits = self._fitting(archived_files(archive), archive)
         for name in sorted({layout.files[split] for split in splits}):
             if not (folder / name).exists():
@@ -412,6 +417,20 @@ class CivilCommentsSource(SourceSettings):
         if self._archive is not None:
             archive = {"archive": {**self._archive}}
         return super().provenance() | archive
+
+    @property
+    def _address(self) -> str:
+        return self.url or OFFICIAL_URL
+
+    @property
+    def _expected(self) -> tuple[int | None, str | None]:
+        """Size and SHA-256 that the archive must have."""
+        size, sha256 = KNOWN_ARCHIVES.get(self._address, (None, None))
+        return self.size or size, self.sha256 or sha256
+
+    def _kept_archive(self, cache: Path) -> Path:
+        folder = hashlib.sha256(self._address.encode()).hexdigest()[:16]
+        return cache / folder / _file_name(self._address)
 
     @property
     def _local(self) -> Path:

@@ -118,5 +118,5 @@ def freeze_evaluation_set(source: SourceSettings, workplace: Workplace) -> str:
     frozen = freeze(source, workplace.store)
     of_whole = "" if frozen.sampled_from is None else f" of {frozen.sampled_from:,}"
     counts = f"{frozen.n_rows:,}{of_whole} rows, identities: {len(frozen.identities)}"
-    say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}", aside=True)
+    say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}")
     return str(frozen.folder)

@@ -234,6 +234,10 @@ class SourceSettings(Settings):
         """Whether the rows have text."""
         return True
 
+    def downloads(self, cache: Path) -> dict[str, int | None]:  # noqa: ARG002 - for sources that do
+        """Return the files that `prepare` will download, and their sizes in bytes if known."""
+        return {}
+
     def prepare(self, cache: Path) -> Self:  # noqa: ARG002 - for sources that download
         """Download missing files into `cache`; return the source of local files.
 

@@ -113,6 +113,10 @@ class CandidateSettings(Settings):
     def check(self) -> None:
         """Raise an error, before any work starts, if the settings cannot work."""
 
+    def downloads(self) -> dict[str, int]:
+        """Return what will be downloaded to open the candidate, and its size in bytes."""
+        return {}
+
     def check_signed(self) -> None:
         """Refuse a demand for a signature that cannot be met, before any work starts."""
         if self.signed_by is None:

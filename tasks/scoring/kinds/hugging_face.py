@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from errno import EDQUOT, ENOSPC
 from functools import partial
 from importlib.util import find_spec
@@ -81,36 +82,75 @@ class HuggingFaceModel(CandidateSettings):
         """Return the model's name, for messages and for trust."""
         return self.hub or (self.folder.name if self.folder else "")
 
+    def downloads(self) -> dict[str, int]:
+        """Return the model on the hub, and the size of the files that the hub's cache lacks.
+
+        Raises
+        ------
+        InputError
+            If the hub has no such model or revision, or neither hub nor cache has the files.
+        """
+        if self.hub is None:
+            return {}
+        with self._explained():
+            fetch = self._fetcher()
+            files = self._missing(fetch)
+        n_bytes = sum(file.file_size for file in files)
+        return {f"{self.hub} from the hub": n_bytes} if n_bytes else {}
+
     def model_files(self) -> Path:
         """Return the folder with the model's files, downloaded if it is on the hub."""
         if self.folder is not None:
             return self.folder
+        with self._explained():
+            return self._download(self.hub or "")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise an InputError, with the cause and what to do, for an error of the hub."""
         from huggingface_hub.errors import HTTPError  # noqa: PLC0415 - an extra, and slow
 
         try:
-            return self._download(self.hub or "")
+            yield
         except (OSError, ValueError, HTTPError) as error:  # base classes of the hub's many errors
             raise InputError(self._explain(error)) from error
 
-    def _download(self, name: str) -> Path:
-        """Return the folder in the hub's cache, complete; report what is missing before."""
-        from huggingface_hub import constants, snapshot_download  # noqa: PLC0415 - an extra
-        from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError  # noqa: PLC0415
+    def _fetcher(self) -> Callable[..., Any]:
+        """Return the hub's function that downloads the model's files, or lists them."""
+        from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
         from huggingface_hub.utils import disable_progress_bars  # noqa: PLC0415
 
         disable_progress_bars()  # they are drawn into pipes, and over the bars of a run
         patterns = [*_FILES, *(["*.py"] if self.trust_remote_code else [])]
-        fetch = partial(snapshot_download, name, allow_patterns=patterns)
+        return partial(snapshot_download, self.hub, allow_patterns=patterns)
+
+    def _missing(self, fetch: Callable[..., Any]) -> list[Any]:
+        """Return the files that the cache lacks; pin the revision to its commit.
+
+        If the hub refuses or does not answer, a complete cache is enough.
+        """
+        from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError  # noqa: PLC0415
+
         revision = self._commit or self.revision
         try:
             files = fetch(revision=revision, dry_run=True)
-        except DryRunError:  # the hub refuses or does not answer: the cache may be complete
+        except DryRunError:
             with suppress(LocalEntryNotFoundError):
-                return Path(fetch(revision=revision, local_files_only=True))
+                self._commit = Path(fetch(revision=revision, local_files_only=True)).name
+                return []
             raise
         if files:
-            self._commit = revision = files[0].commit_hash
-        if n_bytes := sum(file.file_size for file in files if file.will_download):
+            self._commit = files[0].commit_hash
+        return [file for file in files if file.will_download]
+
+    def _download(self, name: str) -> Path:
+        """Return the folder in the hub's cache, complete; report what is missing before."""
+        from huggingface_hub import constants  # noqa: PLC0415 - an extra
+
+        fetch = self._fetcher()
+        files = self._missing(fetch)
+        revision = self._commit or self.revision
+        if n_bytes := sum(file.file_size for file in files):
             size = f"{n_bytes / 1e6:,.1f} MB"
             cache = Path(constants.HF_HUB_CACHE)
             free = disk_usage(next(one for one in (cache, *cache.parents) if one.exists())).free
