@@ -18,7 +18,7 @@ from pathlib import Path
 
 from support.file_server import FileServer
 from support.hub import Hub
-from support.release import ARCHIVE, rows_of_release, write_archive
+from support.release import ARCHIVE, write_archive
 
 from biasgate.tasks.included import FOLDER
 from biasgate.tasks.reading_evaluation import read_file
