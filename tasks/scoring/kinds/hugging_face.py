@@ -93,7 +93,7 @@ class HuggingFaceModel(CandidateSettings):
             raise InputError(self._explain(error)) from error
 
     def _download(self, name: str) -> Path:
-        """Return the folder in the hub's cache, complete; report what is missing before."""
+        """Return the folder in the cache; report the size of what is downloaded."""
         from huggingface_hub import constants, snapshot_download  # noqa: PLC0415 - an extra
         from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError  # noqa: PLC0415
         from huggingface_hub.utils import disable_progress_bars  # noqa: PLC0415
@@ -121,7 +121,7 @@ class HuggingFaceModel(CandidateSettings):
             return Path(fetch(revision=revision))
 
     def _explain(self, error: Exception) -> str:
-        """Return why the hub's files cannot be had, and what to do."""
+        """Return why the download failed, and the remedy."""
         from huggingface_hub import constants, errors  # noqa: PLC0415 - an extra
 
         wraps = isinstance(error, errors.DryRunError | errors.LocalEntryNotFoundError)
