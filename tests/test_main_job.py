@@ -140,8 +140,8 @@ def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(c
     assert gateway.alias("toxicity", "champion") is None
     assert [one.version for one in gateway.versions("toxicity")] == ["1"]
     for verdict in summary["verdicts"]:
-        files = {path.rpartition("/")[2] for path in gateway.files(verdict["run_id"])}
-        assert {"report.json", "verdict.json", "heatmap.png"} <= files
+        files = {file.path for file in gateway.client.list_artifacts(verdict["run_id"])}
+        assert {"report.json", "verdict.json", "report.html", "heatmap.png"} <= files
     assert len(command.stand_ins.archive.seen) == 1
 
     code, again = command.evaluate(config)
@@ -174,7 +174,7 @@ def test_cells_equal_scikit_learn_on_the_raw_rows(command, config):
             ]
         for value, part in pairs:
             if value is None:
-                assert part["toxic"].nunique() == 1
+                assert len(set(part["toxic"])) == 1
                 continue
             assert value == pytest.approx(roc_auc_score(part["toxic"], part["score"]), abs=1e-12)
             compared += 1

@@ -92,6 +92,7 @@ class HuggingFaceModel(CandidateSettings):
         """
         if self.hub is None:
             return {}
+        require_torch()
         with self._explained():
             fetch = self._fetcher()
             files = self._missing(fetch)
@@ -161,7 +162,7 @@ class HuggingFaceModel(CandidateSettings):
             return Path(fetch(revision=revision))
 
     def _explain(self, error: Exception) -> str:
-        """Return why the hub's files cannot be had, and what to do."""
+        """Return why the download failed, and the remedy."""
         from huggingface_hub import constants, errors  # noqa: PLC0415 - an extra
 
         wraps = isinstance(error, errors.DryRunError | errors.LocalEntryNotFoundError)

@@ -25,6 +25,7 @@ from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import find_rivals
+from biasgate.tasks.scoring.kinds import hugging_face
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -229,7 +230,10 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize(("name", "content"), CONFIGS)
-def test_a_transformer_that_names_code_is_refused_before_it_is_loaded(tmp_path, name, content):
+def test_a_transformer_that_names_code_is_refused_before_it_is_loaded(
+    tmp_path, monkeypatch, name, content
+):
+    monkeypatch.setattr(hugging_face, "find_spec", lambda library: library)  # torch is an extra
     folder = tmp_path / "encoder"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
