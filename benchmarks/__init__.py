@@ -1,1 +1,11 @@
-"""Benchmarks: one module each, with a function `measure(rows)` that returns a `Measurement`."""
+"""Benchmarks: one module each, with a function `measure(rows)` that returns a `Measurement`.
+
+They share helpers in `tests/support`.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parents[1] / "tests"
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))

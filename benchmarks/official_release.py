@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,15 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 import pyarrow as pa
-import pyarrow.csv
 import yaml
+from support.release import rows_of_release, write_csv
 
 from benchmarks._measurement import Measurement
 from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 
-ROWS, TRAINED_ON, ROWS_A_STEP = 1_800_000, 20_000, 100_000
-SUBTYPES = ["severe_toxicity", "obscene", "identity_attack", "insult", "threat"]
-HOSTILE = ["awful", "stupid", "rotten", "vile", "foul", "nasty"]
+ROWS, TRAINED_ON = 1_800_000, 20_000
 MODEL, GIB = "official", 2**30
 POLICY = {
     "version": 1,
@@ -86,59 +85,25 @@ def measure(rows: int | None = None) -> Measurement:
 
 def write_release(folder: Path, n_rows: int) -> None:
     """Write `train.csv`, `test_public_expanded.csv` for training, and scores of the former."""
+    # Each identity has enough rows for the policy, also in a quick run.
+    mentions = dict.fromkeys(IDENTITIES, 0.05)
+    n_training = min(TRAINED_ON, n_rows)
+    tables = rows_of_release(n_training, 7, shares={"test_public": 1}, mentions=mentions)
+    write_csv(folder / "test_public_expanded.csv", tables)
+    tables = rows_of_release(n_rows, 8, shares={"train": 1}, mentions=mentions)
+    write_csv(folder / "train.csv", _with_scores(tables, folder / "scores.csv"))
+
+
+def _with_scores(tables: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
+    """Yield tables as in `train.csv`, and write scores of their rows."""
     rng = np.random.default_rng(7)
-    soup = _soup(rng)
-    with (folder / "scores.csv").open("w", newline="", encoding="utf-8") as stream:
+    with path.open("w", newline="", encoding="utf-8") as stream:
         scores = csv.writer(stream)
         scores.writerow(["id", "prediction"])
-        for name, label, n in (
-            ("test_public_expanded.csv", "toxicity", min(TRAINED_ON, n_rows)),
-            ("train.csv", "target", n_rows),
-        ):
-            writer = None
-            for start in range(0, n, ROWS_A_STEP):
-                table = release_rows(rng, soup, start, min(ROWS_A_STEP, n - start), label)
-                writer = writer or pyarrow.csv.CSVWriter(folder / name, table.schema)
-                writer.write_table(table)
-                if label == "target":
-                    found = table[label].to_numpy() + rng.normal(0, 0.4, len(table))
-                    scores.writerows(zip(table["id"].to_pylist(), found.tolist(), strict=True))
-            if writer is not None:
-                writer.close()
-
-
-def release_rows(rng: np.random.Generator, soup: str, start: int, n: int, label: str) -> pa.Table:
-    """Return rows of which 8 % are toxic and 22 % were shown to identity raters."""
-    lengths = np.clip(rng.lognormal(4.4, 0.8, n), 5, 1000).astype(int)
-    at = rng.integers(0, len(soup) - 1000, n)
-    toxic, unrated = rng.random(n) < 0.08, rng.random(n) >= 0.22
-    worded = toxic ^ (rng.random(n) < 0.05)
-    words = rng.integers(0, len(HOSTILE), n)
-    texts = [
-        f"{soup[a : a + k]} {HOSTILE[word] if hostile else 'kind'}"
-        for a, k, word, hostile in zip(
-            at.tolist(), lengths.tolist(), words.tolist(), worded.tolist(), strict=True
-        )
-    ]
-    fractions = np.where(toxic, rng.integers(36, 73, n), rng.integers(0, 36, n)) / 72
-    columns = {"id": np.arange(start, start + n) + 59_848, label: fractions, "comment_text": texts}
-    columns |= {name: rng.integers(0, 73, n) / 72 for name in SUBTYPES}
-    columns |= {
-        name: pa.array(np.where(rng.random(n) < 0.05, 0.8, 0.0), mask=unrated)
-        for name in IDENTITIES
-    }
-    columns["created_date"] = ["2015-09-29 10:50:41.987077+00"] * n
-    columns["article_id"] = rng.integers(1, 400_000, n)
-    return pa.table(columns)
-
-
-def _soup(rng: np.random.Generator) -> str:
-    """Return a long text of random words whose frequencies are like those of a language."""
-    letters = np.frombuffer(b"etaoinshrdlu", np.uint8)
-    words = ["".join(map(chr, rng.choice(letters, k))) for k in rng.integers(2, 9, 5_000)]
-    shares = 1 / np.arange(1, len(words) + 1)
-    chosen = rng.choice(len(words), 2_000_000, p=shares / shares.sum())
-    return " ".join(words[one] for one in chosen.tolist())
+        for table in tables:
+            predicted = table["toxicity"].to_numpy() + rng.normal(0, 0.4, len(table))
+            scores.writerows(zip(table["id"].to_pylist(), predicted.tolist(), strict=True))
+            yield table.rename_columns({"toxicity": "target"})
 
 
 def write_config(

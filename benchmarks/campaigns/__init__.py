@@ -3,9 +3,6 @@
 A small part of each runs as a test in `tests/campaigns`, whose helpers these programs share.
 """
 
-import sys
-from pathlib import Path
+from benchmarks import HERE
 
-HERE = Path(__file__).parents[2] / "tests"
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
+__all__ = ["HERE"]

@@ -131,7 +131,7 @@ def shown_size(n_bytes: float) -> str:
 
 
 @contextmanager
-def refusing_full_disk(folder: Path, purpose: str) -> Iterator[None]:
+def refuse_full_disk(folder: Path, purpose: str) -> Iterator[None]:
     """Raise an InputError if the disk of a folder fills up in the body: a retry cannot fix it."""
     try:
         yield

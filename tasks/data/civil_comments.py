@@ -35,7 +35,7 @@ from pydantic import (
 )
 
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.common.files import refusing_full_disk, require_space, whole_file
+from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_file
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.download import download
@@ -210,7 +210,7 @@ def extract_file(path: Path, name: str, target: Path) -> None:
         fit on the disk or is more than 50 times as large as the archive.
     """
     purpose = f"to unpack {name} of {path.name}"
-    with refusing_full_disk(target.parent, purpose), _opened(path) as files:
+    with refuse_full_disk(target.parent, purpose), _opened(path) as files:
         found = [file for file in files if file.name == name]
         if len(found) != 1:
             msg = f"archive {path} must hold one file {name!r}; it holds {len(found)}."

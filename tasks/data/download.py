@@ -23,7 +23,7 @@ from biasgate.tasks.common.files import (
     FULL_DISK,
     file_digest,
     locked,
-    refusing_full_disk,
+    refuse_full_disk,
     require_space,
     shown_size,
     write_json,
@@ -76,7 +76,7 @@ def download(
     InputError
         If the file cannot be downloaded, does not fit on the disk, or is not the expected one.
     """
-    with refusing_full_disk(path.parent, f"to download {path.name}"), locked(path):
+    with refuse_full_disk(path.parent, f"to download {path.name}"), locked(path):
         kept = _kept(url, path, sha256)
         if kept is not None:
             return kept

@@ -39,8 +39,7 @@ HARMLESS_UNRATED = 0.3
 """Share of the rows without them that are harmless: fewer of them are toxic than of rated rows."""
 _REAL = "civil_comments_test_identities.parquet"
 
-# The other identities: shares of the rows that mention them.
-_RARE = {
+RARE_SHARES = {
     "transgender": 0.006,
     "other_gender": 0.001,
     "heterosexual": 0.004,
@@ -57,6 +56,7 @@ _RARE = {
     "intellectual_or_learning_disability": 0.001,
     "other_disability": 0.001,
 }
+"""Share of the rows that mention an identity, for the 15 that the real rows lack."""
 # The nine without real data: shares of the rows that mention them, about as in the release.
 _COMMON = dict(
     zip(JIGSAW_NINE, (0.10, 0.12, 0.025, 0.10, 0.02, 0.048, 0.035, 0.057, 0.012), strict=True)
@@ -128,6 +128,7 @@ def rows_of_release(
     *,
     shares: Mapping[str, float] = OFFICIAL_ROWS,
     bias: Mapping[str, float] | None = None,
+    mentions: Mapping[str, float] = RARE_SHARES,
     mean_length: int = 120,
 ) -> Iterator[pa.Table]:
     """Yield the rows of a release, 100,000 at a time.
@@ -139,6 +140,9 @@ def rows_of_release(
     bias : mapping of str to float, optional
         Per identity, the share of the harmless training comments that mention it which the raters
         call toxic, so that a model learns to. The test rows have no such labels.
+    mentions : mapping of str to float
+        Share of the rows that mention an identity, drawn independently of toxicity. The other
+        identities are those of real rows.
     mean_length : int
         Mean length of a text in characters; about 300 in the release.
     """
@@ -150,7 +154,7 @@ def rows_of_release(
     for start in range(0, n_rows, ROWS_A_STEP):
         here = slice(start, min(start + ROWS_A_STEP, n_rows))
         yield _make_rows(
-            rng, pool, soup, start, splits[here], articles[here], bias or {}, mean_length
+            rng, pool, soup, start, splits[here], articles[here], bias or {}, mentions, mean_length
         )
 
 
@@ -162,22 +166,22 @@ def _make_rows(
     splits: np.ndarray,
     articles: np.ndarray,
     bias: Mapping[str, float],
+    mentions: Mapping[str, float],
     mean_length: int,
 ) -> pa.Table:
     n = len(splits)
     row = rng.integers(0, len(pool.toxicity), n)
     rated = rng.random(n) < RATED
-    toxicity, raters, mentions = pool.toxicity[row], pool.raters[row], pool.identities[row]
+    toxicity, raters, fractions = pool.toxicity[row], pool.raters[row], pool.identities[row]
     toxicity[~rated & (rng.random(n) < HARMLESS_UNRATED)] = 0.0
-    for column, name in enumerate(IDENTITIES):
-        if name in _RARE:
-            mentions[:, column] = _draw_mentions(rng, _RARE[name], n)
-    mentions[~rated & (rng.random(n) < 0.5)] = 0.0
-    texts = _make_texts(rng, soup, toxicity, mentions, mean_length)
+    for name, share in mentions.items():
+        fractions[:, IDENTITIES.index(name)] = _draw_fractions(rng, share, n)
+    fractions[~rated & (rng.random(n) < 0.5)] = 0.0
+    texts = _make_texts(rng, soup, toxicity, fractions, mean_length)
     # Its own draws: with another bias all else is the same.
     drawn = np.random.default_rng(start).random(n)
     for name, rate in bias.items():
-        mislabelled = (splits == "train") & (mentions[:, IDENTITIES.index(name)] >= 0.5)
+        mislabelled = (splits == "train") & (fractions[:, IDENTITIES.index(name)] >= 0.5)
         mislabelled &= (toxicity < 0.5) & (drawn < rate)
         toxicity[mislabelled] = np.ceil(0.6 * raters[mislabelled]) / raters[mislabelled]
     numbers = np.arange(start, start + n)
@@ -198,7 +202,7 @@ def _make_rows(
     for name, share in _SUBTYPES.items():
         columns[name] = np.round(toxicity * (rng.random(n) < share) * raters) / raters
     for column, name in enumerate(IDENTITIES):
-        columns[name] = pa.array(mentions[:, column], mask=~rated)
+        columns[name] = pa.array(fractions[:, column], mask=~rated)
     columns["identity_annotator_count"] = np.where(rated, rng.integers(4, 11, n), 0)
     columns["toxicity_annotator_count"] = raters
     return pa.table(columns)
@@ -238,14 +242,14 @@ def _read_pool(rng: np.random.Generator) -> _Pool:
             n_invented,
             p=[0.6, 0.04, 0.09, 0.06, 0.06, 0.039, 0.031, 0.02, 0.025, 0.02, 0.015],
         )
-        common = {name: _draw_mentions(rng, share, n_invented) for name, share in _COMMON.items()}
+        common = {name: _draw_fractions(rng, share, n_invented) for name, share in _COMMON.items()}
     identities = np.zeros((len(toxicity), len(IDENTITIES)))
     for name, fractions in common.items():
         identities[:, IDENTITIES.index(name)] = fractions
     return _Pool(toxicity.copy(), _count_raters(toxicity), identities)
 
 
-def _draw_mentions(rng: np.random.Generator, share: float, n: int) -> np.ndarray:
+def _draw_fractions(rng: np.random.Generator, share: float, n: int) -> np.ndarray:
     """Draw fractions of raters, of which at least half saw the identity in `share` of the rows."""
     most = rng.random(n) < share
     few = rng.random(n) < share / 2
@@ -314,13 +318,9 @@ def _make_texts(
 ) -> list[str]:
     """Return texts with the words of their identities, and hostile words by their toxicity."""
     n, spread = len(toxicity), 0.85
-    lengths = rng.lognormal(np.log(mean_length) - spread**2 / 2, spread, n)
-    first = rng.integers(0, len(soup.starts) - 400, n)
-    start = soup.starts[first]
-    words = np.searchsorted(soup.starts, start + np.clip(lengths, 12, 950))
-    words = np.minimum(words, len(soup.starts) - 1)
-    middle = soup.starts[(first + words) // 2]
-    end = soup.starts[words]
+    lengths = np.clip(rng.lognormal(np.log(mean_length) - spread**2 / 2, spread, n), 12, 950)
+    # Two places of the soup, so that long texts are not repeated; words are added between them.
+    stretches = [_cut_soup(rng, soup, lengths / 2) for _ in range(2)]
     hostile = rng.poisson(0.03 + 11 * toxicity**3)
     named = rng.random(mentions.shape) < np.clip(1.2 * mentions, 0, 0.95)
     added: list[list[str]] = [[] for _ in range(n)]
@@ -341,14 +341,20 @@ def _make_texts(
         strict=True,
     ):
         added[place].append(hostile_words[word])
-    text = soup.text
     texts = [
-        f"{text[a:b]}{' '.join(some)} {text[b:c]}".strip() if some else text[a:c].strip()
-        for a, b, c, some in zip(start.tolist(), middle.tolist(), end.tolist(), added, strict=True)
+        f"{first}{' '.join([*some, second])}".strip()
+        for first, second, some in zip(*stretches, added, strict=True)
     ]
     for place in np.flatnonzero((rng.random(n) < 0.004) & (toxicity == 0)).tolist():
         texts[place] = _STOCK[place % len(_STOCK)]
     return texts
+
+
+def _cut_soup(rng: np.random.Generator, soup: _Soup, lengths: np.ndarray) -> list[str]:
+    """Return stretches of whole words of about these lengths."""
+    start = soup.starts[rng.integers(0, len(soup.starts) - 500, len(lengths))]
+    end = soup.starts[np.searchsorted(soup.starts, start + lengths)]
+    return [soup.text[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -200,6 +201,24 @@ def test_a_bias_changes_training_labels_of_harmless_mentions_only(generated):
     assert (biased["toxicity"][changed] >= 0.5).all()
     at_risk = (plain["split"] == "train") & (plain["toxicity"] < 0.5) & (plain["female"] >= 0.5)
     assert 0.3 < changed[at_risk].mean() < 0.7
+
+
+@pytest.mark.usefixtures("file_server")  # without proxies
+def test_the_command_serves_an_archive_and_prints_its_address(tmp_path):
+    tests = Path(rows_of_release.__code__.co_filename).parents[1]
+    command = [sys.executable, "-m", "support.release", "--rows", "500", "--folder", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tests) as process:
+        lines = [process.stdout.readline().split() for _ in range(3)]
+        try:
+            assert {word for word, _ in lines} == {"export"}
+            printed = dict(setting.split("=", 1) for _, setting in lines)
+            url, size, sha256 = (
+                printed[f"BIASGATE_CIVIL_COMMENTS_{name}"] for name in ("URL", "SIZE", "SHA256")
+            )
+            chosen = source(url=url, size=int(size), sha256=sha256, split=["train", "test"])
+            assert freeze(chosen, tmp_path / "store").n_rows == 500
+        finally:
+            process.terminate()
 
 
 FREEZE = """

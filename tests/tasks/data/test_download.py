@@ -144,35 +144,35 @@ def test_a_file_of_the_wrong_digest_is_not_kept(server, path):
 
 
 @pytest.fixture
-def said(monkeypatch):
+def sentences(monkeypatch):
     sentences = []
     monkeypatch.setattr(downloads, "say", sentences.append)
     return sentences
 
 
-def test_size_host_and_disk_are_reported_before_the_first_byte(server, path, said):
+def test_size_host_and_disk_are_reported_before_the_first_byte(server, path, sentences):
     url = server.url("data.zip?key=s3cret")
     server.cuts = [50_000]
     download(url, path, expansion=5.0)
     host = f"127.0.0.1:{server.server_port}"
     start, end = "downloading data.zip (0.2 MB", f") from {host}; about 1.0 MB of disk in all"
-    assert said == [f"{start}{end}", f"{start}, 0.1 MB already here{end}"]
+    assert sentences == [f"{start}{end}", f"{start}, 0.1 MB already here{end}"]
 
 
 @pytest.mark.parametrize("size", [None, len(CONTENT)])
 def test_a_size_that_the_server_does_not_report_is_unknown_unless_expected(
-    server, path, said, size
+    server, path, sentences, size
 ):
     server.tells_length = False
     download(server.url(), path, size=size)
-    assert ["does not report its size" in sentence for sentence in said] == [size is None]
+    assert ["does not report its size" in sentence for sentence in sentences] == [size is None]
 
 
-def test_a_kept_file_is_not_reported(server, path, said):
+def test_a_kept_file_is_not_reported(server, path, sentences):
     download(server.url(), path)
-    said.clear()
+    sentences.clear()
     download(server.url(), path)
-    assert said == []
+    assert sentences == []
 
 
 @pytest.fixture
