@@ -22,6 +22,7 @@ from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
+from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.evaluation_file import explained
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating import policy_suggested
@@ -577,3 +578,15 @@ def test_a_suggested_limit_leaves_room_for_the_error_of_the_worst_group():
         "bnsp_auc": pytest.approx(math.floor(100 * (1 - 0.05 / Z * room)) / 100),
         "negative_aeg": pytest.approx(math.ceil(100 * (0.05 + 0.01 * room)) / 100),
     }
+
+
+def test_the_policy_of_civil_comments_is_the_default_but_for_what_its_comments_cannot_judge():
+    own, default = (
+        yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
+        for name in ("civil_comments", "default")
+    )
+    unmeasured = {entry["identity"] for entry in own.pop("not_measured")}
+    assert unmeasured < set(IDENTITIES)
+    for content in (own, default):
+        del content["name"], content["description"]
+    assert own == default
