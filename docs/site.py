@@ -188,7 +188,8 @@ def front_page() -> Iterator[str]:
     readme = (ROOT / "README.md").read_text("utf-8")
     for part in readme.split("\n\n")[:3]:
         yield from (_LINK.sub(lambda link: link["text"].strip("[]"), part), "")
-    yield "- Your scores are in a CSV: [fifteen lines](start.md)."
+    yield "- You want to see it work on public data: [Civil Comments](start.md#civil-comments)."
+    yield "- Your scores are in a CSV: [fifteen lines](start.md#fifteen-lines)."
     yield "- Your models are in MLflow: [register one, and judge it](guides/candidates.md#mlflow)."
     yield "- You want to change biasgate: [set up and test](contributing.md)."
     yield ""
