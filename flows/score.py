@@ -69,7 +69,7 @@ def score_everyone(
     for candidate in evaluation.candidates:
         if candidate.registered_model is not None:
             check_candidate(candidate, frozen, workplace)
-    candidates = prepare_candidates(evaluation, workplace)
+    candidates = prepare_candidates(evaluation, workplace, found)
     rivals = look_up_rivals(evaluation, candidates, workplace)
     watched = champion_to_watch(rivals, candidates) if night else []
     for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
@@ -213,8 +213,13 @@ def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplac
     return submitted
 
 
-def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[CandidateSettings]:
+def prepare_candidates(
+    evaluation: Evaluation, workplace: Workplace, found: Collection[str] = ()
+) -> list[CandidateSettings]:
     """Return the candidates, each registered one pinned to its version.
+
+    A candidate in `found`, which was found in the registry, is left out if the version is one that
+    was trained here.
 
     - freeze all training sets, so that a wrong one is refused before any training
     - for each candidate with `train_on`: train, log and register it, or find the version that
@@ -239,6 +244,8 @@ def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[Can
         else pin_candidate(candidate, workplace)
         for candidate in evaluation.candidates
     ]
+    named = {candidate.uri for candidate in prepared if candidate.name not in found}
+    prepared = [one for one in prepared if one.name not in found or one.uri not in named]
     refuse_two_thresholds(prepared)
     return prepared
 

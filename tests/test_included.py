@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.civil_comments import IDENTITIES, OFFICIAL_URL
+from biasgate.tasks.data.civil_comments import IDENTITIES, KNOWN_ARCHIVES, OFFICIAL_URL
 from biasgate.tasks.included import FOLDER, command_argument, included_names
 from biasgate.tasks.reading_evaluation import read_evaluation, read_file
 
@@ -20,8 +20,8 @@ def run(*arguments):
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("BIASGATE_CIVIL_COMMENTS", "BIASGATE_CIVIL_COMMENTS_URL"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("", "_URL", "_SHA256"):
+        monkeypatch.delenv(f"BIASGATE_CIVIL_COMMENTS{name}", raising=False)
 
 
 def test_the_help_of_evaluate_lists_them():
@@ -47,10 +47,17 @@ def test_civil_comments_takes_a_folder_or_a_mirror(monkeypatch, tmp_path):
     monkeypatch.setenv("BIASGATE_CIVIL_COMMENTS_URL", OFFICIAL_URL)
     assert read_file("civil_comments").evaluation_sets[0].url == OFFICIAL_URL
     monkeypatch.setenv("BIASGATE_CIVIL_COMMENTS", str(tmp_path))
-    with pytest.raises(InputError, match="give `folder`, or `url` with its"):
+    with pytest.raises(InputError, match="give `folder` or `url`, not both"):
         read_file("civil_comments")
     monkeypatch.delenv("BIASGATE_CIVIL_COMMENTS_URL")
     assert read_file("civil_comments").evaluation_sets[0].folder == tmp_path
+
+
+def test_a_mirror_must_have_the_bytes_of_the_public_archive(monkeypatch):
+    mirror = "http://127.0.0.1:1/civil_comments_v1.2.zip"
+    monkeypatch.setenv("BIASGATE_CIVIL_COMMENTS_URL", mirror)
+    comments = read_file("civil_comments").evaluation_sets[0]
+    assert (comments.url, comments.expected) == (mirror, KNOWN_ARCHIVES[OFFICIAL_URL])
 
 
 def test_the_transformer_is_pinned_to_a_commit():

@@ -270,28 +270,42 @@ def test_a_killed_command_is_resumed_to_the_same_numbers(command, config, step, 
 
 @pytest.mark.slow
 def test_a_drop_of_one_identity_is_named_by_its_night_and_the_champion_stays(command, monkeypatch):
-    """The raters of the second night call most harmless training comments about Muslims toxic."""
+    """The raters of the second night call most harmless training comments about Muslims toxic.
+
+    For the third one, both versions are tagged as candidates; the first is trained by the file.
+    """
     monkeypatch.setenv("BIASGATE_REAL_DATA", str(command.folder / "none"))
-    mentions = RARE_SHARES | dict.fromkeys(COMMON, 0.05)
-    options = {"shares": {"train": 6, "test_public": 8}, "rated": 1.0, "mentions": mentions}
+    mentions = RARE_SHARES | dict.fromkeys(COMMON, 0.08)
+    options = {
+        "shares": {"train": 6, "test_public": 4, "test_private": 4},
+        "rated": 1.0,
+        "mentions": mentions,
+    }
     for name, bias in (("usual", {}), ("biased", {"muslim": 0.7})):
         folder = command.folder / name
         folder.mkdir()
-        write_csv(folder / FILE, rows_of_release(21_000, 5, bias=bias, **options))
+        write_csv(folder / FILE, rows_of_release(24_000, 5, bias=bias, **options))
     command.run("evaluate", "civil_comments", "--save", "mine.yaml")
     leave_out_transformer(command.folder / "mine.yaml")
     ended = []
     for release in ("usual", "biased", "usual"):
         known = {"BIASGATE_CIVIL_COMMENTS": release, "BIASGATE_CIVIL_COMMENTS_URL": ""}
         ended.append(command.run("nightly", "mine.yaml", "--output", "nights", **known))
-        assert command.gateway.alias("toxicity", "champion").version == "1"
-    (first, said), (second, of_second), (third, of_third) = ended
-    assert (first, second, third) == (PASSED, BLOCKED, PASSED), of_second
-    assert "models:/toxicity/1 is champion now" in said
+        assert command.gateway.alias("toxicity", "champion").version == "1", ended
+        for one in command.gateway.versions("toxicity") if len(ended) == 2 else ():
+            client = command.gateway.client
+            client.set_model_version_tag("toxicity", one.version, "stage", "candidate")
+    (first, of_first), (second, of_second), (third, of_third) = ended
+    assert (first, second, third) == (PASSED, BLOCKED, BLOCKED), ended
+    assert "models:/toxicity/1 is champion now" in of_first
     assert "scoring champion on civil_comments" in of_second  # it is measured again
-    assert "muslim got worse with baseline on civil_comments: Negative AEG" in of_second
+    assert "muslim got worse with baseline on civil_comments" in of_second
     assert "Blocked, worse for muslim: baseline" in of_second
     assert "Passed for 14 of 24 identities: champion" in of_second
+    assert "versions found in the registry: models:/toxicity/2" in of_third
+    assert "Blocked, worse for muslim: toxicity-2" in of_third
+    assert "Passed for 14 of 24 identities: baseline" in of_third
+    assert "toxicity-1" not in of_third
     assert "passed; in night 2 it was blocked" in of_third
     code, trend = command.run("trend", "civil_comments")
     assert code == PASSED

@@ -324,8 +324,8 @@ class CivilCommentsSource(SourceSettings):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if self.folder is not None and (self.url or self.size or self.sha256):
-            msg = "give `folder`, or `url` with its `size` and `sha256`, not both"
+        if self.folder is not None and self.url is not None:
+            msg = "give `folder` or `url`, not both; `size` and `sha256` are those of an archive"
             raise ValueError(msg)
         return self
 
@@ -344,14 +344,14 @@ class CivilCommentsSource(SourceSettings):
         archive = self._kept_archive(cache)
         if self.folder is not None or archive.exists():
             return {}
-        size, _ = self._expected
+        size, _ = self.expected
         return {archive.name: size}
 
     def prepare(self, cache: Path) -> Self:
         """Download the archive and extract the needed files; return the local source."""
         if self.folder is not None:
             return self
-        archive, (size, sha256) = self._kept_archive(cache), self._expected
+        archive, (size, sha256) = self._kept_archive(cache), self.expected
         digest = download(
             self._address,
             archive,
@@ -423,10 +423,11 @@ class CivilCommentsSource(SourceSettings):
         return self.url or OFFICIAL_URL
 
     @property
-    def _expected(self) -> tuple[int | None, str | None]:
+    def expected(self) -> tuple[int | None, str | None]:
         """Size and SHA-256 that the archive must have."""
-        size, sha256 = KNOWN_ARCHIVES.get(self._address, (None, None))
-        return self.size or size, self.sha256 or sha256
+        sha256 = self.sha256 or KNOWN_ARCHIVES.get(self._address, (None, None))[1]
+        sizes = {known: n_bytes for n_bytes, known in KNOWN_ARCHIVES.values()}
+        return self.size or sizes.get(sha256 or ""), sha256
 
     def _kept_archive(self, cache: Path) -> Path:
         folder = hashlib.sha256(self._address.encode()).hexdigest()[:16]

@@ -95,6 +95,7 @@ def score_shards(
     total = sum(min(size, n_rows - number * size) for number in numbers)
     made: list[int] = []
     n_done, n_kept, started = 0, 0, time.monotonic()
+    due = 0.0  # first after one shard, then at ever longer intervals
 
     def complete(number: int) -> int:
         start = number * size
@@ -118,11 +119,13 @@ def score_shards(
         for n_completed in each(complete, numbers):
             advance(n_completed)
             n_done += n_completed
+            elapsed = time.monotonic() - started
             if not made:
                 n_kept = n_done
-            elif n_done - n_kept == n_completed and n_done < total:  # the first one that was made
-                left = (time.monotonic() - started) * (total - n_done) / n_completed
+            elif elapsed >= due and n_done < total:
+                left = elapsed * (total - n_done) / (n_done - n_kept)
                 say(f"{what}: {n_done:,} of {total:,} comments done, about {duration(left)} left")
+                due = 2 * elapsed
     if made:
         _refuse_changed(scorer, shards, made)
 

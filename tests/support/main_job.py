@@ -20,10 +20,11 @@ from support.file_server import FileServer
 from support.hub import Hub
 from support.release import ARCHIVE, write_archive
 
+from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.included import FOLDER
 from biasgate.tasks.reading_evaluation import read_file
 
-_URL = "BIASGATE_CIVIL_COMMENTS_URL"
+_URL, _SHA256 = "BIASGATE_CIVIL_COMMENTS_URL", "BIASGATE_CIVIL_COMMENTS_SHA256"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class StandIns:
     @property
     def environment(self) -> dict[str, str]:
         """Return the variables with which the command uses them."""
-        return {_URL: self.archive.url(ARCHIVE)} | self.hub.environment(self.folder / "hub-cache")
+        found = {_URL: self.archive.url(ARCHIVE), _SHA256: file_digest(self.archive.content)}
+        return found | self.hub.environment(self.folder / "hub-cache")
 
 
 @contextmanager

@@ -215,7 +215,6 @@ def test_a_bad_fraction_is_named_with_its_place(tmp_path, frozen, release):
     "options",
     [
         {"folder": "data", "url": "https://example.org/a.zip"},
-        {"folder": "data", "sha256": "0" * 64},
         {"url": "file:///etc/passwd"},
         {"url": "https://example.org/"},
         {"sha256": "abc"},
