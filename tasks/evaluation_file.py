@@ -361,13 +361,13 @@ def _one_of(catalogue: Catalogue[Any], by_kind: Mapping[str, str]) -> JsonSchema
 
 
 def _with_variables(schema: Any) -> Any:
-    """Let `${VARIABLES}` stand where the schema asks for a number or a truth value."""
+    """Allow `${VARIABLES}` for numbers, truth values and texts of a pattern."""
     if isinstance(schema, list):
         return [_with_variables(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     found = {key: _with_variables(one) for key, one in schema.items()}
-    if schema.get("type") in {"number", "integer", "boolean"}:
+    if schema.get("type") in {"number", "integer", "boolean"} or "pattern" in schema:
         kept = {key: found.pop(key) for key in ("description", "default", "title") if key in found}
         return kept | {"anyOf": [found, _VARIABLE]}
     return found

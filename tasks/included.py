@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 
 # In a checkout and in the installed package alike.
@@ -47,6 +46,8 @@ def save_included(name: str, target: Path) -> None:
     """
     known = included_names()
     if name not in known:
+        from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415 - it imports numpy
+
         msg = (
             f"`--save` copies an included evaluation: CONFIG must be one of {', '.join(known)}; "
             f"got {name!r}.{did_you_mean(name, known)}"

@@ -129,7 +129,7 @@ def test_an_evaluation_holds_its_policy_and_digest(evaluation):
             {"set": "{name: rows, source: table, path: rows.csv, identities: [martian]}"},
             r"rows.csv must have the column 'martian'",
         ),
-        ({"more": "policy: no-such"}, "`policy` must be a file or one of default"),
+        ({"more": "policy: no-such"}, "`policy` must be a file or one of civil_comments, default"),
         (
             {"candidate": "{name: one, kind: tfidf, train_on: {name: t, source: templates}}"},
             "name the model that its version is registered under",
