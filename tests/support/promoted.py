@@ -110,8 +110,13 @@ def judge_version(
     required_sets=("comments",),
     run_id=None,
     opened_as=None,
+    sampled_from=None,
 ):
-    """Judge a version against the champion's scores; log and tag the verdict, return it."""
+    """Judge a version against the champion's scores; log and tag the verdict, return it.
+
+    `sampled_from`: rows of the whole set, if the rows are to be a sample.
+    """
+    choices = CHOICES if sampled_from is None else CHOICES | {"sampled_from": sampled_from}
     rows = EvaluationSet.load(set_folder(store, on))
     label = rows.column("label").to_numpy() >= 0.5
     gay = rows.column("identity/gay").to_numpy() >= 0.5
@@ -127,7 +132,7 @@ def judge_version(
         rivals = {"champion": Compared(name="champion", kind="mlflow", model=of_champion.uri)}
     record = {
         "set_digest": rows.digest,
-        "choices": CHOICES,
+        "choices": choices,
         "power_mean_groups": ["gay"],
         "scores": digests,
         "bound": files,
@@ -136,7 +141,7 @@ def judge_version(
     candidate = {"kind": "mlflow", "model": version.uri, "bound": files["candidate"]}
     candidate |= {"digest": digests["candidate"], "opened_as": opened_as or {"kind": "mlflow"}}
     origin = {"digest": rows.digest, "source": {"of": on}}
-    report = report_of(bias, on=on, candidate=candidate, **origin)
+    report = report_of(bias, on=on, candidate=candidate, choices=choices, **origin)
     folder.mkdir(parents=True, exist_ok=True)
     write_evidence(columns, record, folder / FILE)
     evidence = EvidenceFile(folder / FILE)

@@ -483,6 +483,36 @@ def test_a_signed_attestation_of_another_verdict_is_found(gateway, store, tmp_pa
 # ------------------------------------------------------------------ by hand
 
 
+def test_a_verdict_on_a_sample_replaces_no_champion_of_the_whole_set(gateway, store, tmp_path):
+    champion = promoted(gateway, store, tmp_path / "first")
+    second, verdict, _ = judged_version(
+        gateway, store, tmp_path / "second", champion=champion, seed=1, sampled_from=6_000
+    )
+    assert verdict.evaluation_set.sample == 600
+    assert "Judged on a random sample: 600 of 6,000 comments." in verdict.reservations
+    decision = promote_one([verdict], second, gateway)
+    assert not decision.promoted
+    assert (
+        "a sample of 600 comments of comments, and the champion on the whole" in decision.sentence
+    )
+    with pytest.raises(InputError, match="judged on as many comments as the champion: it was"):
+        promote_version(MODEL, second.version, "please", gateway)
+    assert gateway.alias(MODEL, "champion").version == champion[0].version
+    assert wrong(gateway, store) == set()
+
+
+def test_a_champion_of_a_sample_is_replaced_after_a_verdict_on_the_whole(gateway, store, tmp_path):
+    first, verdict, scores = judged_version(gateway, store, tmp_path / "first", sampled_from=6_000)
+    assert promote_one([verdict], first, gateway).promoted
+    [entry] = Ledger(gateway, MODEL).chain.links
+    assert [one.sample for one in entry.content.verdicts] == [600]
+    second, verdict, _ = judged_version(
+        gateway, store, tmp_path / "second", champion=(first, None, scores), seed=1
+    )
+    assert promote_one([verdict], second, gateway).promoted
+    assert wrong(gateway, store) == set()
+
+
 def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path):
     version, _, _ = judged_version(gateway, store, tmp_path / "first")
     decision = promote_version(MODEL, version.version, "it is time", gateway)
