@@ -127,6 +127,9 @@ def evaluate(
     places = {"store": store} | ({} if output is None else {"output": output})
     with errors_told(verbose=verbose, quiet=as_json, places=places):
         if save is not None:
+            if output is not None or sample is not None:
+                msg = "`--save` only writes a copy: give it without `--output` and `--sample`."
+                raise InputError(msg)
             save_included(config, save)
             typer.echo(f"saved {save}: change it, then run `biasgate evaluate {save} --output out`")
             return

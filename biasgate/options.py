@@ -37,8 +37,7 @@ Sample = Annotated[
         min=1,
         metavar="N",
         help="Use a fixed random part of about N rows of each set, training sets included, for a "
-        "first look; downloads stay whole. Its verdict does not replace a champion that was judged "
-        "on more rows.",
+        "first look; downloads stay whole. It replaces no champion.",
     ),
 ]
 Verbose = Annotated[

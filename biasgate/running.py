@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from biasgate.tasks.ending import until_stopped
+from biasgate.tasks.included import included_names
 from biasgate.telling import say, waiting
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def check_input(
     sample: int | None = None,
 ) -> Evaluation:
     """Refuse wrong input and places at once, before the slow start of Prefect; return the rest."""
-    say(f"reading {config}")
+    included = "the included evaluation " if config in included_names() else ""
+    say(f"reading {included}{config}")
     with waiting("reading"):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.mlflow_server import server  # noqa: PLC0415

@@ -142,8 +142,8 @@ def evaluate(
     withheld : str, optional
         Why `champion` does not move, whatever passes. Default: the policy decides.
     sample : int, optional
-        Use a fixed random part of about this many rows of each set, training sets included.
-        Default: as the evaluation file says.
+        Use a fixed random part of about this many rows of each set, training sets included, for a
+        first look: a champion is not replaced. Default: as the evaluation file says.
 
     Returns
     -------
@@ -182,7 +182,15 @@ def evaluate(
             )
             n_candidates = len(scored.candidates)
             judged, watched = measured[:n_candidates], measured[n_candidates:]
-            decided = judge_candidates(judged, watched, evaluation, run, output, withheld)
+            decided = judge_candidates(
+                judged,
+                watched,
+                evaluation,
+                run,
+                output,
+                withheld,
+                is_first_look=sample is not None,
+            )
             summary, trend, page = publish_evaluation(
                 measured,
                 decided.beside(scored.failed),
@@ -357,6 +365,8 @@ def judge_candidates(
     run: EvaluationRun,
     output: str,
     withheld: str | None = None,
+    *,
+    is_first_look: bool = False,
 ) -> Decided:
     """Return every candidate's verdict on every set, and the decision on each candidate.
 
@@ -399,7 +409,15 @@ def judge_candidates(
             for on_sets in watched
         ]
         publish_results([*measured, *watched], output)
-        decisions = promote_best(candidates, verdicts, model, policy, run.workplace, withheld)
+        decisions = promote_best(
+            candidates,
+            verdicts,
+            model,
+            policy,
+            run.workplace,
+            withheld,
+            is_first_look=is_first_look,
+        )
         if not any(decision.champion_moved for decision in decisions):
             break
     decisions += [decision_on_watched(one) for one in beside]

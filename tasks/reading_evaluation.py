@@ -269,5 +269,6 @@ def find_candidates(
         return evaluation
     found = with_found(evaluation, workplace.gateway, watch_champion=watch_champion)
     named = [candidate.uri for candidate in found.candidates[len(evaluation.candidates) :]]
-    say(f"versions found in the registry: {', '.join(map(str, named)) or 'none'}")
+    wanted, model = printable(str(found.registered_candidates)), found.registered_model
+    say(f"versions of {model} with {wanted}: {', '.join(map(str, named)) or 'none'}")
     return found

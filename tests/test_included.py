@@ -100,6 +100,7 @@ def test_save_writes_a_copy_that_reads_the_same(tmp_path):
             "must be one of civil_comments, demo; got 'own.yaml'",
         ),
         (("civil_comments",), "`--output` must be given"),
+        (("civil_comments", "--save", "mine.yaml", "--sample", "9"), "`--save` only writes a copy"),
     ],
 )
 def test_what_cannot_be_saved_is_refused(tmp_path, arguments, words):

@@ -325,7 +325,10 @@ class CivilCommentsSource(SourceSettings):
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if self.folder is not None and self.url is not None:
-            msg = "give `folder` or `url`, not both; `size` and `sha256` are those of an archive"
+            msg = (
+                "give `folder` or `url`, not both. A value such as ${BIASGATE_CIVIL_COMMENTS_URL} "
+                "is an environment variable: unset one of the two"
+            )
             raise ValueError(msg)
         return self
 

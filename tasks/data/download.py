@@ -250,10 +250,12 @@ def _verified(url: str, part: Path, size: int | None, sha256: str | None) -> str
     ):
         if expected is not None and expected != got:
             _discard(part)
+            # The first characters too: all of them are masked if a variable holds them.
+            begin = f" ({str(expected)[:12]}...)" if setting == "sha256" else ""
             msg = (
-                f"the file at {shown(url)} must have {rule} {expected}; it has {got}. "
-                "The download was deleted: it is damaged, or another file than expected. If you "
-                f"mean this file, write `{setting}: {got}`."
+                f"the file at {shown(url)} must have {rule} {expected}{begin}; it has {got} and "
+                f"{found_size:,} bytes. The download was deleted: it is damaged, or another file "
+                f"than expected. If you mean this file, set `{setting}` to {got}."
             )
             raise InputError(msg)
     return found

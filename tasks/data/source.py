@@ -138,8 +138,8 @@ class SourceSettings(Settings):
     """Whether a candidate must pass on this set to be promoted."""
     sample: Annotated[int, Field(ge=1)] | None = None
     """Use a fixed random part of about this many rows, with whole clusters, the same on every
-    machine; `--sample` of a command sets it for all sets. A verdict on a sample says so, and does
-    not replace a champion that was judged on more."""
+    machine. A verdict on a sample says so, and does not replace a champion that was judged on more.
+    `--sample` of a command sets it for all sets, and replaces no champion."""
 
     @model_validator(mode="after")
     def _is_a_list(self) -> Self:

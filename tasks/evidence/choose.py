@@ -255,6 +255,8 @@ def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices
             advice = "Write 0 where people found that a row does not mention an identity."
         if source.min_raters is not None:
             advice, lacking = "Lower `min_raters`.", f" and {source.min_raters} raters"
+        if choices.sampled_from is not None:
+            advice = "Use a larger sample."
         msg = (
             f"evaluation set {source.name!r} must have rows with rated identities; none of its "
             f"{choices.n_rows} rows has a value for every identity{lacking}. {advice}"
@@ -265,5 +267,6 @@ def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices
         msg = (
             f"evaluation set {source.name!r} must have both classes; its {labels.size} measured "
             f"rows have no {kind} (label >= {choices.label_threshold} is positive)."
+            f"{' Use a larger sample.' if choices.sampled_from is not None else ''}"
         )
         raise InputError(msg)

@@ -14,6 +14,7 @@ from bias_metrics import BiasReport
 from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import DominantUnits, counted
 from biasgate.tasks.data.near_words import NearTerms
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records import AtThreshold, Choices, Report, ReportedChoices, error_rates
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
@@ -57,6 +58,7 @@ def cautions(
     """Return every other warning of a report, in sentences; empty if nothing looks wrong."""
     found = [
         warn_of_inversion(bias, candidate),
+        warn_of_training_sample(candidate),
         warn_of_misjoin(bias),
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_other_forms(near_terms),
@@ -75,6 +77,17 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
     return (
         f"every AUC is within {_CHANCE} of 0.5, as if the scores were guesses. Were they made for "
         "these rows? Check that the ids of scores and evaluation set mean the same comments."
+    )
+
+
+def warn_of_training_sample(candidate: CandidateSettings) -> str | None:
+    """Warn of a model that was trained on a sample of its training set."""
+    training: SourceSettings | None = getattr(candidate, "train_on", None)
+    if training is None or training.sample is None:
+        return None
+    return (
+        f"{candidate.name} was trained on at most about {training.sample:,} comments of "
+        f"{training.name}, a random sample. Train on all of them before you use the model."
     )
 
 

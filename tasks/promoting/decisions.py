@@ -221,11 +221,13 @@ def promote_best(
     policy: Policy,
     workplace: Workplace,
     withheld: str | None = None,
+    *,
+    is_first_look: bool = False,
 ) -> list[CandidateDecision]:
     """Write the verdicts to the model versions, then move the alias to the best if allowed.
 
     Without `registered_model` nothing is decided about a version: it keeps its verdict. `withheld`
-    says why no alias moves, whatever passes.
+    says why no alias moves, whatever passes. `is_first_look` says that a champion is not replaced.
 
     Safe to retry: nothing changes for a version that is already champion.
     """
@@ -236,7 +238,8 @@ def promote_best(
             write_verdicts(one.version, of_candidate, gateway)
     if registered_model is not None and not policy.report_only:
         record_blocked(judged, registered_model, gateway)
-    decisions = promote(judged, registered_model, gateway, succession_of(policy, withheld))
+    succession = succession_of(policy, withheld, is_first_look=is_first_look)
+    decisions = promote(judged, registered_model, gateway, succession)
     for found in decisions:
         say(f"{found.candidate}: {found.sentence}", aside=True)
     return decisions

@@ -137,6 +137,8 @@ class Succession:
     """Whether a version may become champion if there is none yet."""
     withheld: str | None = None
     """Why nothing is promoted now, whatever the rule allows."""
+    is_first_look: bool = False
+    """Whether the command has `--sample`: a champion is not replaced, a first one is promoted."""
 
     def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
         """Return the best version that passed and may replace the champion, or None."""
@@ -159,11 +161,14 @@ class Succession:
             return f"{version} passed before, and version {chosen} was promoted instead"
         if champion is None:
             return None
-        smaller = smaller_sample(judged.samples, past.basis)
-        return smaller or next(self._shortcomings(judged, past), None)
+        return next(self._shortcomings(judged, past), None)
 
     def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
         """Yield the conditions of the rule that are not met."""
+        if self.is_first_look:
+            yield "`--sample` is for a first look, which replaces no champion"
+        if smaller := smaller_sample(judged.samples, past.basis):
+            yield smaller
         sets = judged.objectives.items()
         if self.promote == "better":
             lacking = [name for name, one in sets if not one.is_higher]
@@ -221,6 +226,8 @@ def judged_versions(
     ]
 
 
-def succession_of(policy: Policy, withheld: str | None = None) -> Succession:
+def succession_of(
+    policy: Policy, withheld: str | None = None, *, is_first_look: bool = False
+) -> Succession:
     """Return a policy's rule for replacing the champion."""
-    return Succession(policy.promote, allow_first=policy.allow_first, withheld=withheld)
+    return Succession(policy.promote, policy.allow_first, withheld, is_first_look)

@@ -19,6 +19,7 @@ from biasgate.tasks.store import Workplace
 
 TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"
+TRAINING_SAMPLE = "biasgate.training_sample"
 OPENED_AS = "biasgate.opened_as"
 MODEL_PATH = "model"
 NO_PARAMS = {"train_on", "model", "threshold", "rows_a_shard", "resources", "tags"}
@@ -46,6 +47,8 @@ def train_and_register(
     run_id = gateway.run(experiment_id, f"train-{of_run}", f"train {candidate.name}")
     opened_as = json.dumps(candidate.opened_as())
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest, OPENED_AS: opened_as}
+    if training_set.sampled_from is not None:
+        tags[TRAINING_SAMPLE] = _sample_in_words(training_set)
     with gateway.failing(run_id):
         options = candidate.model_dump(mode="json", exclude=NO_PARAMS)
         gateway.log(run_id, params=options, tags=tags)
@@ -79,16 +82,23 @@ def train_candidate(
 
     Safe to retry: a version with the same training key is reused.
     """
+    training_set = EvaluationSet.load(Path(set_folder))
     say(f"training {candidate.name}, unless the same training was done before")
     version = train_and_register(
         candidate,
-        EvaluationSet.load(Path(set_folder)),
+        training_set,
         workplace.gateway,
         experiment=experiment,
         registered_model=registered_model,
     )
-    say(f"trained {candidate.name}: it is {version.uri}", aside=True)
+    say(f"{candidate.name} is {version.uri}, trained on {_sample_in_words(training_set)} comments")
     return candidate.pinned(version.uri)
+
+
+def _sample_in_words(training_set: EvaluationSet) -> str:
+    """Return the number of rows and, if they are a random part, that of the whole set."""
+    whole = training_set.sampled_from
+    return f"{training_set.n_rows:,}" + (f" of {whole:,}" if whole is not None else "")
 
 
 def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:

@@ -136,10 +136,10 @@ def test_a_part_of_another_address_is_not_resumed(server, path):
 
 
 def test_a_file_of_the_wrong_digest_is_not_kept(server, path):
-    with pytest.raises(InputError, match=f"must have SHA-256 {sha256(OTHER)}; it has") as caught:
+    with pytest.raises(InputError, match=f"must have SHA-256 {sha256(OTHER)}") as caught:
         download(server.url(), path, sha256=sha256(OTHER))
     assert "deleted" in str(caught.value)
-    assert f"If you mean this file, write `sha256: {sha256(CONTENT)}`." in str(caught.value)
+    assert f"If you mean this file, set `sha256` to {sha256(CONTENT)}." in str(caught.value)
     assert leftovers(path) == []
 
 

@@ -94,6 +94,12 @@ def test_a_verdict_on_a_sample_replaces_no_champion_that_was_judged_on_more(
     assert objection is None if words is None else words in objection
 
 
+def test_a_first_look_replaces_no_champion_and_makes_a_first_one():
+    look = Succession("newer", allow_first=True, is_first_look=True)
+    assert "for a first look" in look.objection(judged(2, 0.01), "1", NOTHING)
+    assert look.objection(judged(2, 0.01), None, NOBODY) is None
+
+
 def test_a_verdict_on_a_sample_makes_a_first_champion():
     assert NEWER.objection(judged(1, samples={0: 5000}), None, NOBODY) is None
 
