@@ -1,5 +1,6 @@
 """A pipeline fitted here is the one that scikit-learn fits: n-grams, weights, coefficients."""
 
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +9,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from support.comments import ODD
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds import tfidf
 from biasgate.tasks.scoring.kinds import tfidf_training as training
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf
-from biasgate.tasks.scoring.kinds.tfidf_training import fit
+from biasgate.tasks.scoring.kinds.tfidf_training import Block, fit
 
 RNG = np.random.default_rng(0)
 SYLLABLES = ["ka", "Ma", "ra", "İ", "ΑΣ", "don't", "no\u0301", "2x", "_", "-", "😀", "b"]
@@ -133,6 +135,24 @@ def test_characters_are_counted_as_in_scikit_learn(monkeypatch, kept):
         for one in ("data", "indices", "indptr"):
             np.testing.assert_array_equal(getattr(ours, one), getattr(expected, one))
             assert getattr(ours, one).dtype == np.int32
+
+
+def test_the_memory_of_a_training_is_given_back(monkeypatch):
+    blocks, alive = [], []
+
+    def make_block(*parts):
+        block = Block(*parts)
+        blocks.append(weakref.ref(block))
+        return block
+
+    monkeypatch.setattr(training, "Block", make_block)
+    monkeypatch.setattr(tfidf, "give_back_memory", lambda: alive.append([one() for one in blocks]))
+    monkeypatch.setattr(tfidf, "_texts", lambda _: TEXTS)
+    monkeypatch.setattr(Tfidf, "training_labels", lambda *_: LABELS)
+    monkeypatch.setattr(Tfidf, "training_weights", lambda *_: None)
+    settings(max_features=60)._fitted(None)
+    assert blocks
+    assert alive == [[None] * len(blocks)]
 
 
 def test_comments_that_share_nothing_are_refused():
