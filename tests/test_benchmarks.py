@@ -87,7 +87,7 @@ def test_each_stage_of_the_main_job_begins_at_its_line():
         ("scoring of baseline", 2),
         ("scoring of toxic_bert", 8),
         ("measuring", 4),
-        ("judging", 4),
+        ("explaining and judging", 4),
         ("logging and publishing", 2),
     ]
 
