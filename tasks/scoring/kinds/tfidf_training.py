@@ -121,12 +121,18 @@ def _count_characters(vectorizer: Any, texts: Iterable[str]) -> _Grams:
     n_texts = 0
     for some in _steps(texts):
         counts = counter.transform(some)
-        new = (0, len(columns) - len(totals))
-        totals = np.pad(totals, new) + counts.sum(axis=0, dtype=np.int64).A1
-        n_texts_with = np.pad(n_texts_with, new) + counts.getnnz(axis=0)
+        if len(columns) > len(totals):
+            room = (0, 2 * len(columns) - len(totals))
+            totals, n_texts_with = np.pad(totals, room), np.pad(n_texts_with, room)
+        at = counts.indices.astype(np.intp)
+        np.add.at(totals, at, counts.data.astype(np.int64))
+        np.add.at(n_texts_with, at, np.int64(1))
         n_texts += len(some)
-    found = (dict(zip(columns, one.tolist(), strict=True)) for one in (totals, n_texts_with))
-    return _Grams(*found, n_texts)
+    return _Grams(  # without the room for more
+        dict(zip(columns, totals.tolist(), strict=False)),
+        dict(zip(columns, n_texts_with.tolist(), strict=False)),
+        n_texts,
+    )
 
 
 class CharacterCounter:
