@@ -12,8 +12,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from benchmarks._commands import run_command, write_config, write_release
 from benchmarks._measurement import Measurement
-from benchmarks.official_release import run_command, write_config, write_release
 from benchmarks.rehearsal import MODEL, ROWS, add_noise, scores_of, stages_of
 from biasgate.tasks.data.civil_comments import IDENTITIES
 

@@ -33,8 +33,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from sklearn.metrics import roc_auc_score
 
+from benchmarks._commands import GIB, Ran, run_command, size_of, write_config, write_release
 from benchmarks._measurement import Measurement
-from benchmarks.official_release import GIB, Ran, run_command, size_of, write_config, write_release
 from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.scoring.training import TRAINING_KEY
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, FiniteFloat, model_validator
 
+from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
@@ -106,6 +107,7 @@ class Tfidf(CandidateSettings):
         labels = self.training_labels(training_set)
         weights = self.training_weights(training_set)
         pipeline = fit(self.pipeline(), partial(_texts, training_set), labels, weights)
+        give_back_memory()  # 2.5 GiB after 1.8 million comments
         if self.calibration is not None:
             slope, shift = self.calibration
             pipeline[-1].coef_ *= slope

@@ -9,12 +9,12 @@ because each iteration amplifies rounding: with many iterations the solver may s
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -25,6 +25,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say
 
 _TEXTS_A_BLOCK = 2_000
+_WORDS_KEPT = 200_000
+"""Words whose n-grams of characters are kept: fewer than 100 MiB."""
 # Sums of gradients are formed in so many parts, whatever the number of cores: a model does not
 # depend on the machine.
 _PARTS = 8
@@ -70,15 +72,8 @@ def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | N
 
 def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
     """Set what `fit` of scikit-learn sets: vocabulary and inverse document frequencies."""
-    analyze = vectorizer.build_analyzer()
-    totals: Counter[str] = Counter()
-    n_texts_with: Counter[str] = Counter()
-    n_texts = 0
-    for text in texts:
-        grams = analyze(text)
-        totals.update(grams)
-        n_texts_with.update(set(grams))
-        n_texts += 1
+    count = _count_characters if vectorizer.analyzer == "char_wb" else _count_words
+    totals, n_texts_with, n_texts = count(vectorizer, texts)
     known = sorted(gram for gram, n in n_texts_with.items() if n >= vectorizer.min_df)
     if not known:
         msg = (
@@ -97,8 +92,99 @@ def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
     vectorizer._tfidf.n_features_in_ = len(known)  # noqa: SLF001 - as its `fit` does
 
 
-def _counter(vectorizer: Any) -> CountVectorizer:
+class _Grams(NamedTuple):
+    """How often each n-gram occurs, in how many texts, and how many texts there are."""
+
+    totals: Mapping[str, int]
+    n_texts_with: Mapping[str, int]
+    n_texts: int
+
+
+def _count_words(vectorizer: Any, texts: Iterable[str]) -> _Grams:
+    analyze = vectorizer.build_analyzer()
+    totals: Counter[str] = Counter()
+    n_texts_with: Counter[str] = Counter()
+    n_texts = 0
+    for text in texts:
+        grams = analyze(text)
+        totals.update(grams)
+        n_texts_with.update(set(grams))
+        n_texts += 1
+    return _Grams(totals, n_texts_with, n_texts)
+
+
+def _count_characters(vectorizer: Any, texts: Iterable[str]) -> _Grams:
+    columns: defaultdict[str, int] = defaultdict()
+    columns.default_factory = columns.__len__
+    counter = CharacterCounter(vectorizer, columns, columns.__getitem__)
+    totals = n_texts_with = np.zeros(0, np.int64)
+    n_texts = 0
+    for some in _steps(texts):
+        counts = counter.transform(some)
+        if len(columns) > len(totals):
+            room = (0, 2 * len(columns) - len(totals))
+            totals, n_texts_with = np.pad(totals, room), np.pad(n_texts_with, room)
+        at = counts.indices.astype(np.intp)
+        np.add.at(totals, at, counts.data.astype(np.int64))
+        np.add.at(n_texts_with, at, np.int64(1))
+        n_texts += len(some)
+    return _Grams(  # without the room for more
+        dict(zip(columns, totals.tolist(), strict=False)),
+        dict(zip(columns, n_texts_with.tolist(), strict=False)),
+        n_texts,
+    )
+
+
+class CharacterCounter:
+    """Counts n-grams of characters within words as scikit-learn does, at least three times faster.
+
+    Most words were in earlier texts: the n-grams of a word are found once, and then multiplied.
+
+    `columns`: the column of each n-gram. `column`: returns the column of an n-gram, or None if it
+    is not counted; it may add a column.
+    """
+
+    def __init__(
+        self, vectorizer: Any, columns: Mapping[str, int], column: Callable[[str], int | None]
+    ) -> None:
+        self._prepare = vectorizer.build_preprocessor()
+        self._analyze = vectorizer.build_analyzer()
+        self._columns, self._column = columns, column
+        self._words: dict[str, np.ndarray] = {}
+
+    def transform(self, texts: Sequence[str]) -> sparse.csr_matrix:
+        """Return the counts, shape (texts, columns), each row in the order of columns."""
+        numbers: dict[str, int] = {}
+        words = [self._prepare(text).split() for text in texts]
+        of_texts = [[numbers.setdefault(one, len(numbers)) for one in some] for some in words]
+        of_words = [self._columns_of(word) for word in numbers]
+        shape = (len(numbers), len(self._columns))
+        counts = _matrix(of_texts, (len(texts), len(numbers))) @ _matrix(of_words, shape)
+        counts.sort_indices()
+        return counts
+
+    def _columns_of(self, word: str) -> np.ndarray:
+        known = self._words.get(word)
+        if known is None:
+            columns = (self._column(gram) for gram in self._analyze(word))
+            known = np.array([column for column in columns if column is not None], np.int32)
+            if len(self._words) >= _WORDS_KEPT:
+                self._words.clear()
+            self._words[word] = known
+        return known
+
+
+def _matrix(columns: Sequence[Sequence[int] | np.ndarray], shape: tuple[int, int]) -> Any:
+    """Return how often each row has each column."""
+    starts = np.cumsum([0, *map(len, columns)])
+    indices = np.concatenate([np.zeros(0, np.int32), *columns], dtype=np.int32, casting="unsafe")
+    return sparse.csr_matrix((np.ones(len(indices), np.int32), indices, starts), shape=shape)
+
+
+def _counter(vectorizer: Any) -> CountVectorizer | CharacterCounter:
     """Return what counts the n-grams of a fitted vectoriser."""
+    if vectorizer.analyzer == "char_wb":
+        return CharacterCounter(vectorizer, vectorizer.vocabulary_, vectorizer.vocabulary_.get)
     own, unset = vectorizer.get_params(), ("max_features", "min_df", "vocabulary", "dtype")
     options = {name: own[name] for name in CountVectorizer().get_params() if name not in unset}
     return CountVectorizer(**options, vocabulary=vectorizer.vocabulary_, dtype=np.int32)

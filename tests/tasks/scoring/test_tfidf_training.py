@@ -1,15 +1,18 @@
 """A pipeline fitted here is the one that scikit-learn fits: n-grams, weights, coefficients."""
 
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 from support.comments import ODD
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds import tfidf
 from biasgate.tasks.scoring.kinds import tfidf_training as training
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf
-from biasgate.tasks.scoring.kinds.tfidf_training import fit
+from biasgate.tasks.scoring.kinds.tfidf_training import Block, fit
 
 RNG = np.random.default_rng(0)
 SYLLABLES = ["ka", "Ma", "ra", "İ", "ΑΣ", "don't", "no\u0301", "2x", "_", "-", "😀", "b"]
@@ -117,6 +120,39 @@ def test_counts_beyond_a_byte_are_kept():
         fit(settings().pipeline(), lambda: texts, labels),
     )
     np.testing.assert_allclose(ours[-1].coef_, theirs[-1].coef_, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kept", [200_000, 3])
+def test_characters_are_counted_as_in_scikit_learn(monkeypatch, kept):
+    monkeypatch.setattr(training, "_WORDS_KEPT", kept)
+    vectorizer = settings(max_features=100).pipeline()[0].transformer_list[1][1].fit(TEXTS)
+    options = {"vocabulary": vectorizer.vocabulary_, "dtype": np.int32}
+    theirs = CountVectorizer(analyzer="char_wb", ngram_range=(2, 5), **options)
+    counter = training._counter(vectorizer)
+    for texts in (TEXTS[:200], TEXTS[100:], ["", " "], []):
+        ours, expected = counter.transform(texts), theirs.transform(texts or [""])[: len(texts)]
+        assert ours.shape == expected.shape
+        for one in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(ours, one), getattr(expected, one))
+            assert getattr(ours, one).dtype == np.int32
+
+
+def test_the_memory_of_a_training_is_given_back(monkeypatch):
+    blocks, alive = [], []
+
+    def make_block(*parts):
+        block = Block(*parts)
+        blocks.append(weakref.ref(block))
+        return block
+
+    monkeypatch.setattr(training, "Block", make_block)
+    monkeypatch.setattr(tfidf, "give_back_memory", lambda: alive.append([one() for one in blocks]))
+    monkeypatch.setattr(tfidf, "_texts", lambda _: TEXTS)
+    monkeypatch.setattr(Tfidf, "training_labels", lambda *_: LABELS)
+    monkeypatch.setattr(Tfidf, "training_weights", lambda *_: None)
+    settings(max_features=60)._fitted(None)
+    assert blocks
+    assert alive == [[None] * len(blocks)]
 
 
 def test_comments_that_share_nothing_are_refused():

@@ -1,0 +1,233 @@
+"""Commands in their own processes, watched: wall and CPU time, memory, disk, and printed lines.
+
+Also the rows, scores, evaluation file and policy of the benchmarks that run at full size. Memory is
+the resident memory of all processes of a command; memory that they share is counted in each.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import yaml
+from support.release import rows_of_release, write_csv
+
+from biasgate.tasks.data.civil_comments import IDENTITIES
+
+TRAINED_ON, GIB = 20_000, 2**30
+POLICY = {
+    "version": 1,
+    "name": "own",
+    "allow_first": True,
+    "rules": [
+        {"metric": "bpsn_auc", "scope": "each", "floor": 0.5, "mode": "estimate"},
+        {
+            "metric": "bnsp_auc",
+            "scope": "worst",
+            "floor": 0.5,
+            "slice": "short",
+            "mode": "estimate",
+        },
+    ],
+}
+
+
+def write_release(folder: Path, n_rows: int) -> None:
+    """Write `train.csv`, `test_public_expanded.csv` for training, and scores of the former."""
+    # Each identity has enough rows for the policy, also in a quick run.
+    mentions = dict.fromkeys(map(str, IDENTITIES), 0.05)
+    n_training = min(TRAINED_ON, n_rows)
+    tables = rows_of_release(n_training, 7, shares={"test_public": 1}, mentions=mentions)
+    write_csv(folder / "test_public_expanded.csv", tables)
+    tables = rows_of_release(n_rows, 8, shares={"train": 1}, mentions=mentions)
+    write_csv(folder / "train.csv", _with_scores(tables, folder / "scores.csv"))
+
+
+def _with_scores(tables: Iterator[pa.Table], path: Path) -> Iterator[pa.Table]:
+    """Yield tables as in `train.csv`, and write scores of their rows."""
+    rng = np.random.default_rng(7)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        scores = csv.writer(stream)
+        scores.writerow(["id", "prediction"])
+        for table in tables:
+            predicted = table["toxicity"].to_numpy() + rng.normal(0, 0.4, len(table))
+            scores.writerows(zip(table["id"].to_pylist(), predicted.tolist(), strict=True))
+            yield table.rename_columns({"toxicity": "target"})
+
+
+def write_config(
+    folder: Path, candidates: list[dict[str, Any]], model: str, **options: object
+) -> None:
+    """Write the evaluation file, with options of its set, and its policy."""
+    rows: dict[str, Any] = {"name": "comments", "source": "civil_comments", "folder": "."}
+    rows |= {"split": "train"} | options
+    content: dict[str, Any] = {"name": "official", "registered_model": model}
+    content |= {"evaluation_sets": [rows], "candidates": candidates, "policy": "own.yaml"}
+    (folder / "official.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
+
+
+class Line(NamedTuple):
+    """A line on standard error, and when it was printed, in seconds since 1970."""
+
+    time: float
+    text: str
+
+
+class State(NamedTuple):
+    """What a command uses at one time.
+
+    Attributes
+    ----------
+    time : float
+        Seconds since 1970.
+    resident : int
+        Resident bytes of all its processes together.
+    cpu : float
+        Seconds of CPU, user and system, of all its processes so far.
+    busy : float
+        Seconds in which the machine's cores were not idle, since it was started.
+    places : dict of str to int
+        Bytes per folder of the working folder and of the store, read about every second.
+    """
+
+    time: float
+    resident: int
+    cpu: float
+    busy: float
+    places: dict[str, int]
+
+    @property
+    def stored(self) -> int:
+        """Return the bytes of the working folder."""
+        return sum(self.places.values())
+
+
+class Ran(NamedTuple):
+    """What a command took.
+
+    Attributes
+    ----------
+    seconds : float
+        From start to end.
+    peak : float
+        The most GiB that were resident in all its processes together.
+    states : list of State
+        What it used while it ran, four times a second.
+    lines : list of Line
+        What it printed on standard error.
+    """
+
+    seconds: float
+    peak: float
+    states: list[State]
+    lines: list[Line]
+
+
+def run_command(
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    codes: Collection[int] = (0,),
+    most: float = math.inf,
+) -> Ran:
+    """Run the command in a folder, and watch memory, CPU and disk.
+
+    `BENCHMARK_TREE` names another checkout whose code runs, to compare the two. Temporary files are
+    in the folder `tmp`, so that they count. The command is stopped, and an error raised, if it ends
+    with another exit code than `codes`, or its processes use more than `most` GiB.
+    """
+    variables = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
+    variables |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
+    root = os.environ.get("BENCHMARK_TREE") or str(Path(__file__).resolve().parents[1])
+    (folder / "tmp").mkdir(exist_ok=True)
+    variables |= {"PYTHONPATH": root, "TMPDIR": str(folder / "tmp")} | dict(environment or {})
+    command = [sys.executable, "-m", "biasgate", *arguments]
+    lines: list[Line] = []
+    states: list[State] = []
+    began = time.time()
+    with (
+        (folder / "printed.txt").open("w+") as printed,
+        subprocess.Popen(  # noqa: S603 - our own command
+            command,
+            cwd=folder,
+            env=variables,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process,
+    ):
+        reader = threading.Thread(target=_read_lines, args=(process.stderr, lines))
+        reader.start()
+        watched = psutil.Process(process.pid)
+        while process.poll() is None:
+            states.append(_observe(watched, folder, states))
+            if states[-1].resident > most * GIB:
+                for one in [*watched.children(recursive=True), watched]:
+                    one.kill()
+            time.sleep(0.25)
+        seconds = time.time() - began
+        reader.join()
+        printed.seek(0)
+        output = printed.read()
+    peak = max(state.resident for state in states) / GIB
+    if process.returncode not in codes:
+        output = "".join(f"{line.text}\n" for line in lines) + output
+        msg = f"{' '.join(command)} ended with {process.returncode}, {peak:.1f} GiB:\n{output}"
+        raise SystemExit(msg)
+    # What was written last, after the processes ended.
+    last = states[-1]._replace(time=time.time(), resident=0, places=_measure_places(folder))
+    states.append(last)
+    return Ran(seconds, peak, states, lines)
+
+
+def _read_lines(stream: Any, lines: list[Line]) -> None:
+    lines += (Line(time.time(), text.rstrip()) for text in stream)
+
+
+def _observe(parent: psutil.Process, folder: Path, before: Sequence[State]) -> State:
+    now, resident, cpu = time.time(), 0, 0.0
+    with suppress(psutil.NoSuchProcess):
+        for process in [parent, *parent.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess), process.oneshot():  # it ended just now
+                resident += process.memory_info().rss
+                cpu += sum(process.cpu_times()[:4])  # with those of children that ended
+    times = psutil.cpu_times()
+    busy = times.user + times.system + getattr(times, "irq", 0) + getattr(times, "softirq", 0)
+    places = before[-1].places if len(before) % 4 else _measure_places(folder)
+    return State(now, resident, max([cpu, *(state.cpu for state in before[-1:])]), busy, places)
+
+
+def _measure_places(folder: Path) -> dict[str, int]:
+    """Return the bytes of each folder of a working folder; those of the store one by one."""
+    found: dict[str, int] = {}
+    for parent in (folder, folder / ".biasgate"):
+        for place in parent.iterdir() if parent.is_dir() else []:
+            if place.name != ".biasgate":
+                with suppress(FileNotFoundError):  # removed just now
+                    size = size_of(place) if place.is_dir() else place.lstat().st_size
+                    found[place.relative_to(folder).as_posix()] = size
+    return found
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    total = 0
+    for place, _, files in os.walk(folder):  # which passes over folders that were removed just now
+        for name in files:
+            with suppress(FileNotFoundError):  # removed just now
+                total += (Path(place) / name).lstat().st_size
+    return total
