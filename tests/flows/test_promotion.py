@@ -259,7 +259,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
     world.gateway.set_alias("toxicity", "champion", "2")
     real, calls = evaluate.promote_best, []
 
-    def promote_late(candidates, verdicts, *options):
+    def promote_late(candidates, verdicts, *options, **named):
         calls.append(verdicts[0][0].champion.model)
         if len(calls) == 1:  # somebody else is faster
             reset("toxicity", "1", "meanwhile", world.gateway)
