@@ -263,7 +263,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
         calls.append(verdicts[0][0].champion.model)
         if len(calls) == 1:  # somebody else is faster
             reset("toxicity", "1", "meanwhile", world.gateway)
-        return real(candidates, verdicts, *options)
+        return real(candidates, verdicts, *options, **named)
 
     monkeypatch.setattr(evaluate, "promote_best", promote_late)
     late = challenger | {"name": "late", "regularization": 0.25}
