@@ -42,7 +42,7 @@ def save_included(name: str, target: Path) -> None:
     Raises
     ------
     InputError
-        If there is no such evaluation, or `target` exists or cannot be written.
+        If no included evaluation has this name, or `target` exists or is not writable.
     """
     known = included_names()
     if name not in known:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import found_instead
+from biasgate.tasks.common.files import found_instead, shown_size
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.settings import Problem
@@ -175,7 +175,7 @@ def plan_downloads(evaluation: Evaluation, workplace: Workplace) -> None:
     for candidate in evaluation.candidates:
         found |= candidate.downloads()
     files = [
-        name if size is None else f"{name} ({size / 1e6:,.1f} MB)" for name, size in found.items()
+        name if size is None else f"{name} ({shown_size(size)})" for name, size in found.items()
     ]
     if files:
         say(f"to download: {', '.join(files)}")

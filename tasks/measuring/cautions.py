@@ -86,8 +86,8 @@ def warn_of_training_sample(candidate: CandidateSettings) -> str | None:
     if training is None or training.sample is None:
         return None
     return (
-        f"{candidate.name} was trained on at most about {training.sample:,} comments of "
-        f"{training.name}, a random sample. Train on all of them before you use the model."
+        f"`sample: {training.sample}` limits the training comments of {candidate.name}. Train on "
+        f"all of {training.name} before you use the model."
     )
 
 

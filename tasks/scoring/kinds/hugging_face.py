@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from errno import EDQUOT, ENOSPC
+from errno import ENOSPC
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import PrivateAttr, StringConstraints
 
 from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.files import FULL_DISK, shown_size
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.progress import working
 from biasgate.tasks.common.settings import ConfigPath
@@ -153,11 +154,11 @@ class HuggingFaceModel(CandidateSettings):
         files = self._missing(fetch)
         revision = self._commit or self.revision
         if n_bytes := sum(file.file_size for file in files):
-            size = f"{n_bytes / 1e6:,.1f} MB"
+            size = shown_size(n_bytes)
             cache = Path(constants.HF_HUB_CACHE)
             free = disk_usage(next(one for one in (cache, *cache.parents) if one.exists())).free
             if free < n_bytes:
-                raise OSError(ENOSPC, f"{size} are needed, {free / 1e6:,.1f} MB are free")
+                raise OSError(ENOSPC, f"{size} are needed, {shown_size(free)} are free")
             say(f"downloading {name}, commit {revision}, from the hub: {size}")
         with working(f"downloading {name}") if n_bytes else nullcontext():
             return Path(fetch(revision=revision))
@@ -186,7 +187,7 @@ class HuggingFaceModel(CandidateSettings):
                 f"cache {constants.HF_HUB_CACHE}, since HF_HUB_OFFLINE is set; it is not. Unset "
                 "HF_HUB_OFFLINE, or give a folder with the model's files as `folder`."
             )
-        if isinstance(cause, OSError) and cause.errno in {ENOSPC, EDQUOT}:
+        if isinstance(cause, OSError) and cause.errno in FULL_DISK:
             return (
                 f"the hub's cache {constants.HF_HUB_CACHE} must have room for {self.described}; "
                 f"{cause.strerror}. Free space there, or set HF_HOME to a folder on another disk."

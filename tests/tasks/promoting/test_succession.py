@@ -36,8 +36,8 @@ NOBODY = Past(frozenset(), {})
 def judged(number, *changes, value=0.9, half=0.005, values=(), samples=MappingProxyType({})):
     """A version that passed, with the change of its objective on each set, known to `half`.
 
-    `values`: the objective on each set. Default: `value` on each. `samples`: rows of the sample,
-    for sets (by number) of which a random part was judged.
+    `values`: the objective on each set. Default: `value` on each. `samples`: rows of
+    the sample by number of the set; the other sets were judged whole.
     """
     verdicts = []
     for at, change in enumerate(changes or (0.01,)):
