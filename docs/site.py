@@ -25,7 +25,6 @@ from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
 from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
-from biasgate.tasks.scoring.asking.guard import guard_names, read_guard
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.http.preset import preset_names, read_preset
 from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
@@ -86,7 +85,6 @@ MOVED = {"bias_metrics/README.md": "reference/metrics.md", "CONTRIBUTING.md": "c
 # Folders whose files make a page, and commands that print a section of one.
 MADE = {
     "tasks/scoring/http/presets": "reference/services.md",
-    "tasks/scoring/asking/guards": "reference/services.md",
 }
 _SECTION = re.compile(r"`biasgate schema ([\w-]+)`")
 _LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?!https?:|mailto:|#)(?P<target>[^)\s]+)\)")
@@ -246,36 +244,22 @@ def policy_page() -> Iterator[str]:
 
 
 def services_page() -> Iterator[str]:
-    """Yield the presets of `kind: http` and the guards, from their files."""
-    yield from ("# Services, judges and guards", "")
-    yield "Values of `preset` and `guard` of a candidate of kind `http`, with what each sets."
+    """Yield the presets of `kind: http`, from their files."""
+    yield from ("# Services and judges", "")
+    yield "Values of `preset` of a candidate of kind `http`, with what each sets."
     yield from ("The guide says [how to use them](../guides/candidates.md#http).", "")
     for name in preset_names():
         preset = read_preset(name)
         yield from (f"## preset: {name}", "", escaped(preset.title) + ".", "")
-        yield from facts(preset, ("url", "token_env", "categories", "scale"))
+        for key in ("url", "token_env", "categories", "scale"):
+            if value := getattr(preset, key):
+                yield f"- `{key}`: `{json.dumps(value, ensure_ascii=False)}`"
+        for option, value in preset.options.items():
+            default = "must be given" if value is None else f"default `{json.dumps(value)}`"
+            yield f"- `options: {{{option}: ...}}`: {default}"
+        sources = ", ".join(f"[{at}]({source})" for at, source in enumerate(preset.sources, 1))
+        yield f"- Documented in {sources}, read on {preset.read}"
         yield from (["- `categories`: must be given", ""] if preset.needs_categories else [""])
-    for name in guard_names():
-        guard = read_guard(name)
-        yield from (f"## guard: {name}", "", escaped(guard.title) + ".", "")
-        yield from facts(guard, ("words", "score_as", "max_tokens", "effort", "categories"))
-        if guard.prompt is None:
-            yield "- `prompt`: must be given, as the model's documentation writes it"
-        if guard.template:
-            yield "- needs a server that takes variables of its chat template"
-        yield ""
-
-
-def facts(known: Any, names: Iterable[str]) -> Iterator[str]:
-    """Yield what a preset or a guard sets, and where it is documented."""
-    for name in names:
-        if value := getattr(known, name):
-            yield f"- `{name}`: `{json.dumps(value, ensure_ascii=False)}`"
-    for name, value in known.options.items():
-        default = "must be given" if value is None else f"default `{json.dumps(value)}`"
-        yield f"- `options: {{{name}: ...}}`: {default}"
-    sources = ", ".join(f"[{at}]({source})" for at, source in enumerate(known.sources, 1))
-    yield f"- Documented in {sources}, read on {known.read}"
 
 
 def table(name: str, keys: Iterable[Key], also: Iterable[str] = ()) -> Iterator[str]:

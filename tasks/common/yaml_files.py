@@ -38,25 +38,6 @@ _RULES = {
 SettingsType = TypeVar("SettingsType", bound=Settings)
 
 
-def names_in(folder: Path) -> list[str]:
-    """Return the names of the YAML files of a folder."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
-
-
-def read_named(
-    folder: Path, name: str, kind: type[SettingsType], what: str, others: str = ""
-) -> SettingsType:
-    """Read one of the YAML files that come with biasgate.
-
-    `what`: the option that names it.
-    """
-    known = names_in(folder)
-    if name not in known:
-        msg = f"`{what}` must be {others}one of {', '.join(known)}; got {name!r}."
-        raise ValueError(msg + did_you_mean(name, known))
-    return read_settings(folder / f"{name}.yaml", kind)
-
-
 def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     """Read one YAML file into its settings.
 

@@ -11,7 +11,6 @@ import pytest
 
 from biasgate.tasks.evaluation_file import evaluation_schema, keys_of, sections_of
 from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
-from biasgate.tasks.scoring.asking.guard import guard_names
 from biasgate.tasks.scoring.http.preset import preset_names
 
 ROOT = Path(__file__).parents[2]
@@ -71,12 +70,9 @@ def test_each_key_says_what_it_means():
     assert [one for one in keys if not one[3] and one[1] not in {"kind", "source"}] == []
 
 
-def test_each_preset_and_guard_is_on_the_page_of_services(pages):
+def test_each_preset_is_on_the_page_of_services(pages):
     said = (pages / "reference" / "services.md").read_text("utf-8")
     assert re.findall(r"^## preset: (\S+)$", said, re.MULTILINE) == preset_names()
-    assert re.findall(r"^## guard: (\S+)$", said, re.MULTILINE) == guard_names()
-    assert "## guard: cope\n" in said
-    assert "- `prompt`: must be given" in said.partition("## guard: cope\n")[2].partition("## ")[0]
 
 
 def test_each_command_and_each_name_of_the_library_is_in_the_reference(pages):

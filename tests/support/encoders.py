@@ -1,6 +1,5 @@
 """Tiny transformers for tests; needs torch."""
 
-import tokenizers
 import torch
 import transformers
 
@@ -26,34 +25,5 @@ def save(folder, labels, **options):
     named = {"id2label": labels, "label2id": {label: at for at, label in labels.items()}}
     config = transformers.BertConfig(**shape | named | options)
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def save_language_model(folder, words, template):
-    """Save a tiny Llama with random weights that knows a few words, and its tokenizer."""
-    torch.manual_seed(3)
-    begin, end = "<s>", "</s>"
-    known = [begin, end, *words, "is", "bad", *"abcdef"]
-    own = tokenizers.Tokenizer(
-        tokenizers.models.WordLevel({word: at for at, word in enumerate(known)}, unk_token=begin)
-    )
-    own.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=own, bos_token=begin, eos_token=end, pad_token=end
-    )
-    tokenizer.chat_template = template
-    config = transformers.LlamaConfig(
-        vocab_size=len(known),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.2,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, shown_names
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.common.yaml_files import names_in, read_named
-from biasgate.tasks.scoring.asking.guard import NO_PROBABILITIES, Guard, Option, Token
-from biasgate.tasks.scoring.asking.templates import fill, placeholders, refuse_unknown
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.scoring.http.judge import NO_PROBABILITIES, Judge, Token
 from biasgate.tasks.scoring.http.parts import (
     AnswerRule,
     Combine,
@@ -35,15 +35,17 @@ from biasgate.tasks.scoring.http.parts import (
     Spoken,
 )
 from biasgate.tasks.scoring.http.paths import compiled, found
+from biasgate.tasks.scoring.http.templates import fill, placeholders, refuse_unknown
 from biasgate.tasks.scoring.outcomes import Outcome
 
+Option = str | int | float | bool | list[str] | None
 PRESETS = Path(__file__).parent / "presets"
 TEXTS = frozenset({"text", "texts", "rows", "n"})
 """Placeholders of a request: its only comment, their list, a list of lists of one, their number."""
-ASKED = frozenset({"messages", "prompt", "max_tokens", "logprobs", "template", "effort"})
-"""Those of a request to a language model: what is asked, as messages or as one text; the most
-tokens of the answer; whether it needs log-probabilities; variables of the model's chat template;
-how much it reasons. A key whose value does not apply is not sent."""
+ASKED = frozenset({"messages", "prompt", "max_tokens", "logprobs", "effort"})
+"""Those of a request to a language model: the question, as messages or as one text; the most tokens
+of the answer; whether it needs log-probabilities; how much it reasons. A key whose value does not
+apply is not sent."""
 
 
 class Protocol(Settings):
@@ -164,13 +166,17 @@ class Preset(Protocol):
 
 def preset_names() -> list[str]:
     """Return the names of the presets."""
-    return names_in(PRESETS)
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 @cache
 def read_preset(name: str) -> Preset:
     """Read a preset."""
-    return read_named(PRESETS, name, Preset, "preset", "custom or ")
+    known = preset_names()
+    if name not in known:
+        msg = f"`preset` must be custom or one of {', '.join(known)}; got {name!r}."
+        raise ValueError(msg + did_you_mean(name, known))
+    return read_settings(PRESETS / f"{name}.yaml", Preset)
 
 
 @dataclass(frozen=True)
@@ -185,8 +191,8 @@ class Reader:
     """The categories that count; empty: all."""
     combine: Combine
     """How several become one score."""
-    guard: Guard | None
-    """How a language model was asked; None if the service is none."""
+    judge: Judge | None
+    """How a language model was asked; None for another service."""
     of: str
     """The endpoint, for messages."""
 
@@ -295,16 +301,16 @@ class Reader:
 
     def _judged(self, score: Spoken, part: Any) -> Outcome:
         """Return what the answer of a language model means."""
-        assert self.guard is not None  # noqa: S101 - checked with the settings
+        assert self.judge is not None  # noqa: S101 - checked with the settings
         text = found(score.text, part)
         if len(text) != 1 or not (text[0] is None or isinstance(text[0], str)):
             self._refuse(f"answer with a text (`{score.text}`)")
-        if self.guard.score_as == "level":
-            return self.guard.outcome(text[0] or "", counted=self.categories)
+        if self.judge.score_as == "level":
+            return self.judge.read_answer(text[0] or "")
         tokens = self._tokens(score, part)
         if text[0] and not tokens:
             self._refuse(f"answer with log-probabilities (`{score.top}`). {NO_PROBABILITIES}")
-        return self.guard.outcome(text[0] or "", tokens, self.categories)
+        return self.judge.read_answer(text[0] or "", tokens)
 
     def _tokens(self, score: Spoken, part: Any) -> list[Token]:
         tokens, top = found(score.tokens, part), found(score.top, part)

@@ -23,7 +23,6 @@ KINDS = Catalogue(
         "python": f"{_HERE}.python_function:PythonFunction",
         "http": f"{_HERE}.http_endpoint:HttpEndpoint",
         "transformer": f"{_HERE}.transformer:Transformer",
-        "language_model": f"{_HERE}.language_model:LanguageModel",
     },
     hints={
         **dict.fromkeys(("csv", "file"), "Write `kind: scores` for a file of scores."),
@@ -37,11 +36,8 @@ KINDS = Catalogue(
             ("huggingface", "hf", "bert"), "Write `kind: transformer` for a Hugging Face model."
         ),
         **dict.fromkeys(
-            ("guard", "judge", "llm", "causal_lm"),
-            "Write `kind: language_model` for a judge or guard that is computed here, `kind: http` "
-            "for one that is served.",
+            ("endpoint", "rest", "url", "judge", "llm"), "Write `kind: http` for a served model."
         ),
-        **dict.fromkeys(("endpoint", "rest", "url"), "Write `kind: http` for a served model."),
     },
 )
 Candidate = Annotated[SerializeAsAny[CandidateSettings], BeforeValidator(KINDS.read)]

@@ -17,12 +17,12 @@ from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.secrets import remember
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.asking.guard import OF_JUDGES, Asking, Guard, Option
-from biasgate.tasks.scoring.asking.templates import fill, placeholders
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
+from biasgate.tasks.scoring.http.judge import Judge
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
 from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
-from biasgate.tasks.scoring.http.preset import Preset, Protocol, Reader, read_preset
+from biasgate.tasks.scoring.http.preset import Option, Preset, Protocol, Reader, read_preset
+from biasgate.tasks.scoring.http.templates import fill, placeholders
 from biasgate.tasks.scoring.kinds.http_requests import (
     Refused,
     Request,
@@ -42,7 +42,7 @@ MLFLOW, CUSTOM = "mlflow", "custom"
 _ROWS_A_SHARD = 500
 
 
-class HttpEndpoint(Asking, CandidateSettings):
+class HttpEndpoint(Judge, CandidateSettings):
     """A served model, called in batches."""
 
     kind: Literal["http"]
@@ -56,9 +56,13 @@ class HttpEndpoint(Asking, CandidateSettings):
     sends_text_to: str | None = None
     """The host of the URL, by name: without it, comments do not leave this machine. A loopback
     address needs none. Redirects are not followed."""
+    options: dict[str, Option] = Field(default_factory=dict)
+    """Values for the preset's options."""
     version: Version
     """Version of the model behind it. Scores are reused while it stays the same; without it they
     never are."""
+    categories: tuple[str, ...] = ()
+    """The categories that count. Default: the preset's."""
     combine: Combine | None = None
     """How several categories become one score: the largest, or 1 minus the product of 1 - p
     (`noisy_or`). Default: the preset's."""
@@ -128,10 +132,9 @@ class HttpEndpoint(Asking, CandidateSettings):
         return self
 
     def _check_options(self, preset: Protocol) -> None:
-        options = [*preset.options, *(self.asked.options if preset.is_judge else ())]
-        unknown = sorted(set(self.options) - set(options))
+        unknown = sorted(set(self.options) - set(preset.options))
         if unknown:
-            known = ", ".join(options) or "none"
+            known = ", ".join(preset.options) or "none"
             msg = (
                 f"`options` must be options of preset {self.preset}; got {unknown[0]} "
                 f"(known: {known})"
@@ -150,22 +153,17 @@ class HttpEndpoint(Asking, CandidateSettings):
 
     def _check_judge(self, preset: Protocol) -> None:
         if not preset.is_judge:
-            given = {"guard", *OF_JUDGES} & self.model_fields_set
+            given = set(Judge.model_fields) & self.model_fields_set
             if given:
                 msg = f"`{min(given)}` is for judges; preset {self.preset} is none"
                 raise ValueError(msg)
             return
-        self.check_asked()
-        asked, used = self.asked, set(placeholders(preset.request))
-        if "prompt" in used and not isinstance(asked.prompt, str):
-            msg = f"`prompt` must be a text for preset {self.preset}, which takes no messages"
+        self.check_judge()
+        if self.categories:
+            msg = f"`categories` is not for judges; preset {self.preset} asks one"
             raise ValueError(msg)
-        if asked.template is not None and "template" not in used and self.prompt is None:
-            msg = (
-                f"`prompt` must be given for guard {self.guard} behind preset {self.preset}, which "
-                "cannot set variables of the model's chat template "
-                f"({', '.join(asked.template)}): the messages that its own template expects"
-            )
+        if "prompt" in set(placeholders(preset.request)) and not isinstance(self.prompt, str):
+            msg = f"`prompt` must be a text for preset {self.preset}, which takes no messages"
             raise ValueError(msg)
 
     @property
@@ -175,18 +173,13 @@ class HttpEndpoint(Asking, CandidateSettings):
 
     @property
     def filled_options(self) -> dict[str, Option]:
-        """The preset's options, with the candidate's values; a guard's are not among them."""
+        """The preset's options, with the candidate's values."""
         return {name: self.options.get(name, one) for name, one in self.used.options.items()}
-
-    @property
-    def may_miss(self) -> bool:
-        """Whether some comments may stay without a score."""
-        return self.used.may_miss
 
     @property
     def scores_in_levels(self) -> bool:
         """Whether it is meant that scores have few values, even two."""
-        in_levels = self.used.is_judge and self.asked.score_as == "level"
+        in_levels = self.used.is_judge and self.score_as == "level"
         return in_levels or self.allow_two_valued
 
     @property
@@ -196,7 +189,7 @@ class HttpEndpoint(Asking, CandidateSettings):
             return json_digest(
                 ["http", self.url, self.version, self.column, self.output, self.label]
             )
-        asked = self.asked.model_dump(mode="json", exclude={"after_reasoning"})
+        asked = self.model_dump(mode="json", include=set(Judge.model_fields))
         judge = [asked] if self.used.is_judge else []
         return json_digest(
             [
@@ -272,8 +265,8 @@ class EndpointScorer(Scorer):
         # Which text of a batch the service refused is only known if each is asked alone.
         alone = [[at] for batch in refused if len(batch) > 1 for at in batch]
         self._ask(alone, texts, ids, outcomes)
-        if self._guard is not None:
-            self._guard.refuse_other_model([outcomes[at] for at in places], self._of)
+        if self._judge is not None:
+            self._judge.refuse_unusable([outcomes[at] for at in places], self._of)
         found = PartlyScored.of([outcomes[at] for at in range(len(texts))])
         return found if self._preset.may_miss else found.scores
 
@@ -343,17 +336,15 @@ class EndpointScorer(Scorer):
             "n": len(texts),
             "categories": list(one.categories or preset.categories),
         }
-        asked = self._guard
-        if asked is None:
+        if self._judge is None:
             return Request(fill(preset.request, values), self.tokens(texts))
-        by_probability = asked.score_as == "probability"
+        by_probability = one.score_as == "probability"
         values |= {
-            "max_tokens": asked.max_tokens,
+            "max_tokens": one.max_tokens,
             "logprobs": True if by_probability else None,
-            "template": asked.filled_template,
-            "effort": asked.effort,
-            "messages": asked.messages(texts[0]),
-            "prompt": asked.plain_prompt(texts[0]) if isinstance(asked.prompt, str) else None,
+            "effort": one.effort,
+            "messages": one.build_messages(texts[0]),
+            "prompt": one.build_prompt(texts[0]),
         }
         if not by_probability:
             values["top_logprobs"] = None
@@ -362,12 +353,12 @@ class EndpointScorer(Scorer):
 
     def tokens(self, texts: list[str]) -> int:
         """Return about how many tokens a request with these texts has."""
-        prompt = estimated_tokens(str(self._guard.prompt)) if self._guard is not None else 0
+        prompt = estimated_tokens(str(self._judge.prompt)) if self._judge is not None else 0
         return prompt + sum(estimated_tokens(text) for text in texts)
 
-    @cached_property
-    def _guard(self) -> Guard | None:
-        return self._settings.asked if self._preset.is_judge else None
+    @property
+    def _judge(self) -> Judge | None:
+        return self._settings if self._preset.is_judge else None
 
     @cached_property
     def _reader(self) -> Reader:
@@ -377,7 +368,7 @@ class EndpointScorer(Scorer):
             one.filled_options,
             one.categories or self._preset.categories,
             one.combine or self._preset.combine,
-            self._guard,
+            self._judge,
             self._of,
         )
 

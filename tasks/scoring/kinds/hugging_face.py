@@ -23,13 +23,13 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
 
 NEEDS_TORCH = (
-    f"candidates of kinds transformer and language_model need torch: {to_install('text')}. "
+    f"candidates of kind transformer need torch: {to_install('text')}. "
     "Or remove them from the evaluation file; `--save FILE` copies an included one."
 )
 _PACKAGES = ("torch", "transformers", "safetensors")
 HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
 # No pickles: they execute code when they are loaded.
-_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
 def require_torch() -> None:

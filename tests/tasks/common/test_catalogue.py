@@ -106,7 +106,7 @@ def test_options_of_a_package_s_kind_are_checked_at_their_place(package, read):
 
 def test_an_unknown_kind_is_answered_with_those_of_packages_too(package, read):
     package()
-    known = "'language_model', 'fixed'; got 'fixd'. Did you mean 'fixed'?"
+    known = "'http', 'transformer', 'fixed'; got 'fixd'. Did you mean 'fixed'?"
     with pytest.raises(InputError, match=rf"candidates.0: `kind` must be one of .*{known}"):
         read("{name: one, kind: fixd}")
 

@@ -110,7 +110,7 @@ def test_parts_in_another_order_are_sorted_by_their_number():
         ({"preset": "openai-chat", "options": {"model": "m"}}, "`prompt` must be given"),
         (
             {"preset": "openai-chat", "options": {"model": "m"}, "prompt": "{{text}} {{name}}"},
-            r"`prompt` must have known placeholders; got {{name}} \(known: {{text}}, {{words}}\)",
+            r"`prompt` must have known placeholders; got {{name}} \(known: {{text}}\)",
         ),
         (
             {
