@@ -60,10 +60,6 @@ from bias_metrics.mitigation.imbalance import LabelImbalance
 from bias_metrics.mitigation.pool import PoolChoice
 from bias_metrics.mitigation.relabelling import Relabelling
 from bias_metrics.mitigation.weights import BalancingWeights
-from bias_metrics.prediction_powered.evaluation import (
-    compare_prediction_powered,
-    prediction_powered_bias,
-)
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.report.between import SubgroupSpread, subgroup_spread
@@ -76,7 +72,6 @@ from bias_metrics.report.evaluation import (
 )
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import (
-    Assistance,
     BiasComparison,
     BiasReport,
     Overall,
@@ -122,7 +117,6 @@ from bias_metrics.thresholds.transfer import FlagChange, ThresholdTransfer, tran
 __all__ = [
     "IDENTITY_HIERARCHY",
     "Agreement",
-    "Assistance",
     "BalancingWeights",
     "BiasComparison",
     "BiasReport",
@@ -204,7 +198,6 @@ __all__ = [
     "compare_bias",
     "compare_calibration",
     "compare_candidates",
-    "compare_prediction_powered",
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",
@@ -238,7 +231,6 @@ __all__ = [
     "pool_nights",
     "positive_aeg",
     "power_mean",
-    "prediction_powered_bias",
     "rate_gaps",
     "roc_auc",
     "roll_up",

@@ -160,9 +160,9 @@ class Rows:
         """Return the same rows with other labels."""
         return self._with(y_true=y_true)
 
-    def grouped(self, subgroups: Subgroups, *, name: str = "subgroups") -> Rows:
-        """Return the same rows in other subgroups; `name` is what an error calls them."""
-        return self._with(subgroups=check_subgroups(subgroups, self.n, name=name))
+    def grouped(self, subgroups: Subgroups) -> Rows:
+        """Return the same rows in other subgroups."""
+        return self._with(subgroups=check_subgroups(subgroups, self.n))
 
     def counted(self, *values: FloatArray) -> tuple[Rows, tuple[FloatArray, ...]]:
         """Return the rows that count, and these values of theirs.

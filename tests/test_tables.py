@@ -98,13 +98,6 @@ def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identi
     assert lines[at + 1].split()[0] == "0.783"
 
 
-def test_the_first_line_says_how_many_rows_have_identity_labels():
-    overall = replace(report().bias.overall, labelled={"positive": 300, "negative": 700})
-    found = report(overall=overall)
-    said = "397,283 rows, 45,000 positive; identities are known of and counted on 1,000 rows, 300 "
-    assert said in title_of(found, partial({"results": [], "worsened": []}))
-
-
 def test_the_first_line_says_that_rows_are_of_several_nights():
     verdict = partial({"results": [], "nights": {"number": 3}})
     assert "397,283 rows of 3 nights, 45,000 positive" in title_of(report(), verdict)

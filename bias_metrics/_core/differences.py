@@ -214,19 +214,6 @@ class Apart:
         return found if n_clusters is None else replace(found, n_clusters=n_clusters)
 
 
-def difference_of(
-    a: MetricValue,
-    b: MetricValue,
-    of_a: Spread,
-    of_b: Spread,
-    confidence: float,
-    *,
-    is_gap: bool = False,
-) -> Difference:
-    """Return the difference of two numbers of the same rows, given the influences on each."""
-    return Apart.of(of_a, of_b).difference(a, b, confidence, is_gap=is_gap)
-
-
 def paired(
     a: MetricValue,
     b: MetricValue,

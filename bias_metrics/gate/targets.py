@@ -136,7 +136,7 @@ def _rows_of(
 ) -> dict[str, tuple[Counts, Counts]]:
     """Return the rows of each subgroup, or category, and of its background, by class."""
     overall = report["overall"]
-    everyone, found = overall.get("labelled") or _counts(overall), {}
+    everyone, found = _counts(overall), {}
     known = {**report.get("categories", {}), **report["subgroups"]}
     for name in names:
         own = _counts(known[name])

@@ -14,8 +14,6 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Background
 
-_NOT_ASSISTED = {"weight": None, "gain": None}
-
 
 def cell_of(value: MetricValue) -> Row:
     """Return a number with its uncertainty as the last columns of a record."""
@@ -26,11 +24,6 @@ def cell_of(value: MetricValue) -> Row:
 def effective_record(effective: Mapping[str, float] | None) -> dict[str, Any]:
     """Return the effective numbers of rows as a part of a record; empty without weights."""
     return {} if effective is None else {"effective": dict(effective)}
-
-
-def labelled_record(labelled: Mapping[str, int] | None) -> dict[str, Any]:
-    """Return the numbers of labelled rows as a part of a record; empty if all rows count."""
-    return {} if labelled is None else {"labelled": dict(labelled)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +37,6 @@ class SubgroupBias(NumbersByMetric, Tabular):
     effective: Mapping[str, float] | None = None
     """With sampling weights: how many rows of equal weight the compared rows are worth (Kish's
     effective size): `positive`, `negative`, `background_positive`, `background_negative`."""
-    assisted: Mapping[str, Assistance] | None = None
-    """With prediction-powered inference: what term matching added to each metric. The counts are
-    those of labelled rows."""
 
     @property
     def n(self) -> int:
@@ -55,29 +45,16 @@ class SubgroupBias(NumbersByMetric, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return counts and metrics as plain values."""
-        counts: dict[str, Any] = {
-            "n": self.n,
-            "n_positive": self.n_positive,
-            "n_negative": self.n_negative,
-        } | effective_record(self.effective)
-        if self.assisted is not None:
-            counts["assisted"] = as_dicts(self.assisted)
-        return counts | {
-            name: cell.to_dict(interval=True) for name, cell in self.by_metric().items()
-        }
+        cells = {name: cell.to_dict(interval=True) for name, cell in self.by_metric().items()}
+        counts = {"n": self.n, "n_positive": self.n_positive, "n_negative": self.n_negative}
+        return counts | effective_record(self.effective) | cells
 
     def rows(self) -> list[Row]:
         """Return one record per metric."""
         counts = {"n": self.n, "n_positive": self.n_positive}
         return [
-            {"metric": name} | counts | cell_of(cell) | self._assistance(name)
-            for name, cell in self.by_metric().items()
+            {"metric": name} | counts | cell_of(cell) for name, cell in self.by_metric().items()
         ]
-
-    def _assistance(self, metric: str) -> Row:
-        if self.assisted is None:
-            return {}
-        return {name: getattr(self.assisted[metric], name) for name in _NOT_ASSISTED}
 
 
 @dataclass(frozen=True)
@@ -91,9 +68,6 @@ class Overall(Generic[V]):
     """ROC AUC, or the difference of two."""
     effective: Mapping[str, float] | None = None
     """With sampling weights: how many rows of equal weight the rows are worth, by class."""
-    labelled: Mapping[str, int] | None = None
-    """With prediction-powered inference: how many of the rows of each class, `positive` and
-    `negative`, have human identity labels."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +120,7 @@ class BiasReport(Tabular):
                 "n_positive": self.overall.n_positive,
                 "auc": self.overall.auc.to_dict(interval=True),
             }
-            | effective_record(self.overall.effective)
-            | labelled_record(self.overall.labelled),
+            | effective_record(self.overall.effective),
             "subgroups": as_dicts(self.subgroups),
             "power_mean": self.power_mean.to_dict(),
             "final_score": self.final_score.to_dict(interval=True),
@@ -167,10 +140,7 @@ class BiasReport(Tabular):
         others = {"auc": self.overall.auc}
         others |= {f"power_mean_{name}": mean for name, mean in self.power_mean.by_metric().items()}
         others |= {"final_score": self.final_score}
-        assisted = {} if self.overall.labelled is None else _NOT_ASSISTED
-        of_all = [
-            {"metric": name} | counts | cell_of(value) | assisted for name, value in others.items()
-        ]
+        of_all = [{"metric": name} | counts | cell_of(value) for name, value in others.items()]
         return labelled("subgroup", rows_of(self.subgroups) | {None: of_all})
 
     def _table(self) -> Table:
@@ -216,8 +186,7 @@ class BiasComparison(Tabular):
                 "n": self.overall.n,
                 "n_positive": self.overall.n_positive,
                 "auc": self.overall.auc.to_dict(),
-            }
-            | labelled_record(self.overall.labelled),
+            },
             "subgroups": {
                 name: {metric: one.to_dict() for metric, one in cells.items()}
                 for name, cells in self.subgroups.items()
@@ -265,24 +234,3 @@ class BiasComparison(Tabular):
     @property
     def _level(self) -> float:
         return self.joint_confidence or self.confidence
-
-
-# ---- What term matching added to the human labels of one cell
-
-
-@dataclass(frozen=True)
-class Assistance:
-    """What term matching added to the human labels of one cell."""
-
-    weight: float = 0.0
-    """How much of the terms' error is removed, from 0 to 1; 0 if terms are not used."""
-    gain: float = 1.0
-    """How many times as many labelled rows would give the same precision without terms, less about
-    one standard error of that, since few rows tell how well terms work; 1 if terms are not used."""
-    reason: str | None = None
-    """Why terms are not used."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; the reason only if there is one."""
-        found = {"weight": self.weight, "gain": self.gain}
-        return found if self.reason is None else found | {"reason": self.reason}

@@ -12,7 +12,6 @@ from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pydantic import Field
 
 from bias_metrics.parts import PackedMasks
@@ -65,9 +64,7 @@ class MeasuredRows:
     @cached_property
     def measured(self) -> npt.NDArray[np.intp]:
         """Which rows of the set are measured, by number; one that stands for several repeatedly."""
-        ids, labelled = self.evidence.ids(), self.evidence.rows().labelled
-        ids = ids if labelled is None else ids.filter(pa.array(labelled))
-        return places(ids, self.frozen.column("id"))
+        return places(self.evidence.ids(), self.frozen.column("id"))
 
     @cached_property
     def groups(self) -> list[str]:

@@ -49,8 +49,6 @@ class LabelNoiseAnalysis(Analysis):
             return "no weights; it has `weight`"
         if not getattr(source, "raters", True):  # a source of a plugin may have no such option
             return "the number of raters of each comment; name it with `raters`"
-        if source.prediction_powered:
-            return "`prediction_powered: false`; the numbers of its report are of other rows"
         if source.label_threshold >= 1:
             return f"a `label_threshold` below 1; it is {source.label_threshold:g}"
         return super().objection(source)
@@ -61,9 +59,6 @@ class LabelNoiseAnalysis(Analysis):
             self.refuse(frozen, "the number of raters of each comment", "name it with `raters`")
         if WEIGHT in frozen.columns:
             self.refuse(frozen, "no weights", "its rows have some")
-        if source.prediction_powered:
-            told = "`prediction_powered: false`"
-            self.refuse(frozen, told, "the numbers of its report are of other rows")
         if source.label_threshold >= 1:
             self.refuse(frozen, "a `label_threshold` below 1", f"it is {source.label_threshold:g}")
 
@@ -287,7 +282,7 @@ class AgreementAnalysis(Analysis):
         if not frozen.has_text:
             self.refuse(frozen, "text", "it has none")
         matcher = source.matcher()
-        found = [] if matcher is None or source.prediction_powered else matcher.identities
+        found = [] if matcher is None else matcher.identities
         rated = [name for name in frozen.identities if name not in found]
         unknown = [name for name in self.terms if name not in rated]
         if unknown:

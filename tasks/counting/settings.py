@@ -36,7 +36,6 @@ _WITHOUT = {
     "stratum": "counts do not tell which rows were drawn together",
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
-    "prediction_powered": "counts do not tell which rows were labelled",
     "pool_nights": "counts of several nights add up as shards do",
     "judge_again": "counts have one label for each row",
     "other_labels": "counts have one label for each row",

@@ -332,16 +332,6 @@ class CivilCommentsSource(SourceSettings):
             raise ValueError(msg)
         return self
 
-    @model_validator(mode="after")
-    def _not_powered(self) -> Self:
-        if self.prediction_powered:
-            msg = (
-                "`prediction_powered` needs rows that were labelled at random, which nothing says "
-                "of the identity labels of Civil Comments; remove it"
-            )
-            raise ValueError(msg)
-        return self
-
     def downloads(self, cache: Path) -> dict[str, int | None]:
         """Return the archive, unless it is kept or a folder is given."""
         archive = self._kept_archive(cache)

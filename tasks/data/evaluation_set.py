@@ -14,8 +14,6 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `raters`            double         optional; number of raters behind the label, at least 1
 `label/<name>`      double, null   optional; the label by other raters; null: they did not say
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
-`matched/<name>`    bool           optional; whether terms of the identity match the text, where
-                                   `identity/<name>` has human labels
 `slice/<name>`      bool           optional; membership of a slice such as short comments
 ==================  =============  =======================================================
 """
@@ -45,7 +43,7 @@ ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
 CLUSTER, STRATUM = "cluster", "stratum"
 SAMPLED_FROM = "sampled_from"
-MATCHED, OTHER_LABEL = "matched/", "label/"
+OTHER_LABEL = "label/"
 MOST_RATERS = 1e9
 TYPES = {
     "id": pa.string(),
@@ -64,7 +62,6 @@ RANGES = {
 TYPES_BY_PREFIX = {
     IDENTITY: pa.float64(),
     OTHER_LABEL: pa.float64(),
-    MATCHED: pa.bool_(),
     SLICE: pa.bool_(),
 }
 DIGEST_FORMAT = "biasgate evaluation set 1"

@@ -24,7 +24,6 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
-    MATCHED,
     OTHER_LABEL,
     RATERS,
     SLICE,
@@ -94,8 +93,7 @@ class MappedSource(SourceSettings):
     names_separator: Annotated[str, StringConstraints(min_length=1)] | None = None
     """What separates several names in one cell of text, as in `","`; lists need none."""
     terms: Terms = Field(default_factory=dict)
-    """Identities found in the text, as in `{muslim: [muslim, muslims]}`; with `prediction_powered`
-    beside human labels of the same identities."""
+    """Identities found in the text, as in `{muslim: [muslim, muslims]}`."""
     matching: Matching = "longest"
     """With `longest`, *african american* counts for the longer term only; with `overlap` for
     *african* too."""
@@ -156,10 +154,13 @@ class MappedSource(SourceSettings):
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)
-        if self.prediction_powered:
-            self._refuse_unpowered()
-        else:
-            self._refuse_repeated()
+        every = [*self.identities, *self.names, *self.terms]
+        if both := sorted(name for name in set(every) if every.count(name) > 1):
+            msg = (
+                f"{', '.join(both)} must be in one of `identities`, `names` and `terms`, not in "
+                "both"
+            )
+            raise ValueError(msg)
         check_identity_names(dict.fromkeys([*self.identities, *self.names, *self.terms]))
         return self
 
@@ -189,33 +190,6 @@ class MappedSource(SourceSettings):
                 msg = f"`label` in `judge_again` must be one of `other_labels`; got {name!r}"
                 raise ValueError(msg)
         return self
-
-    def _refuse_repeated(self) -> None:
-        every = [*self.identities, *self.names, *self.terms]
-        if both := sorted(name for name in set(every) if every.count(name) > 1):
-            msg = (
-                f"{', '.join(both)} must be in one of `identities`, `names` and `terms`, not in "
-                "both, unless `prediction_powered: true` uses terms beside human labels"
-            )
-            raise ValueError(msg)
-
-    def _refuse_unpowered(self) -> None:
-        alone = sorted({*self.identities, *self.names} ^ set(self.terms))
-        if alone:
-            msg = (
-                "`prediction_powered` needs human labels in `identities` or `names`, and words in "
-                f"`terms`, for every identity; {alone[0]} has only one of the two"
-            )
-            raise ValueError(msg)
-        if both := sorted(set(self.identities) & set(self.names)):
-            msg = f"{both[0]} must be in `identities` or in `names`, not in both"
-            raise ValueError(msg)
-        if self.is_weighted:
-            msg = (
-                "`prediction_powered` and `weight` must not be set together: labelled rows must be "
-                "a plain random sample of all rows. Remove one of them"
-            )
-            raise ValueError(msg)
 
     @property
     def is_weighted(self) -> bool:
@@ -362,9 +336,8 @@ class MappedSource(SourceSettings):
             }
         if matcher is not None:
             found = matcher.mentions(columns["text"].to_pylist())
-            kind, dtype = (MATCHED, np.bool_) if self.prediction_powered else (IDENTITY, np.float64)
             for position, name in enumerate(matcher.identities):
-                columns[kind + name] = pa.array(found[:, position].astype(dtype))
+                columns[IDENTITY + name] = pa.array(found[:, position].astype(np.float64))
         for name, column in self.slices.items():
             of_words = f" To make each of its values a slice, write `slices_in: [{column}]`."
             fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=of_words)

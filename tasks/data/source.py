@@ -131,9 +131,6 @@ class SourceSettings(Settings):
     """Other choices with which every verdict is judged again, as in
     `[{label_threshold: 0.4}, {label_threshold: 0.6}, {identity_rows: all}]`. It decides nothing; a
     verdict that changes is said with its reason."""
-    prediction_powered: bool = False
-    """Whether human identity labels on a random part of the rows are helped by term matching on all
-    of them. The source gives both: null where a row has no human label."""
     required: bool = True
     """Whether a candidate must pass on this set to be promoted."""
     sample: Annotated[int, Field(ge=1)] | None = None
@@ -171,32 +168,13 @@ class SourceSettings(Settings):
 
     @model_validator(mode="after")
     def _judges_one_night_again(self) -> Self:
-        for key in ("pool_nights", "prediction_powered"):
-            if self.judge_again and getattr(self, key):
-                msg = f"`judge_again` and `{key}` must not be set together: remove one of them"
-                raise ValueError(msg)
+        if self.judge_again and self.pool_nights:
+            msg = "`judge_again` and `pool_nights` must not be set together: remove one of them"
+            raise ValueError(msg)
         names = [str(choices) for choices in self.judge_again]
         if len(set(names)) < len(names):
             msg = f"`judge_again` must have different choices; got {'; '.join(names)}"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _labels_a_sample(self) -> Self:
-        if not self.prediction_powered:
-            return self
-        for key, wrong, why in (
-            ("identity_rows", self.identity_rows == "all", "counts unlabelled rows as no mention"),
-            ("population", self.population == "these_rows", "leaves no sampling error to reduce"),
-            ("pool_nights", self.pool_nights is not None, "is not supported with it yet"),
-            ("min_raters", self.min_raters is not None, "leaves out rows that terms help with"),
-        ):
-            if wrong:
-                msg = (
-                    f"`prediction_powered` and `{key}` must not be set together: `{key}` as set "
-                    f"{why}. Remove one of them"
-                )
-                raise ValueError(msg)
         return self
 
     @model_validator(mode="after")
@@ -213,7 +191,6 @@ class SourceSettings(Settings):
     @model_validator(mode="after")
     def _draws_each_row_once(self) -> Self:
         wrong = {
-            "prediction_powered": self.prediction_powered,
             "pool_nights": self.pool_nights is not None,
             "population: these_rows": self.population == "these_rows",
             "weight_kind: frequency": self.weight_kind == "frequency",

@@ -212,10 +212,9 @@ def _evidence(published: Published) -> EvidenceFile:
     if json_digest(published.report) != verdict.report_digest and verdict.nights is None:
         msg = f"report.json in {published.folder} must be the verdict's; it was changed since."
         raise InputError(msg)
-    if verdict.nights is not None or evidence.is_powered:
-        kind = "pools nights" if verdict.nights is not None else "is prediction-powered"
+    if verdict.nights is not None:
         msg = (
-            f"evaluation set {published.names[0]!r} must be one labelled sample; it {kind}. "
+            f"evaluation set {published.names[0]!r} must be one labelled sample; it pools nights. "
             "Evaluate the sample as a set of its own."
         )
         raise InputError(msg)

@@ -23,7 +23,6 @@ from biasgate.tasks.data.evaluation_set import (
     EvaluationSet,
 )
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evidence.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
 from biasgate.tasks.records.numbers import CONFIDENCE
 
@@ -75,16 +74,11 @@ def choose_rows(
         weights=source.weight_kind if WEIGHT in evaluation_set.columns else None,
         units_drawn=None if strata is None else strata.drawn.tolist(),
         population="these_rows" if source.population == "these_rows" else None,
-        prediction_powered=True if source.prediction_powered else None,
         planned_rows=None if source.pool_nights is None else source.pool_nights.rows,
     )
     _refuse_empty(labels[measured], source, choices)
     if choices.weights is not None:
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
-    if source.prediction_powered:
-        choices = replace(choices, n_rows_measured=evaluation_set.n_rows)
-        clusters = cluster_codes(evaluation_set)
-        refuse_selected_rows(evaluation_set, labels, rated, identities, clusters)
     return measured, labels, choices
 
 
@@ -117,15 +111,14 @@ def leave_out_missing(
     Raises
     ------
     InputError
-        If rows without a score leave a class empty, or the set pools nights or is
-        prediction-powered, which need a score for every row.
+        If rows without a score leave a class empty, or the set pools nights, which needs a score
+        for every row.
     """
     missing = wanted & np.isnan(y_score)
     n_missing = int(missing.sum())
-    needs_all = "pool_nights" if source.pool_nights is not None else "prediction_powered"
-    if np.isnan(y_score).any() and (source.pool_nights is not None or source.prediction_powered):
+    if np.isnan(y_score).any() and source.pool_nights is not None:
         msg = (
-            f"evaluation set {source.name!r} has `{needs_all}`, so every row must have a score; "
+            f"evaluation set {source.name!r} has `pool_nights`, so every row must have a score; "
             f"{int(np.isnan(y_score).sum())} have none. Remove the option, or the candidate."
         )
         raise InputError(msg)
@@ -251,8 +244,6 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices: Choices) -> None:
     if labels.size == 0:
         advice, lacking = "Set `identity_rows: all` to count null as not mentioned.", ""
-        if source.prediction_powered:
-            advice = "Write 0 where people found that a row does not mention an identity."
         if source.min_raters is not None:
             advice, lacking = "Lower `min_raters`.", f" and {source.min_raters} raters"
         if choices.sampled_from is not None:

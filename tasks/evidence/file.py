@@ -37,11 +37,11 @@ from biasgate.tasks.common.arrow_arrays import as_numpy, give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json
-from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, MATCHED, SLICE, STRATUM
+from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, STRATUM
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
-from biasgate.tasks.evidence.rows import COLUMNS, LABELLED, Rows
+from biasgate.tasks.evidence.rows import COLUMNS, Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord
 from biasgate.tasks.records.nights import LAST_NIGHTS
 from biasgate.tasks.records.record import Record
@@ -265,11 +265,6 @@ class EvidenceFile:
         self._measuring(None, {}).levels.update(map(self._level, confidences))
 
     @property
-    def is_powered(self) -> bool:
-        """Whether terms on all rows help human labels on some."""
-        return bool(self.record.choices.prediction_powered)
-
-    @property
     def identities(self) -> list[str]:
         """The measured identities."""
         return list(self._members)
@@ -287,9 +282,7 @@ class EvidenceFile:
     def measured_scores(self, role: str) -> npt.NDArray[Any]:
         """Return one model's scores of the measured rows; NaN where it has none."""
         found = self.scores(role)
-        for kept in (self._tonight, self.rows().labelled):
-            found = found if kept is None else found[kept]
-        return found
+        return found if self._tonight is None else found[self._tonight]
 
     def ids(self) -> pa.ChunkedArray:
         """Return the ids of these rows."""
@@ -306,13 +299,13 @@ class EvidenceFile:
 
     @property
     def measured(self) -> Rows:
-        """The rows of the evaluated set whose identities people labelled; read once."""
+        """The rows of the evaluated set; read once."""
         with _READING:
             return self._measured
 
     @cached_property
     def _measured(self) -> Rows:
-        return self.rows().of_people()
+        return self.rows()
 
     @property
     def dominant(self) -> list[DominantUnits]:
@@ -468,7 +461,6 @@ class EvidenceFile:
         found = Rows(
             **{field: self.column(name) for field, name in COLUMNS.items() if name in there},
             members=self._members,
-            matched=self._masks(MATCHED) if LABELLED in there else None,
             scores=self.columns(SCORE),
             nights=self.column(NIGHT) if self.n_nights else None,
             strata=self._strata,

@@ -25,7 +25,6 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
-    MATCHED,
     SLICE,
     STRATUM,
     WEIGHT,
@@ -49,8 +48,7 @@ from biasgate.tasks.evidence.file import (
     EvidenceFile,
     EvidenceRecord,
 )
-from biasgate.tasks.evidence.powered import read_matched
-from biasgate.tasks.evidence.rows import CANDIDATE, LABELLED
+from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
@@ -89,10 +87,6 @@ def write_evidence(
     }
     # One bit per row.
     columns |= {IDENTITY + name: pa.array(mask[rows]) for name, mask in mentions.items()}
-    if source.prediction_powered:
-        matched = read_matched(evaluation_set, identities)
-        columns[LABELLED] = wanted[rows]
-        columns |= {MATCHED + name: pa.array(mask[rows]) for name, mask in matched.items()}
     columns |= _units(evaluation_set, source, clusters, rows)
     if weights is not None:
         columns[WEIGHT] = weights
@@ -150,10 +144,8 @@ def _evidence_rows(
 ) -> tuple[RowNumbers, npt.NDArray[np.floating] | None]:
     """Return the rows by number, also those without a score, and their sampling weights.
 
-    A row that stands for several is there as often. Of a prediction-powered set it is every row.
+    A row that stands for several is repeated as often.
     """
-    if source.prediction_powered:
-        return np.arange(evaluation_set.n_rows), None
     rows, weights = counted_of(evaluation_set, source, wanted)
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows, weights
 
@@ -218,12 +210,10 @@ def _rival_scores(
             "Score both with the same precision."
         )
         raise InputError(msg)
-    needs_all = [key for key in ("planned_rows", "prediction_powered") if getattr(choices, key)]
-    if needs_all and np.isnan(scores).any():
+    if choices.planned_rows and np.isnan(scores).any():
         msg = (
-            f"the {role} must have a score for every row of a set with "
-            f"`{'pool_nights' if needs_all == ['planned_rows'] else 'prediction_powered'}`; it has "
-            f"none for {int(np.isnan(scores).sum())}."
+            f"the {role} must have a score for every row of a set with `pool_nights`; it has none "
+            f"for {int(np.isnan(scores).sum())}."
         )
         raise InputError(msg)
     return scores

@@ -35,7 +35,6 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.parts import PackedMasks
-from bias_metrics.prediction_powered import PoweredMeasurement, PoweredPairing, PoweredRows
 from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
@@ -165,8 +164,8 @@ class Measuring:
         """
         given = self.thresholds.get(GIVEN, {})
         own = {role: given[role] for role in (CANDIDATE, rival) if role in given}
-        can_have_gaps = self.rows.weights is None and self.rows.matched is None
-        thresholds = {GIVEN: own} if len(own) == len((CANDIDATE, rival)) and can_have_gaps else {}
+        can_have_gaps = self.rows.weights is None and len(own) == len((CANDIDATE, rival))
+        thresholds = {GIVEN: own} if can_have_gaps else {}
         scores = {role: self.rows.scores[role] for role in (CANDIDATE, rival)}
         rows = replace(self.rows, scores=scores)
         measuring = replace(self, rows=rows, thresholds=thresholds, calibrated=False)
@@ -208,10 +207,9 @@ class Measuring:
         least = LEAST_ROWS if self.nights else LEAST_COMPARED
         least = least if self.is_sample else 0
         names = [*SUBGROUP_METRICS, *(threshold_metrics() if self.thresholds else ())]
-        positive, negative = rows.known & rows.labels, rows.known & ~rows.labels
         found = {}
         for identity, mask in rows.members.items():
-            n = {"positive": (mask & positive).sum(), "negative": (mask & negative).sum()}
+            n = {"positive": (mask & rows.labels).sum(), "negative": (mask & ~rows.labels).sum()}
             enough = [x for x in names if min(n[of] for of in METRICS[x].classes[0]) >= least]
             found[identity] = enough
         return found
@@ -227,12 +225,11 @@ class Measuring:
 
         `roles` are those that the candidate is compared with; its own for its own numbers;
         `looked_at` are the metrics of each identity, by default all that are measured.
-        Bonferroni's if error rates or calibration are among the numbers, or rows have weights or
-        are matched by terms.
+        Bonferroni's if error rates or calibration are among the numbers, or rows have weights.
         """
         partly = any(self._scored_by(role) is not None for role in self.rivals)
         special = self.thresholds or self.calibrated or partly
-        if special or self.rows.weights is not None or self.rows.matched:
+        if special or self.rows.weights is not None:
             each = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
             each += len(calibration_metrics()) * self.calibrated
             n = len(of) * each if looked_at is None else sum(map(len, looked_at.values()))
@@ -244,27 +241,8 @@ class Measuring:
         )
 
     def _evaluate(self, asked: _Asked) -> BiasReport:
-        if self.rows.matched is None:
-            model = self._model(CANDIDATE)
-            return model.report(asked.of(model.rows), asked.names)
-
-        def measured() -> PoweredMeasurement:
-            rows, scores = self._powered([CANDIDATE])
-            return PoweredMeasurement(rows, rows.scores("y_score", scores[CANDIDATE]))
-
-        powered = self._once(("powered", None), measured)
-        return powered.report(asked.of(powered.rows.human), asked.names)
-
-    def _powered(
-        self, roles: Sequence[str], beside: str | None = None
-    ) -> tuple[PoweredRows, dict[str, npt.NDArray[np.floating]]]:
-        """Return what `_scored` does, of rows that are matched by terms."""
-        human, scores = self._scored(roles, beside)
-        rows = self._beside(beside)
-        assert rows.matched is not None  # noqa: S101
-        assert rows.labelled is not None  # noqa: S101
-        matched = _joined(rows.matched, self.categories)
-        return PoweredRows.of(human, matched, rows.labelled), scores
+        model = self._model(CANDIDATE)
+        return model.report(asked.of(model.rows), asked.names)
 
     def _model(self, role: str, beside: str | None = None) -> Measurement:
         """Return a model's scores as measured, on the rows that another has a score for too."""
@@ -323,19 +301,8 @@ class Measuring:
         return self.rows if kept is None else self.rows.within(kept)
 
     def _compare(self, rival: str, asked: _Asked) -> BiasComparison:
-        if self.rows.matched is None:
-            pairing = self._pairing(rival)
-            return pairing.comparison(asked.of(pairing.models[0].rows), asked.names)
-
-        def measured() -> PoweredPairing:
-            rows, scores = self._powered([CANDIDATE, rival], rival)
-            named = {"y_score_a": CANDIDATE, "y_score_b": rival}
-            return PoweredPairing(
-                rows, [rows.scores(name, scores[role]) for name, role in named.items()]
-            )
-
-        powered = self._once(("powered", rival), measured)
-        return powered.comparison(asked.of(powered.rows.human), asked.names)
+        pairing = self._pairing(rival)
+        return pairing.comparison(asked.of(pairing.models[0].rows), asked.names)
 
     def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
         """Return the candidate's calibration, or that of it and a rival, as measured."""
@@ -411,8 +378,6 @@ def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:
     outside = rows.shared_background(background)
     if outside is None:
         return None
-    if rows.labelled is not None:
-        outside &= rows.labelled
     return {
         "positive": int((outside & rows.labels).sum()),
         "negative": int((outside & ~rows.labels).sum()),

@@ -14,25 +14,20 @@ from bias_metrics.rows import Background, Strata
 from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.data.evaluation_set import CLUSTER, WEIGHT
 
-CANDIDATE, LABELLED = "candidate", "labelled"
-COLUMNS = {"labels": "label", "clusters": CLUSTER, "weights": WEIGHT, "labelled": LABELLED}
+CANDIDATE = "candidate"
+COLUMNS = {"labels": "label", "clusters": CLUSTER, "weights": WEIGHT}
 """The columns of the evidence that are fields of `Rows` as they are, by the name of the field."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of the evidence, as arrays.
-
-    Rows of a prediction-powered set say which are `labelled`, and which are `matched` by terms.
-    """
+    """Some rows of the evidence, as arrays."""
 
     labels: npt.NDArray[np.bool_]
     members: PackedMasks
     scores: dict[str, npt.NDArray[np.floating]]
     clusters: npt.NDArray[Any] | None = None
     weights: npt.NDArray[np.float64] | None = None
-    matched: PackedMasks | None = None
-    labelled: npt.NDArray[np.bool_] | None = None
     nights: npt.NDArray[np.integer] | None = None
     """The night of each row, if nights are pooled."""
     strata: Strata | None = None
@@ -57,42 +52,25 @@ class Rows:
             background=background,
         )
 
-    def of_people(self) -> Rows:
-        """Return the rows whose identities people labelled: all, unless terms help them."""
-        if self.labelled is None:
-            return self
-        return replace(self.within(self.labelled), matched=None, labelled=None)
-
     def shared_background(self, background: str) -> npt.NDArray[np.bool_] | None:
         """Return the rows that all identities are compared with; None if each has its own."""
         return ~self.members.any() if background == "no_identity" else None
 
     def without(self, identities: Iterable[str]) -> Rows:
-        """Return the rows that mention none of some identities, by a label or a match."""
-        masks = [one for one in (self.members, self.matched) if one is not None]
-        mentions = np.logical_or.reduce([mask[name] for name in identities for mask in masks])
+        """Return the rows that mention none of some identities."""
+        mentions = np.logical_or.reduce([self.members[name] for name in identities])
         return self.among([x for x in self.members if x not in identities]).within(~mentions)
 
     def among(self, identities: Iterable[str]) -> Rows:
         """Return the same rows with some of the identities."""
-        names = list(identities)
-        members, matched = (
-            None if masks is None else PackedMasks.of(((x, masks[x]) for x in names), masks.n_rows)
-            for masks in (self.members, self.matched)
-        )
-        assert members is not None  # noqa: S101
-        return replace(self, members=members, matched=matched)
-
-    @property
-    def known(self) -> npt.NDArray[np.bool_]:
-        """Which rows have identities that are known: all, or the labelled ones."""
-        return np.ones(self.labels.size, np.bool_) if self.labelled is None else self.labelled
+        masks = self.members
+        members = PackedMasks.of(((x, masks[x]) for x in identities), masks.n_rows)
+        return replace(self, members=members)
 
     @property
     def has_both_classes(self) -> bool:
-        """Whether there are rows of both classes of which identities are known."""
-        labels = self.labels[self.known]
-        return bool(labels.any() and not labels.all())
+        """Whether there are rows of both classes."""
+        return bool(self.labels.any() and not self.labels.all())
 
 
 def _within(values: Any, kept: npt.NDArray[np.bool_]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bias_metrics.metrics import METRICS
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
@@ -27,8 +26,6 @@ def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> Non
     choose_again(frozen, source)
     if choices.weights == "probability":
         refuse_thresholds(policy, source.name)
-    if source.prediction_powered:
-        refuse_unpowered(policy, source.name)
     refuse_unknown_names(policy, *_names(source, frozen))
 
 
@@ -56,18 +53,6 @@ def refuse_thresholds(policy: Policy, name: str) -> None:
                 f"policy {policy.name!r}: rule {rule.name} needs error rates at a threshold, which "
                 f"are not measured for sampling weights, as evaluation set {name!r} has. Remove "
                 "the rule; rates without the weights would be those of the sample."
-            )
-            raise InputError(msg)
-
-
-def refuse_unpowered(policy: Policy, name: str) -> None:
-    """Refuse rules on numbers that terms do not help, for a prediction-powered set."""
-    for rule in policy.decision_rules():
-        if rule.threshold is not None or METRICS[rule.metric].needs_probabilities:
-            msg = (
-                f"policy {policy.name!r}: rule {rule.name} judges {rule.metric}, which is not "
-                f"measured with terms, and evaluation set {name!r} is `prediction_powered`. Remove "
-                "the rule, or the option."
             )
             raise InputError(msg)
 

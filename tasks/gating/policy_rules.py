@@ -56,7 +56,7 @@ class RuleSettings(Settings):
     min_positives: Support = 2
     """Fewest toxic rows of each compared group, where the metric compares toxic rows; with fewer
     the result is insufficient. Aggregates need them in every identity that they cover. Weighted
-    rows count as their effective number; of a prediction-powered set labelled rows count."""
+    rows count as their effective number."""
     min_negatives: Support = 2
     """The same for harmless rows."""
     min_clusters: Support = MIN_CLUSTERS

@@ -65,7 +65,6 @@ def cautions(
         warn_of_empty_identities(bias),
         warn_of_full_identities(bias),
         warn_of_weights(choices),
-        tell_of_terms(bias, choices),
     ]
     return [one for one in found if one is not None]
 
@@ -185,8 +184,7 @@ def warn_of_empty_identities(report: BiasReport) -> str | None:
 
 def warn_of_full_identities(report: BiasReport) -> str | None:
     """Name the identities that every measured row mentions: nothing is left to compare with."""
-    labelled = report.overall.labelled
-    n_rows = report.overall.n if labelled is None else sum(labelled.values())
+    n_rows = report.overall.n
     full = [name for name, bias in report.subgroups.items() if bias.n == n_rows]
     if not full or not n_rows:
         return None
@@ -264,30 +262,6 @@ def on_threshold(thresholds: Mapping[str, AtThreshold]) -> str | None:
         f"At its threshold {found.threshold:g} the model flags {flagged}, so that gaps of "
         "error rates are 0 whatever it does. Is it the threshold at which it is used?"
     )
-
-
-def tell_of_terms(report: BiasReport, choices: Choices) -> str | None:
-    """Say how much terms add to the human labels of a prediction-powered set."""
-    if not choices.prediction_powered:
-        return None
-    gains = {
-        name: [assistance.gain for assistance in bias.assisted.values()]
-        for name, bias in report.subgroups.items()
-        if bias.assisted is not None
-    }
-    n_labelled, n_rows = choices.n_rows_rated, choices.n_rows
-    text = (
-        f"human identity labels on {n_labelled:,} of {n_rows:,} rows, taken as drawn at random "
-        "within each class, are helped by terms on all of them."
-    )
-    if gains:
-        means = {name: sum(of_group) / len(of_group) for name, of_group in gains.items()}
-        least, most = (choose(means, key=lambda one: means[one]) for choose in (min, max))
-        text += (
-            f" In the mean over the metrics that is worth {means[least]:.1f} ({least}) to "
-            f"{means[most]:.1f} ({most}) times as many labelled rows."
-        )
-    return f"{text} Errors at thresholds, calibration and patterns are of the labelled rows alone."
 
 
 def _listed(names: list[str]) -> str:

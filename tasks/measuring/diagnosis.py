@@ -62,7 +62,7 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
     Rows with sampling weights have neither diagnoses nor thresholds.
     """
     rows, record = evidence.measured, evidence.record
-    told = len(bias.subgroups) <= _FEW and not evidence.is_powered
+    told = len(bias.subgroups) <= _FEW
     spread = spread_of(evidence.measurement, CONFIDENCE) if told else None
     if rows.weights is not None:
         return replace(undiagnosed(bias, "for rows with sampling weights"), spread=spread)
@@ -116,12 +116,7 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
             subgroups=subgroups,
         ),
         thresholds=thresholds,
-        look_first=look_first(
-            bias,
-            subgroups,
-            clustered=rows.clusters is not None,
-            labelled_alone=bool(record.choices.prediction_powered),
-        ),
+        look_first=look_first(bias, subgroups, clustered=rows.clusters is not None),
         spread=spread,
     )
 
@@ -161,7 +156,6 @@ def look_first(
     *,
     clustered: bool = False,
     diagnosed: bool = True,
-    labelled_alone: bool = False,
 ) -> LookFirst:
     """Choose the identity with the lowest AUC, preferring those with a clear pattern.
 
@@ -177,8 +171,6 @@ def look_first(
         Whether rows belong to clusters, which the diagnoses do not take into account.
     diagnosed : bool, default=True
         Whether there are diagnoses.
-    labelled_alone : bool, default=False
-        Whether the diagnoses are of the rows with human identity labels, and numbers of more.
     """
     lowest = {
         name: min(known)
@@ -198,10 +190,7 @@ def look_first(
     number = f"{metric} {value:.3f}{_interval(metric_cells(bias.subgroups[first])[metric])}"
     told = f"The lowest AUC with enough evidence is {number} of {first}."
     if diagnosed:
-        of = " in the rows with human identity labels alone" if labelled_alone else ""
-        told = (
-            f"No identity shows a clear pattern of bias{of}; the lowest AUC with enough evidence "
-        )
+        told = "No identity shows a clear pattern of bias; the lowest AUC with enough evidence "
         told += f"is {number} of {first}."
     if clear:
         named = "" if found.pattern == "other" else f", {found.name}"

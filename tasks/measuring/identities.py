@@ -17,7 +17,6 @@ from bias_metrics.report import MeasuredSubgroup, Options
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.powered import measure_powered
 from biasgate.tasks.records import Missing, Report
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -72,14 +71,8 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
 
 
 def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasReport:
-    """Compute overall numbers and aggregates; let all intervals account for clusters.
-
-    A prediction-powered set is measured here as a whole.
-    """
-    groups, background = evidence.record.power_mean_groups, evidence.background
-    if evidence.is_powered:
-        rows = evidence.rows()
-        return measure_powered(rows, evidence.folder.parent.name, groups, CONFIDENCE, background)
+    """Compute overall numbers and aggregates; let all intervals account for clusters."""
+    groups = evidence.record.power_mean_groups
     model = evidence.measurement
     model.take(measured)
     return model.report(Options.of(model.rows, power_mean_groups=groups, confidence=CONFIDENCE))
@@ -87,7 +80,7 @@ def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) 
 
 def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
     """Return the identities of each task, by name of the task."""
-    return share_out_identities([] if evidence.is_powered else evidence.identities)
+    return share_out_identities(evidence.identities)
 
 
 @task(name="measure identity", task_run_name="measure {identity} of {evidence.folder!m}")

@@ -284,7 +284,7 @@ def _rates(first: Published, second: Published, measuring: Measuring, method: st
         published.report.thresholds["equal_errors"].threshold for published in (first, second)
     ]
     scores = rows.scores[RIVAL], rows.scores[CANDIDATE]
-    if rows.weights is not None or rows.matched is not None or None in thresholds:
+    if rows.weights is not None or None in thresholds:
         return []
     masks = {name: np.asarray(rows.members[name]) for name in rows.members}
     before, after = (score >= at for score, at in zip(scores, thresholds, strict=True))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conformed
-from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED
+from biasgate.tasks.data.evaluation_set import IDENTITY
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 
@@ -62,12 +62,6 @@ class TrainingRows:
             msg = (
                 f"`identities` must be identities of training set {source.name!r}; got "
                 f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
-            )
-            raise InputError(msg)
-        if any(column_name.startswith(MATCHED) for column_name in table.column_names):
-            msg = (
-                f"training set {source.name!r} must not be `prediction_powered`: name its "
-                "`identities` or its `terms`."
             )
             raise InputError(msg)
         thresholds = source.label_threshold, source.identity_threshold

@@ -55,7 +55,6 @@ class Choices(Record):
         default=None, metadata=_said("the verdict is about", these_rows="exactly these phrases")
     )
     planned_rows: int | None = None
-    prediction_powered: bool | None = None
     n_rows: int = field(metadata=_said("comments of the set"))
     sampled_from: int | None = field(
         default=None, metadata=_said("comments of the whole set, of which these are a random part")
@@ -276,7 +275,6 @@ class Report(Explained):
     bias: BiasReport
     warnings: list[str]
     analyses: dict[str, AnalysisRecord] | None = None
-    label_agreement: dict[str, Any] | None = None
     missing: Missing | None = None
 
 

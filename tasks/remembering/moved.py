@@ -266,8 +266,6 @@ def _each_once(nights: Sequence[Remembered], tonight: Remembered) -> tuple[Remem
 
 
 def _unsuitable(source: SourceSettings) -> str | None:
-    if source.prediction_powered:
-        return "a prediction-powered set: only some of its rows have human labels"
     if source.weight_kind == "frequency":
         return "a set whose rows stand for several comments each"
     if source.population == "these_rows":

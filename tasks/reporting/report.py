@@ -7,7 +7,6 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.powered import agreement_of
 from biasgate.tasks.measuring.cautions import (
     cautions,
     warn_of_other_fractions,
@@ -152,11 +150,6 @@ def bias_table(bias: BiasReport) -> dict[str, list[Any]]:
         table[name] = [getattr(cells, name) for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
         _add_cells(table, name, [metric_cells(cells)[name] for cells in subgroups.values()])
-        if any(cells.assisted is not None for cells in subgroups.values()):
-            table[f"{name}_gain"] = [
-                None if cells.assisted is None else cells.assisted[name].gain
-                for cells in subgroups.values()
-            ]
     return table
 
 
@@ -216,9 +209,6 @@ def write_report(
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
-    agreement = agreement_of(evidence.rows())
-    if agreement is not None:
-        report = replace(report, label_agreement=agreement.to_dict())
     write_json(evidence.folder / "report.json", report)
     (evidence.folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

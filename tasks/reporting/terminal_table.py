@@ -87,12 +87,6 @@ def _rows_in_words(report: Report, verdict: Verdict) -> str:
     """Return the number of measured rows, and why others are left out."""
     choices, overall = report.evaluation_set.choices, report.bias.overall
     n, positive = f"{overall.n:,} rows", f"{overall.n_positive:,} positive"
-    if overall.labelled is not None:
-        labelled = overall.labelled
-        return (
-            f"{n}, {positive}; identities are known of and counted on {sum(labelled.values()):,} "
-            f"rows, {labelled['positive']:,} positive"
-        )
     if verdict.nights is not None and verdict.nights.number > 1:
         return f"{n} of {verdict.nights.number} nights, {positive}"
     return f"{choices.left_out or n}, {positive}"

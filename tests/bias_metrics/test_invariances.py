@@ -129,8 +129,6 @@ INDICATORS = {"decision_indicators"}
 CALIBRATION = {"calibration_report", "compare_calibration"}
 # Labels by a few raters have theirs in raters/.
 RATED = {"label_noise"}
-# Human labels with terms have theirs in prediction_powered/test_prediction_powered.py.
-WITH_TERMS = {"compare_prediction_powered", "prediction_powered_bias"}
 # Rows and confidences of many nights have theirs in sequential/.
 OF_NIGHTS = {
     *("always_valid_confidence", "lord_share", "night_clusters", "pool_nights"),
@@ -154,7 +152,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
-        *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, RATED, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
         *(INDICATORS, BETWEEN),
     )
 

@@ -51,9 +51,6 @@ RESULTS = {
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
     "compare_calibration": lambda f: f(CHECKED, Y_SCORE, Y_SCORE[::-1]),
     "compare_candidates": lambda f: f(Y_TRUE, {"new": Y_SCORE[::-1]}, Y_SCORE, GROUPS),
-    "compare_prediction_powered": lambda f: f(
-        CHECKED, Y_SCORE, Y_SCORE[::-1], GROUPS, np.arange(60) % 4 < 2
-    ),
     "compare_rate_gaps": lambda f: f(
         CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
     ),
@@ -84,7 +81,6 @@ RESULTS = {
         bias_metrics.fped, Y_TRUE, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_permutations=2
     ),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
-    "prediction_powered_bias": lambda f: f(CHECKED, Y_SCORE, GROUPS, np.arange(60) % 4 < 2),
     "rate_gaps": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
     "sample_to_label": lambda f: f(

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bias_metrics import MetricValue, SubgroupBias
+from bias_metrics import MetricValue
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, THRESHOLDS
 from biasgate.tasks.common.language import by_locale
@@ -36,7 +36,6 @@ from biasgate.tasks.reporting.page.grids import LIMITS, Grid, metric_grid
 from biasgate.tasks.reporting.page.texts import Quoted
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (
-    NOTHING,
     Kind,
     Table,
     between,
@@ -79,7 +78,6 @@ class Part:
     is_pooled: bool
     """Whether the verdict is about more nights than the numbers of the page."""
     digests: tuple[tuple[str, str], ...]
-    gains: Table | None
     slices: Table | None
     quotes: tuple[Quoted, ...] = ()
     most_checks: int = CHECKS
@@ -128,7 +126,6 @@ def describe(
         remarks=(*story.warnings, *([calibrated.sentence] if calibrated else [])),
         is_pooled=verdict.nights is not None and verdict.nights.number > 1,
         digests=tuple(_digests(report, verdict)),
-        gains=_gains(report),
         slices=_slices(report),
     )
 
@@ -141,29 +138,6 @@ def _diagnosed(report: Report, names: list[str]) -> Table:
         [(name, one.name, one.sentence) for name, one in zip(names, found, strict=True)],
         frozenset(at for at, one in enumerate(found) if one.pattern in NO_PATTERN),
     )
-
-
-def _gains(report: Report) -> Table | None:
-    """Return what terms add to human labels; None for a set without terms to help."""
-    agreement: dict[str, Any] = (report.label_agreement or {}).get("identities", {})
-    subgroups = report.bias.subgroups
-    shown, _ = shown_rows(subgroups)
-    rows = [
-        (
-            name,
-            *(_times(subgroups[name], metric) for metric in SUBGROUP_METRICS),
-            *(percent(agreement[name][of]["value"]) for of in ("recall", "precision")),
-        )
-        for name in shown
-        if name in agreement
-    ]
-    titles = [METRICS[metric].title for metric in SUBGROUP_METRICS]
-    titles += ["Mentions that terms find", "Found comments that are mentions"]
-    caption = (
-        "What terms add to human labels: how many times as many labelled comments would tell as "
-        "much"
-    )
-    return Table(caption, {"Identity": "name", **numeric(*titles)}, rows) if rows else None
 
 
 def _slices(report: Report) -> Table | None:
@@ -195,11 +169,6 @@ def _cell(found: Mapping[str, Any], metric: str) -> str:
         found["value"], found.get("reason"), low=found.get("low"), high=found.get("high")
     )
     return with_interval(cell, signed=METRICS[metric].is_gap)
-
-
-def _times(subgroup: SubgroupBias, metric: str) -> str:
-    """Return how many times as many labelled rows would give the same precision."""
-    return NOTHING if subgroup.assisted is None else f"{subgroup.assisted[metric].gain:.1f}"
 
 
 def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:

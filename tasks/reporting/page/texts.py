@@ -64,11 +64,10 @@ def quote(
     """Return the comments that tell most about some identities."""
     rows = evidence.rows()
     scores = rows.scores[CANDIDATE]
-    people = np.ones_like(rows.labels) if rows.labelled is None else rows.labelled
     places = {
         name: (
-            _first(-scores, rows.members[name] & people & ~rows.labels),
-            _first(scores, rows.members[name] & people & rows.labels),
+            _first(-scores, rows.members[name] & ~rows.labels),
+            _first(scores, rows.members[name] & rows.labels),
         )
         for name in shown
     }

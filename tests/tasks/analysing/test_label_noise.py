@@ -120,10 +120,3 @@ def test_a_set_that_does_not_allow_it_is_refused(rated, frozen, options, told):
     with pytest.raises(InputError) as error:
         check_analyses.fn([ANALYSES.validate_python("label_noise")], source, str(rows.folder))
     assert told in str(error.value)
-
-
-def test_a_prediction_powered_set_is_refused(rated, frozen):
-    source, rows = frozen(rated, identities=list(GROUPS), raters="asked")
-    powered = source.model_copy(update={"prediction_powered": True})
-    with pytest.raises(InputError, match="`prediction_powered: false`; the numbers of its report"):
-        check_analyses.fn([ANALYSES.validate_python("label_noise")], powered, str(rows.folder))

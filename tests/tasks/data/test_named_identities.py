@@ -111,16 +111,6 @@ def test_names_and_columns_and_terms_give_one_set(tmp_path):
     assert found(result) == {"deaf": [0.2, 1.0], "gay": [1.0, None], "male": [1.0, 0.0]}
 
 
-def test_human_labels_of_a_prediction_powered_set_may_be_names(tmp_path):
-    table = pd.DataFrame(
-        {"id": [0, 1], "label": 0.0, "groups": ["gay", None], "text": ["gays", "b"]}
-    )
-    table.to_csv(tmp_path / "t.csv", index=False)
-    options = {"names": ["gay"], "terms": {"gay": ["gays"]}, "text": "text"}
-    result = of_file(tmp_path / "t.csv", prediction_powered=True, **options)
-    assert result.columns[-2:] == ["identity/gay", "matched/gay"]
-
-
 def test_a_name_that_no_row_has_is_noted(tmp_path):
     result = frozen(tmp_path, ["gay"] * 3, names={"gay": ["gay"], "muslim": ["muslim", "muzlim"]})
     assert result.record["unmatched_terms"] == {"muslim": ["muslim", "muzlim"]}
@@ -162,7 +152,6 @@ def test_other_types_than_names_are_refused(tmp_path, values):
         ({"identities": ["gay"]}, "gay must be in one of"),
         ({"names": {"gay": []}}, "at least 1 item"),
         ({"names": "gay"}, "valid dictionary"),
-        ({"prediction_powered": True, "text": "t", "terms": ["gay"]}, "only one of the two"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(tmp_path, options, message):

@@ -11,7 +11,6 @@ from support.evaluations import run
 from support.filed import FILING, THRESHOLDS, judge_site, verdict_of
 
 from biasgate.tasks.disclosing.filing import OFFICIAL_LANGUAGES
-from biasgate.tasks.evidence.file import EvidenceFile
 
 metrics = pytest.importorskip("sklearn.metrics")
 
@@ -220,13 +219,6 @@ def test_pooled_nights_are_no_labelled_sample(filed, results, tmp_path):
     code, text, folder = filed(tmp_path / "pooled")
     assert (code, folder.exists()) == (2, False)
     assert "'sample' must be one labelled sample; it pools nights. Evaluate the sample" in text
-
-
-def test_rows_that_nobody_labelled_are_no_labelled_sample(filed, monkeypatch):
-    monkeypatch.setattr(EvidenceFile, "is_powered", True)
-    code, text, folder = filed()
-    assert (code, folder.exists()) == (2, False)
-    assert "'sample' must be one labelled sample; it is prediction-powered." in text
 
 
 def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_estimated(

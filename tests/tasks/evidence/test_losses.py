@@ -16,7 +16,7 @@ EIGHT_NIGHTS = np.arange(400) % 8
 
 
 def measuring(labels, members, candidate, champion, **more):
-    of_rows = {"matched", "labelled", "weights", "clusters", "nights"}
+    of_rows = {"weights", "clusters", "nights"}
     known = {"clusters": None, "weights": None} | {x: more.pop(x) for x in of_rows & more.keys()}
     rows = Rows(
         labels=labels,
@@ -102,20 +102,6 @@ def test_with_weights_clusters_or_a_rival_that_lacks_scores_the_cause_is_found_t
     for one in (lacking, weighted, clustered, no_identity):
         found = told(one.losses("champion", 0.05))
         assert (found["x", "bpsn_auc"], found["y", "bpsn_auc"]) == ([], ["x"])
-
-
-def test_a_mention_of_the_cause_is_a_label_or_a_match():
-    plain = made({"x": 0.8}).rows
-    labelled = np.arange(N) % 2 == 0
-    members = {name: mask & labelled for name, mask in plain.members.items()}
-    scores = plain.scores["candidate"], plain.scores["champion"]
-    powered = measuring(plain.labels, members, *scores, matched=plain.members, labelled=labelled)
-    found = told(powered.losses("champion", 0.05))
-    assert (found["x", "bpsn_auc"], found["y", "bpsn_auc"]) == ([], ["x"])
-    kept = powered.rows.without(["x"])
-    assert list(kept.members) == list(kept.matched) == ["y", "z"]
-    assert kept.labels.size == (~plain.members["x"]).sum()
-    assert kept.labelled.sum() == (~plain.members["x"] & labelled).sum()
 
 
 def few(n_toxic, **more):

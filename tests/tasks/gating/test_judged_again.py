@@ -259,7 +259,6 @@ def test_columns_of_other_choices_are_in_no_result(again):
     [
         ({"judge_again": [{}]}, "must name a choice"),
         ({"judge_again": CHOICES[:1] * 2}, "must have different choices"),
-        ({"judge_again": CHOICES, "prediction_powered": True}, "must not be set together"),
         ({"judge_again": CHOICES, "pool_nights": {"rows": 9}}, "must not be set together"),
     ],
 )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 from support.judged import judge, rows
-from support.judging import evidence_of
 
 from bias_metrics import Rows, compare_bias, rate_gaps
 from biasgate.tasks.common.plain import plain
@@ -151,17 +150,6 @@ def test_rows_with_sampling_weights_have_weighted_histograms_and_no_curves(tmp_p
     gay = columns["identity/gay"]
     counts = found.scores.subgroups["gay"].negative.counts
     assert sum(counts) == pytest.approx(2 * (gay & ~columns["label"]).sum())
-
-
-def test_where_terms_help_human_labels_the_labelled_rows_are_counted(tmp_path):
-    columns = rows(NAMES) | CLUSTERS
-    labelled = np.arange(900) % 3 > 0
-    own = {name: np.asarray(one)[labelled] for name, one in columns.items()}
-    report, _, expected = judge(tmp_path / "own", own)
-    matched = {f"matched/{name}": columns[f"identity/{name}"] for name in NAMES}
-    (tmp_path / "all").mkdir()
-    evidence = evidence_of(tmp_path / "all", columns | matched | {"labelled": labelled})
-    assert measure_details(report, evidence) == expected
 
 
 def test_of_very_many_identities_only_the_worst_are_there(tmp_path, monkeypatch, columns):

@@ -11,7 +11,6 @@ from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import AnalysisRecord, JudgedNights
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -519,27 +518,6 @@ def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
     nights = JudgedNights(number=3, n_rows=2700, planned_rows=5000, bound="b", began="", each=[])
     found = page_of((report, replace(verdict, nights=nights), details))
     assert "judged by the 2,700 rows of all nights" in found.one("section", id="checks").text
-
-
-def test_what_terms_add_is_told_by_identity_and_metric(judged):
-    report, verdict, details = judged
-    subgroups = dict(report.bias.subgroups)
-    helped = {one: Assistance(weight=1.0, gain=2.345) for one in SUBGROUP_METRICS}
-    subgroups["gay"] = replace(subgroups["gay"], assisted=helped)
-    agreement = {"gay": {"recall": {"value": 0.851}, "precision": {"value": None}}}
-    report = replace(
-        report,
-        bias=replace(report.bias, subgroups=subgroups),
-        label_agreement={"n": 300, "identities": agreement},
-    )
-    page = read_page(render(candidate_page(report, verdict, details)))
-    table = page.one("section", id="diagnosis").one("table")
-    assert table.one("caption").text.startswith("What terms add to human labels")
-    assert table.rows() == [["gay", *["2.3"] * 5, "85.1%", "\N{EN DASH}"]]
-
-
-def test_a_set_without_terms_has_no_table_of_gains(page):
-    assert "What terms add" not in page.text
 
 
 def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_not(tmp_path):

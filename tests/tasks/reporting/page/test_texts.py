@@ -5,12 +5,11 @@ import pytest
 from support.hostile import NAMES as HOSTILE
 from support.html_page import read_page
 from support.judged import by_place, judge, rows, summary_of
-from support.judging import evidence_of
 
 from biasgate.tasks.data.evaluation_set import freeze_rows
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.reporting.page.page import evaluation_page
-from biasgate.tasks.reporting.page.texts import LONGEST, QUOTED, quote
+from biasgate.tasks.reporting.page.texts import LONGEST, quote
 from biasgate.tasks.reporting.page.writing import render
 
 NAMES = ["gay", "muslim", "deaf"]
@@ -61,21 +60,6 @@ def test_a_long_text_is_cut_and_a_missing_one_is_empty(tmp_path, columns):
 def test_an_identity_without_comments_has_none(tmp_path, columns):
     _, [found] = quoted(tmp_path, columns, ["x"] * 900, ["deaf"])
     assert (found.harmless, found.toxic) == ((), ())
-
-
-def test_of_a_prediction_powered_set_only_labelled_comments_are_quoted(tmp_path, columns):
-    labelled = columns["label"] | (columns["score/candidate"] < 1.2)
-    known = (
-        columns
-        | {"labelled": labelled}
-        | {f"matched/{name}": columns[f"identity/{name}"] for name in NAMES}
-    )
-    evidence = evidence_of(tmp_path, known)
-    found = quote(
-        evidence, frozen(tmp_path / "set", columns, [str(one) for one in range(900)]), ["gay"]
-    )
-    assert len(found[0].harmless) == QUOTED
-    assert all(labelled[int(one.text)] for one in found[0].harmless)
 
 
 def test_hostile_comments_are_only_text(tmp_path, columns):
