@@ -88,13 +88,11 @@ from bias_metrics.sequential.pooled_nights import (
     with_night_variance,
 )
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
-from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
 from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.indicators import GroupIndicators, Indicators, decision_indicators
-from bias_metrics.thresholds.label_sample import LabelSample, Stratum, sample_to_label
 from bias_metrics.thresholds.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.thresholds.permutation import NullReference, permuted_reference
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
@@ -148,7 +146,6 @@ __all__ = [
     "LabelAgreement",
     "LabelImbalance",
     "LabelNoise",
-    "LabelSample",
     "LabelSensitivity",
     "LengthBucket",
     "MetricValue",
@@ -156,7 +153,6 @@ __all__ = [
     "MissingShare",
     "Named",
     "NullReference",
-    "OperatingPoint",
     "Overall",
     "PairedGaps",
     "PoolChoice",
@@ -174,13 +170,11 @@ __all__ = [
     "SliceReports",
     "SortedClasses",
     "SortedScores",
-    "Stratum",
     "SubgroupBias",
     "SubgroupSpread",
     "Support",
     "TermFrequencies",
     "TermFrequency",
-    "ThresholdAdvice",
     "ThresholdReport",
     "ThresholdTable",
     "ThresholdTransfer",
@@ -189,7 +183,6 @@ __all__ = [
     "Verdict",
     "WorstGroupAccuracy",
     "WorstSubgroup",
-    "advise_threshold",
     "always_valid_confidence",
     "bnsp_auc",
     "bootstrap_bias",
@@ -234,7 +227,6 @@ __all__ = [
     "rate_gaps",
     "roc_auc",
     "roll_up",
-    "sample_to_label",
     "selection_flattery",
     "spending_share",
     "subgroup_auc",

@@ -1,8 +1,7 @@
-"""The commands on data and models: `biasgate shadow`, `diagnose-data` and `mitigate`."""
+"""The commands on data and models: `biasgate diagnose-data` and `mitigate`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +15,11 @@ from biasgate.options import (
     Output,
     Store,
     Verbose,
-    Yes,
     example,
 )
 from biasgate.printing import print_json, print_sentence
 from biasgate.running import check_input, check_sets, run_flow
-from biasgate.telling import errors_told, say, waiting
+from biasgate.telling import errors_told
 
 if TYPE_CHECKING:
     from biasgate.tasks.mitigating.diagnosis import TrainingDiagnosis
@@ -36,35 +34,6 @@ Candidate = Annotated[
 ]
 # The exit code if nothing passed; that of a blocked candidate.
 BLOCKED = 3
-
-
-@app.command(rich_help_panel=DATA, epilog=example("shadow shadow.yaml --output shadowed"))
-def shadow(
-    config: Annotated[Path, typer.Argument(help="Shadow file (YAML).", metavar="CONFIG")],
-    output: Annotated[Path, typer.Option(help="Folder for shadow.json and sample.csv.")],
-    store: Store = DEFAULT_STORE,
-    yes: Yes = False,  # noqa: FBT002
-    as_json: AsJson = False,  # noqa: FBT002
-) -> None:
-    """Compare a model with its successor on comments without labels, and say what to label."""
-    with errors_told(quiet=as_json, places={"store": store, "output": output}):
-        say(f"reading {config}")
-        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-        from biasgate.tasks.shadowing import REPORT, read_shadow  # noqa: PLC0415
-        from biasgate.tasks.shadowing import shadow as compare  # noqa: PLC0415
-        from biasgate.tasks.store import Workplace  # noqa: PLC0415
-
-        for what, folder in (("output", output), ("store", store)):
-            require_writable(folder.absolute(), what)
-        settings = read_shadow(config)
-        output.mkdir(parents=True, exist_ok=True)
-        with waiting("scoring and comparing"):
-            found = compare(settings, Workplace(store.resolve()), output, yes=yes)
-        if as_json:
-            print_json(json.loads((output / REPORT).read_text("utf-8")))
-            return
-        for sentence in found.sentences():
-            print_sentence(sentence)
 
 
 @app.command(

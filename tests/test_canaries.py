@@ -85,10 +85,6 @@ def write_inputs(folder):
     (folder / "bare.csv").write_text((folder / "rows.csv").read_text().partition("\n")[2])
     for name, more in changed.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(content | {"name": name} | more))
-    shadow = {"name": "later", "comments": {**rows, "name": "site"}}
-    shadow |= {"before": {**filed, "name": "old", "threshold": 0.4}, "after": called}
-    shadow["before"].pop("register")
-    (folder / "shadow.yaml").write_text(yaml.safe_dump(shadow))
     return list(changed)[1:]
 
 
@@ -124,7 +120,6 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
         "rollback shop --reason tried",
         "diagnose-data good.yaml --output diagnosed",
         "mitigate good.yaml --output mitigated --candidate trained",
-        "shadow shadow.yaml --output shadowed",
         f"policy suggest {on_set}",
         f"policy explain own.yaml {on_set}",
         f"policy plan own.yaml {on_set}",

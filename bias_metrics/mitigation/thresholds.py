@@ -49,9 +49,9 @@ def even_threshold(
 ) -> EvenThreshold:
     """Find the threshold with the smallest gap between subgroups among those good enough.
 
-    Unlike `advise_threshold`, recall and precision are required on other rows than those on which
-    the gap is measured. Phrases made from templates show gaps well, but half of them are toxic:
-    flagging all of them has a gap of 0, recall 1 and precision 1/2.
+    Recall and precision are required on other rows than those on which the gap is measured. Phrases
+    made from templates show gaps well, but half of them are toxic: flagging all of them has a gap
+    of 0, recall 1 and precision 1/2.
 
     Parameters
     ----------

@@ -20,7 +20,6 @@ KINDS = Catalogue(
         "topic": f"{_HERE}.slices:TopicAnalysis",
         "label_sensitivity": f"{_HERE}.labels:LabelSensitivityAnalysis",
         "label_noise": f"{_HERE}.labels:LabelNoiseAnalysis",
-        "threshold_advice": f"{_HERE}.thresholds:ThresholdAdviceAnalysis",
         "threshold_transfer": f"{_HERE}.thresholds:ThresholdTransferAnalysis",
         "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
         "agreement": f"{_HERE}.labels:AgreementAnalysis",

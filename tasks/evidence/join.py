@@ -67,7 +67,7 @@ def write_evidence(
     `rivals` are the scores of `champion` and `reference`. Where nights are pooled, a cluster has
     the same number in every set.
     """
-    y_score = joined_scores(evaluation_set, scored)
+    y_score = _joined_scores(evaluation_set, scored)
     identities = tuple(source.measured_identities(evaluation_set.identities))
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
@@ -92,7 +92,7 @@ def write_evidence(
         columns[WEIGHT] = weights
     for role, of_rival in rivals.items():
         is_itself = of_rival.url == scored.url
-        joined = y_score if is_itself else joined_scores(evaluation_set, of_rival)
+        joined = y_score if is_itself else _joined_scores(evaluation_set, of_rival)
         columns[SCORE + role] = _rival_scores(role, joined[rows], of_rival, scored, choices)
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
@@ -172,7 +172,7 @@ def _read_identities(
     return rated, mentions
 
 
-def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
+def _joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
     """Return one score per row of the set, joined by id, never by position."""
     table = scored.table()
     ids = evaluation_set.column("id")

@@ -49,7 +49,7 @@ def score_rows(
 
     Returns one finite score per row, in the row order of the set.
     """
-    check_set(scorer, evaluation_set, candidate)
+    _check_set(scorer, evaluation_set, candidate)
     shards = shards_of(scorer, evaluation_set, scores)
     kept = ScoredSet.load(shards.folder.url)
     if kept is None or not kept.is_of(scorer, evaluation_set):
@@ -172,7 +172,7 @@ def try_candidate(
     with candidate.opened(workplace) as scorer:
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
         for evaluation_set in sets:
-            check_set(scorer, evaluation_set, candidate)
+            _check_set(scorer, evaluation_set, candidate)
         if not is_spread() and any(
             ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url) is None
             for evaluation_set in sets
@@ -188,7 +188,7 @@ def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Wo
         return score_rows(scorer, evaluation_set, candidate, workplace.scores).url
 
 
-def check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings) -> None:
+def _check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings) -> None:
     """Raise an error, before any work starts, if an opened candidate cannot score a set."""
     of = f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
     without_quotes(partial(scorer.check, evaluation_set), of, CandidateError)
@@ -279,7 +279,7 @@ def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplac
         return []
     evaluation_set = EvaluationSet.load(Path(set_folder))
     with candidate.opened(workplace) as scorer:
-        check_set(scorer, evaluation_set, candidate)
+        _check_set(scorer, evaluation_set, candidate)
         kept = ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url)
         if kept is not None and kept.is_of(scorer, evaluation_set):
             return []

@@ -51,13 +51,6 @@ def estimate_sending(
     candidates: Sequence[CandidateSettings], set_folders: Sequence[str], workplace: Workplace
 ) -> list[Sending]:
     """Return what candidates will send to services that have a price or limits. Only reads."""
-    return plan_sending(candidates, set_folders, workplace)
-
-
-def plan_sending(
-    candidates: Sequence[CandidateSettings], set_folders: Sequence[str], workplace: Workplace
-) -> list[Sending]:
-    """Return what candidates will send to services that have a price or limits. Only reads."""
     found = []
     for candidate in candidates:
         if candidate.is_local:

@@ -114,7 +114,7 @@ OF_DATA = {
 # Errors at a threshold have theirs in test_invariances_of_thresholds.py, resamples in
 # test_bootstrap.py.
 AT_A_THRESHOLD = {
-    *("advise_threshold", "equal_error_rate", "equality_curve", "error_rates", "fned", "fped"),
+    *("equal_error_rate", "equality_curve", "error_rates", "fned", "fped"),
     *("permuted_reference", "pinned_auc", "pinned_auc_equality_difference"),
     *("threshold_report", "threshold_table", "worst_group_accuracy"),
 }
@@ -139,7 +139,7 @@ DRIFT = {"data_drift", "metric_drift"}
 # Rows without a score have theirs in thresholds/test_missing.py.
 UNSCORED = {"missing_scores"}
 # Moving from one model to another has its own in thresholds/.
-SUCCESSION = {"sample_to_label", "transfer_threshold"}
+SUCCESSION = {"transfer_threshold"}
 # Words have invariances of their own, in test_diagnosis.py.
 IN_WORDS = {"diagnose_bias"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import bias_metrics
 from bias_metrics import (
-    advise_threshold,
     equal_error_range,
     equal_error_rate,
     equality_curve,
@@ -27,7 +26,7 @@ from bias_metrics import (
 )
 
 MODULES = (
-    *("accuracy", "advice", "curves", "decisions", "dixon", "permutation", "pinned"),
+    *("accuracy", "curves", "decisions", "dixon", "permutation", "pinned"),
     "thresholds",
 )
 
@@ -102,9 +101,6 @@ def curves(rows, weight):
 
 # Every public function of MODULES, as plain values of some rows and their weights.
 WEIGHTED = {
-    "advise_threshold": lambda rows, weight: advise_threshold(
-        *arrays(rows), min_recall=0.5, min_precision=0.3, sample_weight=weight
-    ).to_dict(),
     "equal_error_rate": lambda rows, weight: {
         method: equal_error_rate(*arrays(rows)[:2], method=method, sample_weight=weight).to_dict()
         for method in ("rates", "counts")
@@ -252,8 +248,6 @@ GOOD = {
     "in_subgroup": [0, 1, 1, 0],
     "subgroups": {"g": [0, 1, 1, 0]},
     "metric": fped,
-    "min_recall": 0.5,
-    "min_precision": 0.5,
     "threshold": 0.5,
 }
 PARAMETERS = {

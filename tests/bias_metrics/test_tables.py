@@ -43,9 +43,6 @@ def night(**scores):
 
 
 RESULTS = {
-    "advise_threshold": lambda f: f(
-        Y_TRUE, Y_SCORE, {"gay": GROUPS["gay"]}, min_recall=0.5, min_precision=0.1
-    ),
     "bootstrap_bias": lambda f: f(*ROWS, rng=np.random.default_rng(0), n_replicates=5),
     "calibration_report": lambda f: f(CHECKED, Y_SCORE),
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
@@ -83,9 +80,6 @@ RESULTS = {
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
     "rate_gaps": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
-    "sample_to_label": lambda f: f(
-        Y_TRUE, np.arange(60) % 3 == 0, margin=0.1, rng=np.random.default_rng(0)
-    ),
     "subgroup_spread": lambda f: f(CHECKED, Y_SCORE)["bpsn_auc"],
     "term_frequencies": lambda f: f(Y_TRUE, GROUPS),
     "threshold_report": lambda f: f(
@@ -160,7 +154,7 @@ def test_a_result_prints_as_a_table_and_shows_as_one(name):
 def test_a_name_cannot_put_markup_into_a_notebook(name):
     html = result(name)._repr_html_()
     assert "<img" not in html
-    named = name not in SHOWN_IN_NO_NAME | {"advise_threshold", "permuted_reference"}
+    named = name not in SHOWN_IN_NO_NAME | {"permuted_reference"}
     if named and "onerror" in str(result(name)):
         assert "&lt;img src=x onerror=alert(1)&gt;&amp;&quot;&#x27;" in html
 

@@ -21,7 +21,6 @@ ASKED = [
     "topic",
     "label_sensitivity",
     {"kind": "label_noise", "draws": 2},
-    {"kind": "threshold_advice", "min_recall": 0.3, "min_precision": 0.3},
     {"kind": "agreement", "terms": {"gay": [COMMENT]}},
 ]
 
@@ -70,7 +69,7 @@ def test_a_report_has_what_was_asked_for_and_is_otherwise_the_same(home):
     assert asked == plain
     assert list(analyses) == [one if isinstance(one, str) else one["kind"] for one in ASKED]
     assert list(analyses["intersections"]["result"]["subgroups"]) == ["gay & deaf"]
-    assert analyses["threshold_advice"]["options"]["min_recall"] == 0.3
+    assert analyses["label_noise"]["options"]["draws"] == 2
 
 
 def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
@@ -79,7 +78,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     report = json.loads(read(home, "asked"))
     sentences = [text for one in report["analyses"].values() for text in one["sentences"]]
     card = read(home, "asked", "model_card.md")
-    assert len(sentences) == 10
+    assert len(sentences) == 9
     assert "## Further analyses" in card
     for sentence in sentences:
         assert " ".join(sentence.split()) in done

@@ -98,7 +98,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
         assert scores == {row["id"]: score(row["text"], SALTS[road["kind"]]) for row in rows}
     report = read(of_candidate / "report.json")
     assert report["evaluation_set"]["choices"]["n_rows"] == len(rows)
-    assert list(report.get("analyses", {})) == list(analyses_of(road))
+    assert list(report.get("analyses", {})) == analyses_of(road)
     found, expected = flat(report["bias"]), flat(expected_report(road, rows, scores))
     assert found.keys() == expected.keys()
     assert [path for path in found if not same(found[path], expected[path])] == []

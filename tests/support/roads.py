@@ -5,10 +5,6 @@ from support.road_rows import LISTED, NAMES, TERMS, THRESHOLDS, template_options
 from support.scorers import score
 
 SHARED = "shared"
-ON_ANY_SET = {
-    "intersections": "intersections",
-    "threshold_advice": {"kind": "threshold_advice", "min_recall": 0.2, "min_precision": 0.2},
-}
 LENIENT, IMPOSSIBLE, TOO_MANY = 0.01, 0.999, 1_000_000
 SPLITS = {
     "wilds": {"one": "test", "several": ["test", "val"]},
@@ -42,7 +38,7 @@ def write_road(road, folder, rows, inputs, served):
     else:
         content["champion"] = old
     if asked := analyses_of(road):
-        content["analyses"] = list(asked.values())
+        content["analyses"] = asked
     if road["correction"] == "bonferroni":  # which needs a second candidate to do anything
         content["candidates"].append(old | {"name": "second"})
     if road["limits"] in {"reference", "all"}:
@@ -54,7 +50,7 @@ def write_road(road, folder, rows, inputs, served):
 
 def analyses_of(road):
     """The analyses of a road: on half of them, with an option that has its own expectations."""
-    return ON_ANY_SET if road["power_mean_groups"] == "two" else {}
+    return ["intersections"] if road["power_mean_groups"] == "two" else []
 
 
 def score_file(road):

@@ -9,7 +9,6 @@ import pytest
 from bias_metrics import (
     MetricValue,
     Rows,
-    advise_threshold,
     counterfactual_gaps,
     evaluate_bias,
     evaluate_slices,
@@ -131,31 +130,6 @@ def test_label_sensitivity_keeps_the_background_of_the_set(frame, measured):
     expected = label_sensitivity(labels, y_score, masks, background="no_identity").to_dict()
     assert found.result["spread"] == expected["spread"]
     assert found.result["spread"] != label_sensitivity(labels, y_score, masks).to_dict()["spread"]
-
-
-def test_advice_to_flag_every_comment_says_so_and_which_precision_to_ask_for(frame, measured):
-    found = analyse("threshold_advice", measured(frame), min_recall=0.5, min_precision=0.01)
-    [told] = found.sentences
-    assert "It flags every comment: ask for a `min_precision` above" in told
-
-
-def test_threshold_advice_is_that_of_the_library_for_the_groups_of_the_power_means(frame, measured):
-    y_true, y_score, masks, _ = rated(frame)
-    two = {name: masks[name] for name in ("black", "muslim")}
-    asked = {"min_recall": 0.5, "min_precision": 0.4}
-    found = analyse("threshold_advice", measured(frame, power_mean_groups=list(two)), **asked)
-    expected = advise_threshold(y_true, y_score, two, **asked)
-    assert found.result["advised"] == expected.to_dict()["advised"]
-    assert found.result["frontier"] == expected.to_dict()["frontier"]
-    assert found.result["n_frontier"] == len(expected.frontier)
-    assert found.table == expected.rows()
-    assert f"{expected.advised.threshold:.4g} has the smallest gap" in found.sentences[0]
-
-
-def test_a_threshold_that_nothing_reaches_is_not_advised(frame, measured):
-    found = analyse("threshold_advice", measured(frame), min_recall=1, min_precision=1)
-    assert found.result["advised"] is None
-    assert found.sentences == (f"No threshold is advised: {found.result['reason']}.",)
 
 
 def test_counterfactual_gaps_are_those_of_the_library_for_sentences_that_match(phrases, measured):

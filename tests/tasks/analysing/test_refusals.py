@@ -10,7 +10,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 TWO = {"identities": ["black", "female"]}
-ADVICE = {"kind": "threshold_advice", "min_recall": 0.5, "min_precision": 0.5}
+TRANSFER = {"kind": "threshold_transfer", "threshold": 0.5, "path": "rows.csv"}
 
 
 def refused(made, **asked):
@@ -105,23 +105,23 @@ def test_a_plain_name_means_the_default_options(read):
 
 
 def test_an_analysis_is_done_on_all_sets_or_on_those_that_it_names(read):
-    evaluation = read("intersections", ADVICE | {"sets": ["others"]})
+    evaluation = read("intersections", TRANSFER | {"sets": ["others"]})
     kinds = {
         name: [one.kind for one in evaluation.analyses_of(name)] for name in ("rows", "others")
     }
     assert kinds == {
         "rows": ["intersections"],
-        "others": ["intersections", "threshold_advice"],
+        "others": ["intersections", "threshold_transfer"],
     }
 
 
 WRONG = {
     "unknown": (["intersection"], "got 'intersection'. Did you mean 'intersections'?"),
     "misspelt option": ([{"kind": "intersections", "max_ordr": 3}], "Did you mean 'max_order'?"),
-    "without its needs": (["threshold_advice"], "analyses.0: `min_recall` must be given, since"),
+    "without its needs": (["threshold_transfer"], "analyses.0"),
     "twice": (["intersections", "intersections"], "kinds in `analyses` must differ; intersections"),
     "on no such set": (
-        [ADVICE | {"sets": ["other"]}],
+        [TRANSFER | {"sets": ["other"]}],
         "must name evaluation sets; got other (known: rows, others). Did you mean 'others'?",
     ),
     "the same threshold twice": (
