@@ -136,7 +136,7 @@ def evaluate(
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
             raise InputError(msg)
-        evaluation = check_input(
+        check_input(
             config,
             output,
             store,
@@ -159,7 +159,7 @@ def evaluate(
             overwrite=overwrite,
             yes=yes,
         )
-        _conclude(summary, output, store, evaluation.language, as_json=as_json)
+        _conclude(summary, output, store, as_json=as_json)
 
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("schema > evaluation.schema.json"))
@@ -241,7 +241,7 @@ def nightly(
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, with which the command does not end."
             raise InputError(msg)
-        evaluation = check_input(config, output, store, outcome_of, sample=sample)
+        check_input(config, output, store, outcome_of, sample=sample)
         run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
@@ -265,7 +265,7 @@ def nightly(
             fail_when_blocked=fail_when_blocked,
             yes=yes,
         )
-        _conclude(summary, Path(summary.output), store, evaluation.language, as_json=as_json)
+        _conclude(summary, Path(summary.output), store, as_json=as_json)
 
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("demo"))
@@ -336,20 +336,16 @@ def count(
         raise typer.Exit(word_of_verdict(verdict).exit_code)
 
 
-def _conclude(
-    summary: Summary, output: Path, store: Path, language: str, *, as_json: bool = False
-) -> None:
+def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:
     if as_json:
         print_json(summary)
     else:
-        _print_results(summary, output, store, language)
+        _print_results(summary, output, store)
     raise typer.Exit(word_of(summary).exit_code)
 
 
-def _print_results(summary: Summary, output: Path, store: Path, language: str = "en") -> None:
-    from biasgate.tasks.common.language import reading  # noqa: PLC0415
+def _print_results(summary: Summary, output: Path, store: Path) -> None:
     from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
     from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
-    with reading(language):
-        print_results(results_of(summary, output), store)
+    print_results(results_of(summary, output), store)

@@ -35,19 +35,14 @@ def show(
     identity: Annotated[
         str | None, typer.Option(help="All that is known of one identity.", metavar="NAME")
     ] = None,
-    language: Annotated[
-        str, typer.Option(help="Of the sentences: en, de, fr, es or ar.", metavar="CODE")
-    ] = "en",
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Print the results in a folder again, as `biasgate evaluate` did.
 
-    The exit code is 0 whatever the verdict. In other languages than English the sentences of
-    checks, the numbers of `--all` and `--identity`, and JSON stay English.
+    The exit code is 0 whatever the verdict.
     """
     with errors_told(quiet=as_json):
         with waiting("reading"):
-            from biasgate.tasks.common.language import reading  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
@@ -55,8 +50,7 @@ def show(
         if as_json:
             print_json(results.content())
         else:
-            with reading(language):
-                print_results(results, everything=everything, identity=identity, as_written=True)
+            print_results(results, everything=everything, identity=identity, as_written=True)
 
 
 @app.command(rich_help_panel=READ, epilog=example("markdown out"))

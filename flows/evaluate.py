@@ -205,10 +205,9 @@ def evaluate(
             )
         show_results(summary, output, run)
         if with_texts:
-            quote_comments(summary, output, frozen, evaluation.language)
+            quote_comments(summary, output, frozen)
         address = report_address(run, page) if night else None
-        language, notified = evaluation.language, evaluation.notifications
-        notify_people(notified, summary, output, trend, address, language)
+        notify_people(evaluation.notifications, summary, output, trend, address)
         return conclude(summary)
 
 
@@ -271,7 +270,7 @@ def publish_evaluation(
             settings=evaluation.drift,
             workplace=run.workplace,
         )
-    page = write_evaluation_page(summary, output, evaluation.language)
+    page = write_evaluation_page(summary, output)
     close_evaluation_run(run, summary, page)
     return summary, trend, page
 
@@ -471,6 +470,6 @@ def judge_on_set(
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
-    write_candidate_page(measured, verdict, evidence, evaluation.language)
+    write_candidate_page(measured, verdict, evidence)
     evidence.release()
     return log_candidate_run(measured, verdict, run)

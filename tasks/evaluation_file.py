@@ -16,7 +16,6 @@ from biasgate.tasks.analysing.catalogue import KINDS as ANALYSES
 from biasgate.tasks.analysing.catalogue import AnyAnalysis
 from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.language import Language
 from biasgate.tasks.common.settings import Name, Settings, json_schema
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.counting.settings import CountFile
@@ -83,9 +82,6 @@ class EvaluationFile(Settings):
     """With how many earlier nights `biasgate nightly` compares, and how sure an alarm is."""
     notifications: tuple[Notification, ...] = ()
     """Whom to notify of the outcome."""
-    language: Language = "en"
-    """The language of the first screen, in the terminal and on the page, and of notifications: de,
-    fr, es, ar or en."""
     model_card: About = About()
     """Facts about the models that only the owner knows."""
     mitigation: Mitigation | None = None

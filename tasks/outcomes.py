@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from biasgate.tasks.common.language import marked
-
 if TYPE_CHECKING:
     from biasgate.tasks.records import Decision, Summary
 
@@ -34,15 +32,13 @@ class Word:
 
 
 WORDS = {
-    "pass": Word("pass", marked("Passed"), "Passed", "pass", 0),
-    "fail": Word("fail", marked("Blocked"), "Blocked", "block", 3),
-    "insufficient": Word(
-        "insufficient", marked("Not enough evidence"), "Insufficient", "insufficient", 4
-    ),
-    "error": Word("error", marked("Error"), "Error", "error", 1),
+    "pass": Word("pass", "Passed", "Passed", "pass", 0),
+    "fail": Word("fail", "Blocked", "Blocked", "block", 3),
+    "insufficient": Word("insufficient", "Not enough evidence", "Insufficient", "insufficient", 4),
+    "error": Word("error", "Error", "Error", "error", 1),
 }
-EXCEPT = marked("Passed with exceptions")
-REPORTED = Word("reported", marked("Reported only"), "Reported", "pass", 0)
+EXCEPT = "Passed with exceptions"
+REPORTED = Word("reported", "Reported only", "Reported", "pass", 0)
 
 
 def word_of(decision: Decision | Summary) -> Word:

@@ -11,15 +11,6 @@ from dataclasses import replace
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
-from biasgate.tasks.common.language import (
-    as_written,
-    escaped,
-    is_english,
-    listed,
-    marked,
-    phrase,
-    phrase_of,
-)
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision, HoldsFor, JudgedAgain, Verdict
@@ -38,24 +29,19 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     outcomes = {verdict.outcome for verdict in verdicts}
     outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
     if any(verdict.policy.report_only for verdict in verdicts):
-        return in_words(REPORTED)
+        return REPORTED
     if outcome == "fail":
         return replace(WORDS[outcome], text=_blocked(verdicts))
     if outcome != "pass":
-        return in_words(WORDS[outcome])
+        return WORDS[outcome]
     fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
     n, of = len(fewest.identities), fewest.of
-    text = phrase(WORDS[outcome].text)
+    text = WORDS[outcome].text
     if n < of:
-        text = phrase("Passed for {n} of {of} identities", n=n, of=of)
+        text = f"Passed for {n:,} of {of:,} identities"
     elif any(verdict.exceptions or changed_again(verdict) for verdict in verdicts):
-        text = phrase(EXCEPT)
+        text = EXCEPT
     return replace(WORDS[outcome], text=text)
-
-
-def in_words(word: Word) -> Word:
-    """Return the words for an outcome in the reader's language."""
-    return word if is_english() else replace(word, text=phrase(word.text))
 
 
 def _blocked(verdicts: Sequence[Verdict]) -> str:
@@ -71,8 +57,8 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
     every = list(dict.fromkeys(shown))
     names = [name for name in every if name in own] or every
     if not names:
-        return in_words(WORDS["fail"]).text
-    return phrase("Blocked, worse for {names}", names=first_names(names, IN_TITLE))
+        return WORDS["fail"].text
+    return f"Blocked, worse for {first_names(names, IN_TITLE)}"
 
 
 def _share(holds_for: HoldsFor) -> float:
@@ -92,57 +78,41 @@ def exceptions_in_words(
     if any(verdict.outcome != "pass" or verdict.policy.report_only for verdict in verdicts):
         return reserved
     alone = len(verdicts) == 1 and not name_sets
-    lines = [escaped(line) for verdict in verdicts for line in _exceptions(verdict, alone=alone)]
+    lines = [printable(line) for verdict in verdicts for line in _exceptions(verdict, alone=alone)]
     more = len(lines) - most
     if more <= 0:
         return [*lines, *reserved]
-    last = phrase_of(more, "And {n} more in verdict.json.", "And {n} more in verdict.json.")
-    return [*lines[:most], last, *reserved]
+    return [*lines[:most], f"And {more:,} more in verdict.json.", *reserved]
 
 
 def reservations_in_words(verdicts: Sequence[Verdict], *, name_sets: bool = False) -> list[str]:
     """Return what limits the outcomes, line by line; of several sets, after the name of each."""
     alone = len(verdicts) == 1 and not name_sets
     return [
-        escaped(text if alone else phrase("{label}: {text}", label=label, text=text))
+        printable(text if alone else f"{verdict.evaluation_set.name}: {text}")
         for verdict in verdicts
-        for label in [verdict.evaluation_set.name]
-        for text in map(as_written, verdict.reservations)
+        for text in verdict.reservations
     ]
 
 
-# Keyed by two facts: there is only one set; the sentence begins with the name of an identity.
-_EXCEPT = {
-    (True, True): marked("Except {sentence}"),
-    (True, False): marked("Except: {sentence}"),
-    (False, True): marked("Except on {set}, {sentence}"),
-    (False, False): marked("Except on {set}: {sentence}"),
-}
-_UNMEASURED = {
-    True: marked("Except not measured ({reason}): {names}."),
-    False: marked("Except on {set}, not measured ({reason}): {names}."),
-}
-
-
 def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
-    places = {} if alone else {"set": verdict.evaluation_set.name}
+    on_set = "" if alone else f" on {verdict.evaluation_set.name}"
+    comma = on_set and f"{on_set},"
     names, of = verdict.holds_for.identities, verdict.holds_for.of
     if len(names) < of:
-        every = listed(names) or phrase("no identity")
-        proven = marked("Proven for {names}."), marked("Proven on {set} for {names}.")
-        yield phrase(proven[not alone], **places, names=every)
+        yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
     for text in changed_again(verdict):
-        yield phrase(_EXCEPT[alone, not alone], **places, sentence=as_written(text))
+        yield f"Except: {text}" if alone else f"Except{comma} {text}"
     unmeasured: dict[str, list[str]] = {}
     for entry in verdict.exceptions:
-        if entry.reason is None:
-            text = _EXCEPT[alone, bool(entry.group)]
-            yield phrase(text, **places, sentence=as_written(entry.sentence))
-        else:
+        if entry.reason is not None:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
+        elif entry.group:  # the sentence begins with its name
+            yield f"Except{comma} {entry.sentence}"
+        else:
+            yield f"Except{on_set}: {entry.sentence}"
     for reason, unnamed in unmeasured.items():
-        text = _UNMEASURED[alone]
-        yield phrase(text, **places, reason=as_written(reason), names=listed(unnamed))
+        yield f"Except{comma} not measured ({reason}): {', '.join(unnamed)}."
 
 
 def changed_again(verdict: Verdict) -> list[str]:
@@ -234,10 +204,8 @@ def _largest(cells: Sequence[Loss]) -> str:
 
 def first_names(names: Sequence[str], most: int = _NAMED) -> str:
     """Return the first names, and how many more there are."""
-    first, more = listed(names[:most]), len(names) - most
-    if more <= 0:
-        return first
-    return phrase_of(more, "{names} and {n} more", "{names} and {n} more", names=first)
+    first, more = ", ".join(names[:most]), len(names) - most
+    return first if more <= 0 else f"{first} and {more:,} more"
 
 
 def joined(names: Iterable[str], word: str) -> str:

@@ -5,7 +5,6 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -20,7 +19,6 @@ from typer.testing import CliRunner
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
-from biasgate import cli
 from biasgate.cli import app
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.promoting.succession import Judged
@@ -30,7 +28,7 @@ from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import render
-from biasgate.tasks.reporting.results import Published, read_results
+from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
 from biasgate.tasks.reporting.verdict_story import VerdictStory
@@ -310,49 +308,6 @@ def test_several_identities_with_failed_checks_are_named(tmp_path):
     [line] = CandidateStory.each(summary_of([(report, verdict, None)]).decisions, [story])
     named = f"{', '.join(story.failing[:2])} and 4 more"
     assert dict(line.facts)["Holds for"] == f"0 of 6 identities, 6 failed ({named})"
-
-
-@pytest.mark.parametrize(
-    ("code", "first", "second"),
-    [
-        (
-            "de",
-            "Blockiert: biased",
-            (
-                "Nicht toxische Kommentare, die gay erwähnen, erhalten höhere Werte als andere "
-                "nicht toxische."
-            ),
-        ),
-        (
-            "ar",
-            "حُظر: \u2068biased\u2069",
-            (
-                "تنال التعليقات غير المسيئة التي تذكر \u2068gay\u2069 درجات أعلى من سواها من "
-                "التعليقات غير المسيئة."
-            ),
-        ),
-    ],
-)
-def test_the_first_lines_are_in_the_language_of_an_option(output, code, first, second):
-    lines = show(output, "--language", code, width=400).stdout.splitlines()
-    assert lines[:2] == [first, f"  {second}"]
-    assert show(output, "--language", code, "--json").stdout == show(output, "--json").stdout
-    identity = show(output, "--language", code, "--identity", "gay")
-    assert identity.stdout == show(output, "--identity", "gay").stdout
-
-
-def test_an_evaluation_prints_in_the_language_of_its_file(output, monkeypatch):
-    monkeypatch.setattr(cli, "check_input", lambda *_, **__: SimpleNamespace(language="de"))
-    monkeypatch.setattr(cli, "run_evaluation", lambda *_, **__: read_results(output).summary)
-    result = CliRunner().invoke(app, ["evaluate", "any.yaml", "--output", str(output)])
-    assert result.exit_code == 3
-    assert "Blockiert: biased" in result.stdout
-
-
-def test_a_language_without_a_catalogue_is_wrong_input(output):
-    result = show(output, "--language", "it", width=400)
-    assert result.exit_code == 2
-    assert "`language` must be one of en, de, fr, es, ar; got 'it'." in result.stderr
 
 
 def test_what_became_of_a_candidate_is_told_before_what_a_short_list_leaves_out(tmp_path):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support.judged import by_place, judge, rows, summary_of
 
-from biasgate.tasks.common.language import reading
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.texts import Quote, Quoted
 from biasgate.tasks.reporting.page.writing import render
@@ -221,26 +220,6 @@ def test_rows_are_saved_as_csv_in_which_no_name_is_a_formula(opened):
     assert lines[0].startswith('"identity","n","Subgroup AUC","Subgroup AUC low"')
     assert len(lines) == 1 + len(NAMES)
     assert any(one.startswith('"\'=cmd()"') for one in lines)
-
-
-@pytest.mark.parametrize("code", ["de", "ar"])
-def test_the_script_reads_the_numbers_of_other_languages(judged, browser, tmp_path, code):
-    found = []
-    for one in ("en", code):
-        with reading(one):
-            page = render(evaluation_page(summary_of(judged), by_place(judged)))
-        (tmp_path / f"{one}.html").write_bytes(page)
-        opened = browser.new_page()
-        opened.goto((tmp_path / f"{one}.html").as_uri())
-        with opened.expect_download() as waited:
-            opened.locator("#metrics .save").click()
-        saved = Path(waited.value.path()).read_text("utf-8").splitlines()[1:]
-        opened.locator("#metrics table:visible thead th button").nth(2).click()
-        opened.locator("#metrics .rival").select_option("p1")
-        shapes = "[...document.querySelectorAll('#metrics .grid svg')].map(one => one.innerHTML)"
-        found.append((saved, shown_names(opened), opened.evaluate(shapes)))
-        opened.close()
-    assert found[0] == found[1]
 
 
 def test_another_candidate_takes_the_place_of_the_champion(opened, request):

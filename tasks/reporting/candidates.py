@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics import RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.parts import LEAST_NIGHTS
-from biasgate.tasks.common.language import (
-    Said,
-    as_written,
-    by_locale,
-    ended,
-    is_english,
-    listed,
-    lowered,
-    marked,
-    phrase,
-    phrase_of,
-    without_stop,
-)
-from biasgate.tasks.outcomes import EXCEPT, WORDS, Word, word_of
+from bias_metrics.parts import LEAST_NIGHTS, counted
+from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
     DECISION,
@@ -42,9 +29,7 @@ from biasgate.tasks.wording import (
     MOST_EXCEPTIONS,
     exceptions_in_words,
     first_names,
-    in_words,
     reservations_in_words,
-    word_of_verdict,
 )
 
 _EXCEPTIONS = 4  # most lines on them where few lines are to be read
@@ -76,15 +61,13 @@ class CandidateStory:
         found = []
         for decision in decisions:
             own = tuple(story for story in stories if story.candidate == decision.candidate)
-            found.append(
-                cls(decision.candidate, _word(decision, own), as_written(decision.sentence), own)
-            )
+            found.append(cls(decision.candidate, word_of(decision), decision.sentence, own))
         return found
 
     @property
     def outcome(self) -> str:
         """The outcome in short, without names: the headline has them."""
-        word = in_words(WORDS["fail"]) if self.word.status == "fail" else self.word
+        word = WORDS["fail"] if self.word.status == "fail" else self.word
         return word.text
 
     @property
@@ -111,16 +94,10 @@ class CandidateStory:
             for story in self.stories
             if story is not worst and story.word.status == worst.word.status
         ]
-        claim = without_stop(worst.headline)
-        if not too:
-            return phrase("{claim} (on {set}).", claim=claim, set=worst.evaluation_set)
-        return phrase(
-            "{claim} (on {set}; {outcome} on {sets}, too).",
-            claim=claim,
-            set=worst.evaluation_set,
-            outcome=lowered(self.outcome),
-            sets=first_names(too),
-        )
+        where = f"on {worst.evaluation_set}"
+        if too:
+            where += f"; {self.outcome.lower()} on {first_names(too)}, too"
+        return f"{worst.headline.removesuffix('.')} ({where})."
 
     @property
     def exceptions(self) -> tuple[str, ...]:
@@ -164,12 +141,10 @@ class CandidateStory:
     def told(self) -> list[str]:
         """What to say below the outcome, sentence by sentence; the first ones matter most."""
         labelled = [
-            ended(phrase("{label}: {text}", label=in_reader_s(label), text=text))
-            for label, text in self.facts
-            if label != DECISION
+            f"{label}: {text.removesuffix('.')}." for label, text in self.facts if label != DECISION
         ]
         excepted = self._excepted(_EXCEPTIONS)
-        basis = [as_written(text) for story in self.stories for text in story.basis]
+        basis = [text for story in self.stories for text in story.basis]
         counts = [one.counts for one in self.stories if len(self.stories) == 1]
         lines = [self.headline, *labelled[:2], self.sentence, *excepted, *basis, *labelled[2:]]
         return [text for text in dict.fromkeys([*lines, *counts]) if text]
@@ -183,8 +158,8 @@ class CandidateStory:
         errors = worst.errors
         told = errors.text if errors else ""
         if told and len(stories) > 1:
-            told = phrase("{claim} (on {set})", claim=told, set=worst.evaluation_set)
-        at = phrase("At threshold {threshold}", threshold=errors.threshold) if errors else ""
+            told = f"{told} (on {worst.evaluation_set})"
+        at = f"At threshold {errors.threshold}" if errors else ""
         compared = [story for story in stories if story.champion is not None]
         found = {
             TREATED_WORST: self._treated_worst(),
@@ -206,13 +181,7 @@ class CandidateStory:
         """Return a claim with its set, if there are several."""
         if len(self.stories) == 1:
             return claim
-        return phrase("{claim} on {set}", claim=claim, set=story.evaluation_set)
-
-    def _of_set(self, text: str, story: Story) -> str:
-        """Return sentences after the name of their set, if there are several."""
-        if len(self.stories) == 1:
-            return text
-        return phrase("{label}: {text}", label=story.evaluation_set, text=text)
+        return f"{claim} on {story.evaluation_set}"
 
     def _treated_worst(self) -> str:
         """Say of each set who is treated worst on it, the worst outcome first; a limit once."""
@@ -222,18 +191,14 @@ class CandidateStory:
         shown = ordered[:_SETS]
         limits = [story.worst[1] for story in shown]
         once = len(set(limits)) == 1
-        texts = [
-            phrase(
-                "{claim} (on {set})",
-                claim=with_limit(without_stop(story.worst[0]), "" if once else limit),
-                set=story.evaluation_set,
-            )
-            for story, limit in zip(shown, limits, strict=True)
-        ]
+        texts = []
+        for story, limit in zip(shown, limits, strict=True):
+            claim = with_limit(story.worst[0].removesuffix("."), "" if once else limit)
+            texts.append(f"{claim} (on {story.evaluation_set})")
         if once and limits[0]:
-            each = phrase("each {limit}", limit=limits[0]) if texts[1:] else limits[0]
+            each = f"each {limits[0]}" if texts[1:] else limits[0]
             texts[-1] = with_limit(texts[-1], each)
-        return listed([*texts, *_more_sets(ordered)], "; ")
+        return "; ".join([*texts, *_more_sets(ordered)])
 
     def _unknown(self) -> str:
         """Say for whom no number has an interval, on each set with such identities."""
@@ -243,11 +208,11 @@ class CandidateStory:
             if story.unknown
         ]
         if texts:
-            named = listed([*texts[:_SETS], *_more_sets(texts)], "; ")
-            return phrase("{names} (no number has an interval)", names=named)
+            named = "; ".join([*texts[:_SETS], *_more_sets(texts)])
+            return f"{named} (no number has an interval)"
         if not any(story.n_identities for story in self.stories):
             return ""
-        return phrase("nobody (each identity has a number with an interval)")
+        return "nobody (each identity has a number with an interval)"
 
     def _cured(self, claim: str) -> str:
         """Add what to do about identities that a set says nothing about."""
@@ -260,14 +225,13 @@ class CandidateStory:
         hints = [result.hint for result in lacking if result.hint is not None]
         if hints:
             hint = " ".join(dict.fromkeys(hints)).removesuffix(".")
-            return listed([claim, as_written(hint)], ". ")
+            return f"{claim}. {hint}"
         if not any(
             result.lacks_rows and min(result.n_positive, result.n_negative) < LEAST_FOR_A_BOUND
             for result in lacking
         ):
             return claim
-        cure = phrase("or name in the policy whom the set cannot measure (`not_measured`)")
-        return listed([claim, cure], "; ")
+        return f"{claim}; or name in the policy whom the set cannot measure (`not_measured`)"
 
     def _changes(self, what: str) -> str:
         by_group: dict[str, str] = {}
@@ -278,8 +242,8 @@ class CandidateStory:
             by_group.setdefault(change.group, self._on_set(change.text, story))
         names = list(by_group)
         also = first_names(names[1:], IN_TITLE)
-        more = [phrase("also {names}", names=also)] if names[1:] else []
-        return listed([*list(by_group.values())[:1], *more], "; ")
+        more = [f"also {also}"] if names[1:] else []
+        return "; ".join([*list(by_group.values())[:1], *more])
 
     @property
     def holds_for(self) -> str:
@@ -291,20 +255,18 @@ class CandidateStory:
                 continue
             holding = story.verdict.holds_for.identities
             if len(holding) == n:
-                held = self._on_set(phrase_of(n, "all {n} identity", "all {n} identities"), story)
+                held = self._on_set(f"all {counted(n, 'identity', 'identities')}", story)
             else:
-                part = phrase_of(
-                    n, "{part} of {n} identity", "{part} of {n} identities", part=len(holding)
-                )
+                part = f"{len(holding):,} of {counted(n, 'identity', 'identities')}"
                 held = self._on_set(part, story)
                 if self.word.status == "pass" and holding:
-                    held = phrase("{claim} ({names})", claim=held, names=first_names(holding))
+                    held = f"{held} ({first_names(holding)})"
             others = (
-                phrase(text, n=len(names), names=first_names(names, IN_TITLE))
-                for text, names in story.others
+                f"{len(names):,} {words} ({first_names(names, IN_TITLE)})"
+                for words, names in story.others
             )
-            texts.append(listed([held, *others]))
-        return listed(texts, "; ")
+            texts.append(", ".join([held, *others]))
+        return "; ".join(texts)
 
     def _to_pass(self) -> str:
         """Say what stands between it and a pass."""
@@ -319,40 +281,13 @@ class CandidateStory:
         failed = [check.result for check in unmet if check.has_failed]
         parts = [_needed(failed[0])] if failed else []
         if failed[1:]:
-            text = phrase_of(len(failed) - 1, "{n} more failed check", "{n} more failed checks")
-            parts.append(text)
+            parts.append(counted(len(failed) - 1, "more failed check"))
         early = [check for story in self.stories if story.is_early for check in story.unmet]
         lacking = [check for check in unmet if not check.has_failed]
         if any(check in early for check in lacking):
-            parts.append(phrase(_EARLY, n=LEAST_NIGHTS))
+            parts.append(f"how much nights differ is not known before night {LEAST_NIGHTS}")
         parts += _lacking([check.result for check in lacking if check not in early])
-        return self._cured(listed(parts, "; "))
-
-
-def _word(decision: CandidateDecision, stories: Sequence[Story]) -> Word:
-    """Return the words for what became of a candidate; files keep them in English."""
-    word = word_of(decision)
-    if is_english():
-        return word
-    if decision.word is None or not stories:
-        return in_words(word)
-    verdicts = [story.verdict for story in stories]
-    return replace(word, text=word_of_verdict(*verdicts).text)
-
-
-def word_of_all(word: Word, lines: Sequence[CandidateStory]) -> Word:
-    """Return the words for the outcome of an evaluation in the reader's language."""
-    if is_english():
-        return word
-    texts = list(dict.fromkeys(line.word.text for line in lines if line.word.status == word.status))
-    if len(texts) > 1 and word.status == "pass":
-        texts = [phrase(EXCEPT)]
-    return replace(word, text=texts[0]) if texts else in_words(word)
-
-
-def in_reader_s(label: str) -> str:
-    """Return the label of a fact in the reader's language."""
-    return label if isinstance(label, Said) else phrase(label)
+        return self._cured("; ".join(parts))
 
 
 def _nobody(compared: Sequence[Story]) -> str:
@@ -360,54 +295,35 @@ def _nobody(compared: Sequence[Story]) -> str:
     if not compared:
         return ""
     if all(story.is_champion for story in compared):
-        return phrase("it is the champion")
+        return "it is the champion"
     unknown = max(story.n_without_interval for story in compared)
     if not unknown:
-        return phrase("nobody is shown to be")
-    return phrase_of(
-        unknown,
-        "nobody is shown to be; for {n} identity, some numbers have no interval",
-        "nobody is shown to be; for {n} identities, some numbers have no interval",
-    )
+        return "nobody is shown to be"
+    identities = counted(unknown, "identity", "identities")
+    return f"nobody is shown to be; for {identities}, some numbers have no interval"
 
 
-_RATHER = {
-    "champion": marked("{number} no longer shown to be worse than the champion's"),
-    "reference": marked("{number} no longer shown to be worse than the reference's"),
-}
-_RATHER_THAN = {
-    "champion": marked(
-        "{number} no longer shown to be more than {limit} worse than the champion's"
-    ),
-    "reference": marked(
-        "{number} no longer shown to be more than {limit} worse than the reference's"
-    ),
-}
-_EARLY = marked("how much nights differ is not known before night {n}")
-# By the kind of a limit and whether it must be shown.
+# By the kind of a limit.
 _NEEDED = {
-    ("floor", False): marked("{number} at least {limit}"),
-    ("floor", True): marked("{number} shown to be at least {limit}"),
-    ("ceiling", False): marked("{number} at most {limit} in size"),
-    ("ceiling", True): marked("{number} shown to be at most {limit} in size"),
-    ("champion", False): marked("{number} at most {limit} worse than the champion's"),
-    ("champion", True): marked("{number} shown to be at most {limit} worse than the champion's"),
-    ("reference", False): marked("{number} at most {limit} worse than the reference's"),
-    ("reference", True): marked("{number} shown to be at most {limit} worse than the reference's"),
+    "floor": "at least {limit}",
+    "ceiling": "at most {limit} in size",
+    "champion": "at most {limit} worse than the champion's",
+    "reference": "at most {limit} worse than the reference's",
 }
 
 
 def _needed(result: RuleResult) -> str:
     """Say what a failed check asks for."""
-    number, limit = titled(result.metric), by_locale(f"{result.limit:g}")
+    number, limit = titled(result.metric), f"{result.limit:g}"
     if result.group is not None:
-        number = phrase("{metric} of {group}", metric=number, group=result.group)
+        number = f"{number} of {result.group}"
     if result.rule == HARM and result.kind in RIVALS:
-        texts = _RATHER_THAN if result.limit else _RATHER
-        return phrase(texts[result.kind], number=number, limit=limit)
+        than = f"more than {limit} " if result.limit else ""
+        return f"{number} no longer shown to be {than}worse than the {result.kind}'s"
     if result.slice:
-        number = phrase("{number} on {slice}", number=number, slice=result.slice)
-    return phrase(_NEEDED[result.kind, result.mode == "proven"], number=number, limit=limit)
+        number = f"{number} on {result.slice}"
+    shown = "shown to be " if result.mode == "proven" else ""
+    return f"{number} {shown}{_NEEDED[result.kind].format(limit=limit)}"
 
 
 def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
@@ -420,25 +336,13 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
         [other for other in others if not other.group],
     )
     texts = (
-        phrase_of(
-            len(few),
-            "{n} check has too few comments or clusters",
-            "{n} checks have too few comments or clusters",
-        ),
-        phrase_of(
-            len(limit),
-            "{n} check is too close to the limit",
-            "{n} checks are too close to the limit",
-        ),
-        phrase_of(
-            len(margin),
-            "{n} check is too close to the margin",
-            "{n} checks are too close to the margin",
-        ),
-        phrase_of(
+        f"{counted(len(few), 'check has', 'checks have')} too few comments or clusters",
+        f"{counted(len(limit), 'check is', 'checks are')} too close to the limit",
+        f"{counted(len(margin), 'check is', 'checks are')} too close to the margin",
+        counted(
             len(together),
-            "{n} check of all together lacks evidence",
-            "{n} checks of all together lack evidence",
+            "check of all together lacks evidence",
+            "checks of all together lack evidence",
         ),
     )
     for text, found in zip(texts, (few, limit, margin, together), strict=True):
@@ -454,15 +358,14 @@ def _with_names(claim: str, results: Iterable[RuleResult]) -> str:
     """Add the identities and categories of some checks, in brackets."""
     names = list(dict.fromkeys(result.group for result in results if result.group is not None))
     if len(names) > _NAMES:
-        text = phrase_of(len(names), "of {n} groups", "of {n} groups")
-        return phrase("{claim} ({names})", claim=claim, names=text)
-    return phrase("{claim} ({names})", claim=claim, names=listed(names)) if names else claim
+        return f"{claim} (of {len(names):,} groups)"
+    return f"{claim} ({', '.join(names)})" if names else claim
 
 
 def _more_sets(texts: Sequence[object]) -> list[str]:
     """Say of how many more sets there is something to tell, if there are too many."""
     more = len(texts) - _SETS
-    return [phrase_of(more, "and on {n} more set", "and on {n} more sets")] if more > 0 else []
+    return [f"and on {counted(more, 'more set')}"] if more > 0 else []
 
 
 def _is_close(result: RuleResult) -> bool:

@@ -22,21 +22,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from biasgate.tasks.common.language import (
-    Said,
-    as_written,
-    is_english,
-    phrase,
-    reading,
-    visible,
-)
 from biasgate.tasks.common.prefect_task import notify_by_block, task
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.records import Summary
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.trend import Trend
-from biasgate.tasks.reporting.candidates import word_of_all
 from biasgate.tasks.reporting.results import Results, results_of
 from biasgate.tasks.reporting.verdict_story import VerdictStory
 
@@ -175,23 +167,22 @@ def message_of(results: Results, trend: Trend | None = None, report: str | None 
         for story in map(VerdictStory.of_verdict, summary.verdicts)
         for check in story.unmet
     ]
-    lines = results.lines
-    word = word_of_all(word_of(summary), lines)
+    word = word_of(summary)
     tonight = None if trend is None else trend.nights[-1]
     return Message(
         evaluation=summary.evaluation,
         outcome=word.occasion,
-        word=_plain(word.text),
+        word=word.text,
         run_id=summary.run_id,
         decisions=[
             Told(
                 candidate=line.name,
                 outcome=decision.outcome,
                 promoted=decision.promoted,
-                word=_plain(line.word.text),
-                told=list(map(_plain, line.told)),
+                word=line.word.text,
+                told=line.told,
             )
-            for decision, line in zip(summary.decisions, lines, strict=True)
+            for decision, line in zip(summary.decisions, results.lines, strict=True)
         ],
         n_unmet=len(unmet),
         unmet=unmet[:_SENTENCES],
@@ -211,28 +202,17 @@ def plain_text(message: Message, *, with_report: bool = True) -> str:
     lines = []
     news = message.changed or []
     if message.night is not None:
-        number = str(message.night)
-        first = phrase("Night {number}:", number=number)
-        lines = [first if news else phrase("Night {number}: nothing changed.", number=number)]
-        lines += [f"- {_plain(as_written(one))}" for one in news]
+        lines = [f"Night {message.night}:{'' if news else ' nothing changed.'}"]
+        lines += [f"- {one}" for one in news]
     for decision in message.decisions or []:
-        lines.append(
-            _plain(phrase("{label}: {text}.", label=decision.candidate, text=Said(decision.word)))
-        )
+        lines.append(f"{decision.candidate}: {decision.word}.")
         lines += [f"- {text}" for text in decision.told]
     lines += [] if message.error is None else [f"It ended with {message.error}."]
     return "\n".join([_subject(message), *lines, *(_where(message) if with_report else [])])
 
 
 def _where(message: Message) -> list[str]:
-    if message.report is None:
-        return []
-    return [_plain(phrase("Report: {address}", address=as_written(message.report)))]
-
-
-def _plain(text: str) -> str:
-    """Return a text without isolates that are not needed; in English as it is."""
-    return text if is_english() else visible(text)
+    return [] if message.report is None else [f"Report: {message.report}"]
 
 
 def slack_text(message: Message) -> str:
@@ -305,19 +285,17 @@ def notify_people(
     output: str,
     trend: Trend | None = None,
     report: str | None = None,
-    language: str = "en",
 ) -> list[str]:
     """Send the notifications of an evaluation file; return the undelivered ones."""
-    with reading(language):
-        results = results_of(summary, Path(output))
-        return notify(notifications, message_of(results, trend, report))
+    results = results_of(summary, Path(output))
+    return notify(notifications, message_of(results, trend, report))
 
 
 def harmless(text: str) -> str:
     """Return a text in which names make no markup, mention or link in any service."""
     for sign, instead in _MARKUP.items():
         text = text.replace(sign, instead)
-    return _LINK.sub(" ", visible(text if is_english() else Said(text), keep="\n"))
+    return _LINK.sub(" ", printable(text, keep="\n"))
 
 
 def send_by_apprise(addresses: str, subject: str, body: str, *, failed: bool) -> None:

@@ -10,16 +10,6 @@ from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.language import (
-    as_sentence,
-    as_written,
-    by_locale,
-    is_english,
-    listed,
-    marked,
-    phrase,
-    phrase_of,
-)
 from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
     UPSIDE_DOWN,
@@ -35,7 +25,6 @@ from biasgate.tasks.records import (
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
 from biasgate.tasks.reporting.tables import (
     between,
-    number,
     percent,
     points,
     short,
@@ -45,35 +34,35 @@ from biasgate.tasks.reporting.tables import (
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import first_names
 
-WORSE, GAINED = marked("Worse than the champion"), marked("Better than the champion")
-HOLDS, UNKNOWN = marked("Holds for"), marked("No interval for")
-TO_PASS, DECISION = marked("To pass"), marked("Decision")
-TREATED_WORST = marked("Treated worst")
-# What is said of those for whom a verdict does not hold.
-_FAILED = marked("{n} failed ({names})")
-_UNSETTLED = marked("{n} not settled ({names})")
-_EXCEPTED = marked("{n} excepted ({names})")
-_ESTIMATED = marked("{n} by an estimate alone ({names})")
-_UNCHECKED = marked("{n} not checked alone ({names})")
-_WORSE = marked("{n} shown to be worse ({names})")
+WORSE, GAINED = "Worse than the champion", "Better than the champion"
+HOLDS, UNKNOWN = "Holds for", "No interval for"
+TO_PASS, DECISION = "To pass", "Decision"
+TREATED_WORST = "Treated worst"
+# The words for identities for which a verdict does not hold.
+_FAILED = "failed"
+_UNSETTLED = "not settled"
+_EXCEPTED = "excepted"
+_ESTIMATED = "by an estimate alone"
+_UNCHECKED = "not checked alone"
+_WORSE = "shown to be worse"
 # The same of an identity that a pass leaves out, by the reason.
-_WHY = {"not_measured": marked("{n} not measured ({names})"), "shown_worse": _WORSE}
+_WHY = {"not_measured": "not measured", "shown_worse": _WORSE}
 _ERRORS = {
-    "false_positive_rate": marked(
+    "false_positive_rate": (
         "{share} of harmless comments about {group} are flagged, {overall} of all harmless ones "
         "(gap to others {interval} points)"
     ),
-    "false_negative_rate": marked(
+    "false_negative_rate": (
         "{share} of toxic comments about {group} are missed, {overall} of all toxic ones "
         "(gap to others {interval} points)"
     ),
 }
 # Where the worst number lies, by the kind of its limit and whether that is shown.
 _LIMITS = {
-    ("floor", True): marked("shown below the floor {limit}"),
-    ("floor", False): marked("floor {limit}"),
-    ("ceiling", True): marked("shown above the ceiling {limit}"),
-    ("ceiling", False): marked("ceiling {limit}"),
+    ("floor", True): "shown below the floor {limit}",
+    ("floor", False): "floor {limit}",
+    ("ceiling", True): "shown above the ceiling {limit}",
+    ("ceiling", False): "ceiling {limit}",
 }
 
 
@@ -237,23 +226,22 @@ def _errors(report: Report) -> Errors | None:
             continue
         names.sort(key=lambda name: -(lows[name] or 0.0))
         gap = at.gaps[names[0]][metric]
-        text = phrase(
-            _ERRORS[rate],
+        text = _ERRORS[rate].format(
             share=percent(error_rates(at.subgroups[names[0]])[rate].value),
             group=names[0],
             overall=percent(overall),
             interval=between(points(gap.low), points(gap.high)),
         )
         if names[1:]:
-            text = phrase("{claim}; also more of {names}", claim=text, names=first_names(names[1:]))
+            text = f"{text}; also more of {first_names(names[1:])}"
         texts.append(text)
-    nobody = phrase("nobody's comments are shown to be flagged or missed more often than others'")
-    return Errors(short(at.threshold), listed(texts, ". ") or nobody)
+    nobody = "nobody's comments are shown to be flagged or missed more often than others'"
+    return Errors(short(at.threshold), ". ".join(texts) or nobody)
 
 
 def with_limit(number: str, limit: str) -> str:
     """Return a number and where it lies, if there is something to say of that."""
-    return phrase("{number}, {limit}", number=number, limit=limit) if limit else number
+    return f"{number}, {limit}" if limit else number
 
 
 def gains_of(differences: Differences | None) -> tuple[Change, ...]:
@@ -278,7 +266,7 @@ def gains_of(differences: Differences | None) -> tuple[Change, ...]:
 
 def _of_last_night(claim: str) -> str:
     """Say that numbers of a page, and what is explained, are not of all nights that are pooled."""
-    return phrase("{claim} (last night alone)", claim=claim)
+    return f"{claim} (last night alone)"
 
 
 def _warned(report: Report, *beginnings: str) -> list[str]:
@@ -290,7 +278,7 @@ def _warned(report: Report, *beginnings: str) -> list[str]:
 def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str]) -> str:
     """Return the outcome in one sentence, by what it means for people."""
     if no_use:
-        return as_written(no_use[0])
+        return no_use[0]
     failed = [check for check in said.unmet if check.has_failed]
     worse = dict.fromkeys(change.group for change in said.losses)
     if worse and (worst is None or worst.kind in RIVALS):
@@ -298,19 +286,16 @@ def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str
     if worst is not None and METRICS[worst.metric].harm and worst.kind not in RIVALS:
         known = METRICS[worst.metric]
         side = known.sides[(worst.value or 0) > 0]
-        text = phrase(known.harm.replace("{side}", side), group=str(worst.group))
-        if worst.slice:
-            text = phrase("{claim} (slice {slice})", claim=text, slice=worst.slice)
-        return as_sentence(text)
+        text = known.harm.format(side=side, group=worst.group)
+        text = text[:1].upper() + text[1:]
+        return f"{text} (slice {worst.slice})." if worst.slice else f"{text}."
     if failed:
-        return as_written(failed[0].sentence)
+        return failed[0].sentence
     if said.unsettled:
-        return phrase(
-            "Nothing is shown to fail, but it is not settled for {names}.",
-            names=first_names([_in_slices(name, said.unmet) for name in said.unsettled]),
-        )
-    lacking = [check.sentence for check in said.unmet if check.status == "insufficient"]
-    return as_written(lacking[0]) if lacking else phrase("No check failed.")
+        names = first_names([_in_slices(name, said.unmet) for name in said.unsettled])
+        return f"Nothing is shown to fail, but it is not settled for {names}."
+    lacking = (check.sentence for check in said.unmet if check.status == "insufficient")
+    return next(lacking, "No check failed.")
 
 
 def _in_slices(group: str, unmet: Sequence[Check]) -> str:
@@ -321,27 +306,14 @@ def _in_slices(group: str, unmet: Sequence[Check]) -> str:
     slices = list(dict.fromkeys(name for name in of_group if name is not None))
     if None in of_group:
         return group
-    return phrase("{claim} (slice {slice})", claim=group, slice=first_names(slices))
+    return f"{group} (slice {first_names(slices)})"
 
 
 def _worse(groups: list[str], *, passed: bool) -> str:
     """Say who is treated worse than by the champion."""
-    names = first_names(groups, 2)
-    if passed:
-        return phrase_of(
-            len(groups),
-            "Passed with exceptions: {names} is treated worse than by the champion; the policy "
-            "lets that pass.",
-            "Passed with exceptions: {names} are treated worse than by the champion; the policy "
-            "lets that pass.",
-            names=names,
-        )
-    return phrase_of(
-        len(groups),
-        "{names} is treated worse than by the champion.",
-        "{names} are treated worse than by the champion.",
-        names=names,
-    )
+    verb = "is" if len(groups) == 1 else "are"
+    claim = f"{first_names(groups, 2)} {verb} treated worse than by the champion"
+    return f"Passed with exceptions: {claim}; the policy lets that pass." if passed else f"{claim}."
 
 
 def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
@@ -354,43 +326,19 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
         if lowest is None:
             return "", ""
         name, metric = lowest
-        limit = phrase("the lowest of those with {n} comments of each compared class", n=LEAST_ROWS)
+        limit = f"the lowest of those with {LEAST_ROWS} comments of each compared class"
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
-            return _in_part(worst), ""
-        limit = _limit(worst)
+            return worst.sentence, ""
+        limit = _LIMITS[worst.kind, worst.mode == "proven"].format(limit=f"{worst.limit:g}")
     at = report.thresholds.get(GIVEN)
     gaps = {} if at is None else at.gaps.get(name, {})
     cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
     if worst is not None and metric not in cells:
-        return as_written(worst.sentence), ""
-    known = METRICS[metric]
-    value = with_interval(cells[metric], signed=known.is_gap)
-    return phrase(
-        "{group}: {metric} {number}", group=name, metric=titled(metric), number=value
-    ), limit
-
-
-def _in_part(worst: RuleResult) -> str:
-    """Say who is treated worst in a slice, or which category; in English as the check says it."""
-    if is_english() or worst.value is None:
-        return as_written(worst.sentence)
-    value = number(worst.value, signed=METRICS[worst.metric].is_gap)
-    text = phrase(
-        "{group}: {metric} {number}",
-        group=str(worst.group),
-        metric=titled(worst.metric),
-        number=value,
-    )
-    if worst.slice is not None:
-        text = phrase("{claim} (slice {slice})", claim=text, slice=worst.slice)
-    return with_limit(text, _limit(worst))
-
-
-def _limit(worst: RuleResult) -> str:
-    where = _LIMITS[worst.kind, worst.mode == "proven"]
-    return phrase(where, limit=by_locale(f"{worst.limit:g}"))
+        return worst.sentence, ""
+    value = with_interval(cells[metric], signed=METRICS[metric].is_gap)
+    return f"{name}: {titled(metric)} {value}", limit
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:

@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics import MetricValue, SubgroupBias
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS
 from bias_metrics.parts import Table as TextTable
 from bias_metrics.report import worst_first
-from biasgate.tasks.common.language import (
-    by_locale,
-    looked_up,
-    percent_sign,
-    phrase,
-    whole_number,
-)
 from biasgate.tasks.common.markdown import table_row
 from biasgate.tasks.remembering.rows import Lines
 
@@ -73,11 +66,10 @@ def numbers_by_night(lines: Lines, metric: str | None = None) -> Table:
 
 
 def titled(metric: str) -> str:
-    """Return the name of a metric in a sentence; those of columns are the same everywhere."""
+    """Return the name of a metric in a sentence."""
     if metric not in METRICS:  # of comments without a score
         return metric.replace("_", " ")
-    title = METRICS[metric].title
-    return title if metric in SUBGROUP_METRICS else phrase(title)
+    return METRICS[metric].title
 
 
 def plus_minus(text: str) -> str:
@@ -87,12 +79,12 @@ def plus_minus(text: str) -> str:
 
 def number(value: float, *, signed: bool = False) -> str:
     """Return a number with three decimals."""
-    return plus_minus(by_locale(f"{value:+.3f}" if signed else f"{value:.3f}"))
+    return plus_minus(f"{value:+.3f}" if signed else f"{value:.3f}")
 
 
 def short(value: float) -> str:
     """Return a score with three digits."""
-    return plus_minus(by_locale(f"{value:.3g}"))
+    return plus_minus(f"{value:.3g}")
 
 
 def interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
@@ -104,29 +96,25 @@ def interval(low: float | None, high: float | None, *, signed: bool = False) -> 
 
 def between(low: str, high: str) -> str:
     """Return an interval of two numbers."""
-    return looked_up("[{low}, {high}]").format(low=low, high=high)
+    return f"[{low}, {high}]"
 
 
 def with_interval(cell: MetricValue, *, signed: bool = False) -> str:
     """Return a number with its interval, if there is one."""
     if cell.value is None:
-        return phrase("undefined")
+        return "undefined"
     ends = interval(cell.low, cell.high, signed=signed)
     return f"{number(cell.value, signed=signed)} {ends}".strip()
 
 
 def percent(share: float | None) -> str:
     """Return a share in percent with one decimal."""
-    return (
-        NOTHING
-        if share is None
-        else f"{by_locale(f'{thousandths(share) / 10:.1f}')}{percent_sign()}"
-    )
+    return NOTHING if share is None else f"{thousandths(share) / 10:.1f}%"
 
 
 def points(gap: float | None) -> str:
     """Return a difference of shares in percentage points, signed."""
-    return NOTHING if gap is None else plus_minus(by_locale(f"{thousandths(gap) / 10:+.1f}"))
+    return NOTHING if gap is None else plus_minus(f"{thousandths(gap) / 10:+.1f}")
 
 
 def thousandths(share: float) -> int:
@@ -136,18 +124,14 @@ def thousandths(share: float) -> int:
 
 def count(n: float) -> str:
     """Return a number of rows, or their weight."""
-    return whole_number(n)
+    return f"{n:,.0f}"
 
 
 def left_out(n_shown: int, n: int) -> str:
     """Return a note if only the worst identities are shown."""
     if n_shown == n:
         return ""
-    return phrase(
-        "These are the worst {n_shown} of {n} identities; all are in bias_metrics.csv.",
-        n_shown=n_shown,
-        n=n,
-    )
+    return f"These are the worst {n_shown:,} of {n:,} identities; all are in bias_metrics.csv."
 
 
 def shown_rows(

@@ -17,15 +17,6 @@ from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.language import (
-    Said,
-    as_written,
-    isolated,
-    marked,
-    phrase,
-    reading,
-    visible,
-)
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.records import (
@@ -84,10 +75,9 @@ def print_results(
     """
     out = console()
     if identity is not None:
-        with reading("en"):
-            _print_identity(out, results, identity)
-            if as_written:
-                _print_what_checks(out, results)
+        _print_identity(out, results, identity)
+        if as_written:
+            _print_what_checks(out, results)
         return
     places = [str(results.folder)] * (1 if results.summary is not None else 2)
     for line in results.lines:
@@ -115,7 +105,7 @@ def _print_candidate(
     The command is not wrapped.
     """
     colour = COLOURS[line.badge]
-    name = f"[bold]{escape(visible(isolated(line.name)))}[/]"
+    name = f"[bold]{shown(line.name)}[/]"
     _print_labelled(out, line.word.text, name, f"bold {colour}")
     texts = [_wrapped(out, text) for text in line.told]
     most = _LINES - 2
@@ -125,29 +115,21 @@ def _print_candidate(
     for part in chain.from_iterable(texts[: max(n_shown, 1)]):
         out.print(part, soft_wrap=True)
     if is_cut:
-        more = visible(phrase("and more: show --all"))
-        out.print(f"{' ' * _INDENT}[dim]{more}[/]")
+        out.print(f"{' ' * _INDENT}[dim]and more: show --all[/]")
     if following[0] == "verify" and store is not None:
         following += ["--store", str(store)]
     text = f"{command()} {shlex.join(following)}"
-    _print_labelled(out, phrase("Next"), _command(text), "bold", _INDENT)
+    _print_labelled(out, "Next", shown(text), "bold", _INDENT)
 
 
 def _print_labelled(out: Console, label: str, markup: str, style: str, indent: int = 0) -> None:
     """Print something after a label."""
-    styled = Said(f"[{style}]{escape(visible(label))}[/]")
-    text = phrase("{label}: {text}", label=styled, text=Said(markup))
-    out.print(f"{' ' * indent}{text}", soft_wrap=True)
-
-
-def _command(text: str) -> str:
-    """Return a command or a path as markup, from left to right."""
-    return escape(visible(as_written(text)))
+    out.print(f"{' ' * indent}[{style}]{shown(label)}[/]: {markup}", soft_wrap=True)
 
 
 def _wrapped(out: Console, text: str) -> list[Text]:
     """Return a text in lines with an indent; what wraps is indented more."""
-    lines = Text(visible(text)).wrap(out, max(out.width - 2 * _INDENT, 1))
+    lines = Text(printable(text)).wrap(out, max(out.width - 2 * _INDENT, 1))
     for line in lines:
         line.rstrip()
     return [Text(" " * _INDENT * (1 + bool(at))) + line for at, line in enumerate(lines)]
@@ -190,9 +172,9 @@ def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
     """Print how often sets were used that have judged others, too."""
     for use in sets:
         if use.spent_by is not None:
-            _print_labelled(out, phrase("warning"), _command(use.sentence), "yellow")
+            _print_labelled(out, "warning", shown(use.sentence), "yellow")
         elif use.is_reused:
-            out.print(_command(use.sentence), soft_wrap=True)
+            out.print(shown(use.sentence), soft_wrap=True)
 
 
 def _print_lines(
@@ -200,7 +182,7 @@ def _print_lines(
 ) -> None:
     """Print lines with an indent, also where they are wrapped; each begins with the word."""
     for line in lines:
-        text = (word or Text()) + Text(visible(line))
+        text = (word or Text()) + Text(printable(line))
         for part in text.wrap(out, max(out.width - indent, 1)):
             part.rstrip()
             out.print(Text(" " * indent) + part, soft_wrap=True)
@@ -208,14 +190,14 @@ def _print_lines(
 
 def _print_what_checks(out: Console, results: Results) -> None:
     check = f"{command()} verify {shlex.quote(str(results.folder))}"
-    _print_labelled(out, phrase("As written, not checked. To check"), _command(check), "bold")
+    _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
 
 
 def _print_where_to_look(out: Console, results: Results, store: Path | None) -> None:
     again = f"{command()} show {shlex.quote(str(results.folder))}"
     places = {
-        phrase("Look at"): str(results.page),
-        phrase("All numbers"): f"{again} --all",
+        "Look at": str(results.page),
+        "All numbers": f"{again} --all",
     }
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
@@ -223,21 +205,18 @@ def _print_where_to_look(out: Console, results: Results, store: Path | None) -> 
     elif store is not None:
         places["MLflow"] = f"{command()} ui --store {store}"
     for what, place in places.items():
-        _print_labelled(out, what, _command(place), "bold")
+        _print_labelled(out, what, shown(place), "bold")
 
 
 def print_details(out: Console, published: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
     story = published.story
-    with reading("en"):
-        print_table(out, published.report, published.verdict)
+    print_table(out, published.report, published.verdict)
     _print_lines(out, [*story.exceptions, *story.basis], 0)
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
     _print_lines(out, list(explained(published.report, story)), 0)
-    ends = marked("Policy {policy}, {checks}."), marked("Policy {policy}, {checks}:")
-    _print_lines(
-        out, [phrase(ends[bool(story.unmet)], policy=story.policy, checks=story.counted)], 0
-    )
+    end = ":" if story.unmet else "."
+    _print_lines(out, [f"Policy {story.policy}, {story.counted}{end}"], 0)
     for check in story.unmet[:_CHECKS]:
         word = Text(printable(check.word), COLOURS.get(check.status, "")) + Text(": ")
         _print_lines(out, [check.sentence], _INDENT, word)

@@ -13,7 +13,6 @@ from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import LEAST_NIGHTS, counted
-from biasgate.tasks.common.language import as_written, by_locale, listed, marked, phrase, phrase_of
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
@@ -29,12 +28,12 @@ from biasgate.tasks.wording import (
 NO_CHAMPION = "There was no champion to compare with."
 _CHECKS = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
 _COUNTED = {
-    "error": marked("{n} with an error"),
-    "fail": marked("{n} failed"),
-    "insufficient": marked("{n} without enough evidence"),
-    "pass": marked("{n} passed"),
-    "waived": marked("{n} waived"),
-    "warn": marked("{n} with a warning alone"),
+    "error": "with an error",
+    "fail": "failed",
+    "insufficient": "without enough evidence",
+    "pass": "passed",
+    "waived": "waived",
+    "warn": "with a warning alone",
 }
 
 
@@ -88,10 +87,8 @@ class Change:
         """The identity, the metric, both values and the bound."""
         metric = METRICS[self.metric]
         values = (number(one, signed=metric.is_gap) for one in (self.champion, self.candidate))
-        places = {"group": self.group, "metric": titled(self.metric), "change": " → ".join(values)}
-        if not self.bound:
-            return phrase("{group} {metric} {change}", **places)
-        return phrase("{group} {metric} {change}, worse by {bound}", **places, bound=self.bound)
+        text = f"{self.group} {titled(self.metric)} {' → '.join(values)}"
+        return f"{text}, worse by {self.bound}" if self.bound else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +155,7 @@ class VerdictStory:
     @property
     def counts(self) -> str:
         """What came of the checks, and how many bounds were looked at."""
-        return listed([self.counted, as_written(self.bounds)], ". ")
+        return f"{self.counted}. {self.bounds}"
 
     @property
     def is_early(self) -> bool:
@@ -181,7 +178,7 @@ class VerdictStory:
     def losses(self) -> tuple[Change, ...]:
         """What is shown to be worse than the champion's by its own comments, the worst first."""
         return tuple(
-            Change(cell.group, cell.metric, cell.second, cell.first, _at_least(cell))
+            Change(cell.group, cell.metric, cell.second, cell.first, cell.at_least)
             for cell in self.worsened
             if not cell.without
         )
@@ -189,7 +186,7 @@ class VerdictStory:
     @property
     def about(self) -> str:
         """The candidate and the set."""
-        return phrase("{candidate} on {set}", candidate=self.candidate, set=self.evaluation_set)
+        return f"{self.candidate} on {self.evaluation_set}"
 
     @property
     def met(self) -> tuple[Check, ...]:
@@ -200,25 +197,9 @@ class VerdictStory:
 def _counted(checks: Sequence[Check]) -> str:
     found = Counter(check.status for check in checks)
     n_skipped = found.pop("skipped", 0)
-    known = [phrase(text, n=found[status]) for status, text in _COUNTED.items() if status in found]
-    text = phrase_of(
-        found.total(),
-        "{n} check: {outcomes}",
-        "{n} checks: {outcomes}",
-        outcomes=listed(known) or phrase("nothing to check"),
-    )
-    return phrase("{outcomes}; {n} skipped", outcomes=text, n=n_skipped) if n_skipped else text
-
-
-def _at_least(loss: Loss) -> str:
-    """Say how large a loss is shown to be."""
-    least = loss.at_least
-    text = least.removeprefix("at least ")
-    return (
-        phrase("more than 0")
-        if text == least
-        else phrase("at least {number}", number=by_locale(text))
-    )
+    known = [f"{found[status]:,} {text}" for status, text in _COUNTED.items() if status in found]
+    text = f"{counted(found.total(), 'check')}: {', '.join(known) or 'nothing to check'}"
+    return f"{text}; {n_skipped:,} skipped" if n_skipped else text
 
 
 def _counts(verdict: Verdict) -> Iterator[str]:

@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
-from biasgate.tasks.common.language import by_locale, phrase
 from biasgate.tasks.records import ClassScores, GroupScores
 from biasgate.tasks.reporting.tables import plus_minus
 
@@ -43,8 +42,8 @@ class Axis:
     @property
     def ends(self) -> str:
         """The two ends, in words for a heading."""
-        low, high = (plus_minus(by_locale(f"{one:g}")) for one in (self.low, self.high))
-        return phrase("drawn from {low} to {high}", low=low, high=high)
+        low, high = (plus_minus(f"{one:g}") for one in (self.low, self.high))
+        return f"drawn from {low} to {high}"
 
     @classmethod
     def of_aucs(cls, found: Iterable[float | None]) -> Axis:

@@ -10,7 +10,6 @@ from markupsafe import Markup
 
 from bias_metrics import Difference, MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.language import marked, phrase
 from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
 from biasgate.tasks.reporting.story import focus_of, gains_of
@@ -20,12 +19,12 @@ from biasgate.tasks.reporting.verdict_story import Check
 LIMITS = ("floor", "ceiling")
 # From the worst: what the checks of one number came to. A mark and words, not colour alone.
 MARKS = {
-    "error": ("✕", marked("check ended in an error")),
-    "fail": ("✕", marked("fails a check")),
-    "insufficient": ("?", marked("lacks evidence")),
-    "waived": ("⊘", marked("check waived")),
-    "warn": ("!", marked("fails a check that only warns")),
-    "small": ("~", marked("too few comments, judged in its category")),
+    "error": ("✕", "check ended in an error"),
+    "fail": ("✕", "fails a check"),
+    "insufficient": ("?", "lacks evidence"),
+    "waived": ("⊘", "check waived"),
+    "warn": ("!", "fails a check that only warns"),
+    "small": ("~", "too few comments, judged in its category"),
     "pass": ("", ""),
     "plain": ("", ""),
 }
@@ -85,8 +84,7 @@ class GridCell:
     @property
     def said(self) -> str:
         """The outcome of the checks in words."""
-        text = MARKS[self.status][1]
-        return phrase(text) if text else ""
+        return MARKS[self.status][1]
 
     @property
     def rival(self) -> str:
@@ -197,10 +195,10 @@ def metric_grid(
         for name in names
     )
     columns = tuple(
-        Column(METRICS[one].title, phrase(METRICS[one].hint), known[one], outcomes.limits(one))
+        Column(METRICS[one].title, METRICS[one].hint, known[one], outcomes.limits(one))
         for one in SUBGROUP_METRICS
     )
-    return Grid(phrase("Metrics by identity"), columns, rows, note)
+    return Grid("Metrics by identity", columns, rows, note)
 
 
 def difference(cell: Difference, status: str, confidence: float) -> GridCell:

@@ -11,13 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.language import listed, phrase
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Drifted, Trend
 from biasgate.tasks.remembering.moved import Moved, moved
 from biasgate.tasks.remembering.rows import Lines, lines_of
-from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome, in_reader_s
+from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
@@ -160,10 +159,10 @@ class Page:
             return []
         passes = [line for line in self.lines if line.word.status == "pass"]
         others = [line for line in self.lines if line.word.status != "pass"]
-        found: dict[str, list[str]] = {} if passes else {phrase("Passed"): []}
+        found: dict[str, list[str]] = {} if passes else {"Passed": []}
         for line in (*passes, *others):
             found.setdefault(line.outcome, []).append(line.name)
-        return [(word, listed(names) or phrase("nobody")) for word, names in found.items()]
+        return [(word, ", ".join(names) or "nobody") for word, names in found.items()]
 
     def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
         """Return what to know of a candidate, each with a label and whether it is a command.
@@ -175,8 +174,8 @@ class Page:
         command = shlex.join(["biasgate", *line.next_command(*places)])
         last = {TO_PASS, GAINED, DECISION}
         at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
-        found.insert(at, (phrase("Next"), command, True))
-        return [(in_reader_s(label), text, is_command) for label, text, is_command in found]
+        found.insert(at, ("Next", command, True))
+        return found
 
     @property
     def commands(self) -> list[str]:

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from bias_metrics import MetricValue
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, THRESHOLDS
-from biasgate.tasks.common.language import by_locale
 from biasgate.tasks.evidence.counted import FILE as COUNTS
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
@@ -259,7 +258,7 @@ def explore(curves: Curves) -> Explorer:
     subgroups = curves.subgroups
     axis = _axis(list(subgroups.values()), position)
     overall = curves.overall
-    texts = tuple(plus_minus(by_locale(f"{threshold:.4g}")) for threshold in curves.thresholds)
+    texts = tuple(plus_minus(f"{threshold:.4g}") for threshold in curves.thresholds)
     return Explorer(
         thresholds=texts,
         position=position,
@@ -272,7 +271,7 @@ def explore(curves: Curves) -> Explorer:
             ExplorerRow(name, (_gap(one, 0, position, axis), _gap(one, 1, position, axis)))
             for name, one in subgroups.items()
         ),
-        ends=plus_minus(by_locale(f"{100 * axis.low:+g} to {100 * axis.high:+g} points")),
+        ends=plus_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
         data={
             "thresholds": texts,
             "end": thousandths(axis.high),

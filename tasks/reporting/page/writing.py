@@ -14,21 +14,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.language import (
-    SPACES,
-    Said,
-    as_html,
-    decimal_sign,
-    direction,
-    is_english,
-    isolated_html,
-    language,
-    looked_up,
-    percent_sign,
-    phrase,
-    reading,
-    visible,
-)
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -37,7 +22,6 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.remembering.reading import read_trend
-from biasgate.tasks.reporting.candidates import in_reader_s
 from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
@@ -60,20 +44,17 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
-def write_candidate_page(
-    measured: Measured, verdict: Verdict, evidence: EvidenceFile, language: str = "en"
-) -> None:
+def write_candidate_page(measured: Measured, verdict: Verdict, evidence: EvidenceFile) -> None:
     """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry."""
     folder, report = Path(measured.folder), measured.report
     details = measure_details(report, evidence)
     write_details(details, folder)
-    with reading(language):
-        write_page(candidate_page(report, verdict, details), folder / FILE)
+    write_page(candidate_page(report, verdict, details), folder / FILE)
     draw_judged(report, verdict, details.differences, folder)
 
 
 @task(name="write evaluation page")
-def write_evaluation_page(summary: Summary, output: str, language: str = "en") -> str:
+def write_evaluation_page(summary: Summary, output: str) -> str:
     """Write `report.html` for all candidates and sets; return its path. Safe to retry.
 
     It is made from the published files, also from those of an evaluation that promoted a
@@ -81,8 +62,7 @@ def write_evaluation_page(summary: Summary, output: str, language: str = "en") -
     """
     path = Path(output) / FILE
     trend = read_trend(Path(output))
-    with reading(language):
-        write_page(evaluation_page(summary, _judged(summary, output), {}, trend, output), path)
+    write_page(evaluation_page(summary, _judged(summary, output), {}, trend, output), path)
     say(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
 
@@ -94,9 +74,7 @@ def check_texts(sources: Sequence[SourceSettings]) -> None:
 
 
 @task(name="quote comments")
-def quote_comments(
-    summary: Summary, output: str, frozen: Sequence[str], language: str = "en"
-) -> None:
+def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None:
     """Write `report.html` again, with comments. Safe to retry.
 
     Call it last: what was logged in MLflow before has none.
@@ -109,8 +87,7 @@ def quote_comments(
     )
     path = Path(output) / FILE
     trend = read_trend(Path(output))
-    with reading(language):
-        write_page(evaluation_page(summary, judged, dict(quotes), trend, output), path)
+    write_page(evaluation_page(summary, judged, dict(quotes), trend, output), path)
     say(f"{path} quotes comments, behind a warning; the page in MLflow has none", aside=True)
 
 
@@ -146,33 +123,7 @@ def render(page: Page) -> bytes:
 
 
 def _told(sentence: str, names: frozenset[str]) -> Markup:
-    """Return a sentence as HTML; what files keep in English is marked as such."""
-    if isinstance(sentence, Said):
-        return as_html(sentence, lambda part: _as_english(part, names))
-    return _english(_as_english(sentence, names))
-
-
-def _english(text: Markup) -> Markup:
-    """Return English text, marked as such on a page in another language."""
-    return text if is_english() or not text else Markup("<span{}>{}</span>").format(_marks(), text)
-
-
-def _marks() -> Markup:
-    """Return attributes of an element whose text is English."""
-    return Markup() if is_english() else Markup(' lang="en" dir="ltr"')
-
-
-def _say(message: str, **places: Any) -> Markup:
-    """Return a message of the catalogue as HTML; other values than HTML are isolated."""
-    filled = {
-        name: value if isinstance(value, Markup) else isolated_html(str(value))
-        for name, value in places.items()
-    }
-    return Markup(looked_up(message)).format(**filled)  # noqa: S704 - messages are our own
-
-
-def _as_english(sentence: str, names: frozenset[str]) -> Markup:
-    """Return a sentence in which words in backticks are code.
+    """Return a sentence as HTML in which words in backticks are code.
 
     Each name of another script, or with backticks of its own, is isolated from what is around it.
     """
@@ -189,7 +140,7 @@ def _as_english(sentence: str, names: frozenset[str]) -> Markup:
 
 def _coded(text: str) -> Markup:
     """Return a text in which words in backticks are code."""
-    parts = re.split("`([^`]+)`", printable(text, keep="" if is_english() else SPACES))
+    parts = re.split("`([^`]+)`", printable(text))
     return Markup().join(
         Markup("<code>{}</code>").format(one) if number % 2 else escape(one)
         for number, one in enumerate(parts)
@@ -199,7 +150,7 @@ def _coded(text: str) -> Markup:
 def _shown(value: Any) -> Any:
     """Escape characters that would reorder the line; everything else is left to autoescaping."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return visible(value, keep="\n")
+        return printable(value, keep="\n")
     return value
 
 
@@ -220,19 +171,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     found.filters["named"] = _named
-    found.globals |= {
-        "say": _say,
-        "phrase": phrase,
-        "looked_up": looked_up,
-        "in_reader_s": in_reader_s,
-        "bold": Markup("<b>{}</b>").format,
-        "in_english": lambda text: _english(escape(printable(text, keep="\n"))),
-        "is_english": is_english,
-        "language": language,
-        "direction": direction,
-        "decimal_sign": decimal_sign,
-        "percent_sign": percent_sign,
-    }
     return found
 
 

@@ -1,11 +1,10 @@
 "use strict";
 (() => {
-  const { decimal = ".", percent: sign = "%" } = document.documentElement.dataset;
   const minus = (text) => text.replace("-", "−");
-  const tenth = (n) => (n / 10).toFixed(1).replace(".", decimal);
-  const percent = (n) => (n === null ? "–" : tenth(n) + sign);
+  const tenth = (n) => (n / 10).toFixed(1);
+  const percent = (n) => (n === null ? "–" : `${tenth(n)}%`);
   const points = (n) => (n === null ? "–" : minus((n < 0 ? "" : "+") + tenth(n)));
-  const between = (low, high) => `[${low}${decimal === "," ? ";" : ","} ${high}]`;
+  const between = (low, high) => `[${low}, ${high}]`;
   const place = (n, end) => Number(Math.min(Math.max(50 + (50 * n) / end, 0), 100).toPrecision(4));
 
   function show(box, data, at) {
@@ -64,13 +63,12 @@
     }));
     const all = [...current().querySelectorAll("tbody tr")];
     const n = all.filter((row) => !row.hidden).length;
-    const said = rows.dataset.count ?? "{n} of {all} identities";
-    rows.querySelector("output").textContent = said.replace("{n}", n).replace("{all}", all.length);
+    rows.querySelector("output").textContent = `${n} of ${all.length} identities`;
   }
 
-  const plain = (text) => text.replaceAll("−", "-").replace(decimal, ".");
+  const plain = (text) => text.replaceAll("−", "-");
   const number = (text) => Number(plain(text));
-  const ends = (cell) => cell.querySelector("b ~ small")?.textContent.match(/\[(\S+)[,;] (\S+)\]/);
+  const ends = (cell) => cell.querySelector("b ~ small")?.textContent.match(/\[(\S+), (\S+)\]/);
   const add = (svg, tag, kind, key, text) => {
     const shape = document.createElementNS("http:" + "//www.w3.org/2000/svg", tag);
     shape.setAttribute("class", kind);
@@ -187,13 +185,13 @@
       tables.forEach((table) => { table.closest("details").open = table === current(); });
     });
     const say = (text) => { rows.querySelector("output").textContent = text; };
-    rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say(rows.dataset.copied ?? "copied"); });
+    rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say("copied"); });
     rows.querySelector(".save").addEventListener("click", () => save(csv(current())));
     tables.forEach((table) => table.querySelectorAll("thead th").forEach((head, at) => {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = head.dataset.name = head.firstChild.textContent;
-      button.title = rows.dataset.sort ?? "sort";
+      button.title = "sort";
       head.firstChild.replaceWith(button);
       button.addEventListener("click", () => sort(table, at, button));
     }));

@@ -10,7 +10,6 @@ import pytest
 from support.html_page import read_page
 from support.judged import by_place, judge, rows, summary_of
 
-from biasgate.tasks.common.language import reading
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.records import Details, Report, Verdict
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
@@ -43,13 +42,12 @@ def judged(tmp_path_factory):
     return replace(report, warnings=[f"No comment mentions {IMAGE}."]), verdict, details
 
 
-@pytest.fixture(scope="module", params=["candidate", "evaluation", "de", "ar"])
+@pytest.fixture(scope="module", params=["candidate", "evaluation"])
 def html(request, judged):
     if request.param == "candidate":
         return render(candidate_page(*judged)).decode()
-    with reading("en" if request.param == "evaluation" else request.param):
-        page = evaluation_page(summary_of([judged], evaluation=SCRIPT), by_place([judged]))
-        return render(page).decode()
+    page = evaluation_page(summary_of([judged], evaluation=SCRIPT), by_place([judged]))
+    return render(page).decode()
 
 
 def test_names_make_no_element_and_no_attribute(html):
@@ -67,10 +65,7 @@ def test_names_are_shown_as_they_are(html):
 def test_marks_that_reorder_a_line_and_control_characters_are_escaped(html):
     assert "\\u202egnp.exe" in html
     assert "\\x00\\x1b[2K" in html
-    # In attributes of an Arabic page names are isolated by characters.
-    ours = set("\u2066\u2068" if 'dir="rtl"' in html else "")
-    assert not set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068\x00\x1b") & set(html) - ours
-    assert html.count("\u2066") + html.count("\u2068") == html.count("\u2069")
+    assert not set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u2069\x00\x1b") & set(html)
 
 
 def test_names_in_another_script_are_isolated_in_sentences_too(html):
