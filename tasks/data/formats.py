@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_BYTES, _HEAD = 6, 4096
+_BYTES = 6
 _UTF_16 = "must be UTF-8; it is UTF-16. Convert it, as in: iconv -f UTF-16 -t UTF-8"
 _STARTS = {
     b"\xff\xfe": _UTF_16,
@@ -29,8 +29,8 @@ def is_parquet(path: Path) -> bool:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Whether the name says JSON lines, `.jsonl` or `.ndjson`, gz too; or a log of inspect_ai."""
-    return path.suffix == ".json" or bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
+    """Whether the name says JSON lines: `.jsonl` or `.ndjson`, gz too."""
+    return bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
 
 
 def separator_by_name(path: Path) -> str:
@@ -46,17 +46,8 @@ def read_as(name: str) -> tuple[str, bool]:
     path = Path(name)
     if is_parquet(path):
         return "parquet", False
-    if path.suffix == ".json":
-        return "inspect log", False
     kind = "json lines" if is_json_lines(path) else separator_by_name(path)
     return kind, path.suffix == ".gz"
-
-
-def _is_log(path: Path) -> bool:
-    """Whether a file begins as a log of inspect_ai does."""
-    with path.open("rb") as stream:
-        first = stream.read(_HEAD)
-    return first.lstrip().startswith(b"{") and b'"status"' in first and b'"eval"' in first
 
 
 def refuse_other_format(path: Path) -> None:
@@ -67,13 +58,7 @@ def refuse_other_format(path: Path) -> None:
     OtherFormatError
         With the real format, and what to do.
     """
-    if path.suffix == ".eval":
-        msg = (
-            "is a log of inspect_ai in its own format; convert it: `inspect log convert "
-            f"{path.name} --to json --output-dir logs`."
-        )
-        raise OtherFormatError(msg)
-    if path.suffix == ".json" and not _is_log(path):
+    if path.suffix == ".json":
         msg = (
             "is named .json; name it .jsonl if it has one JSON object per line, or convert it, as "
             'in pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'

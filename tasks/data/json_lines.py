@@ -1,7 +1,6 @@
 """Reading files of JSON lines: one object per line, as in `{"id": 1, "label": 0}`.
 
-A value inside another object is a column with a dotted name, as in `doc.label`. A log of inspect_ai
-in JSON is read as the samples in it.
+A value inside another object is a column with a dotted name, as in `doc.label`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pydantic import JsonValue
 from biasgate.tasks.data.unpacked import opened_table
 
 _MOST_LEVELS = 4
-_MOST_LOG = 2**30
 # An object may leave out null keys, so the columns are the keys of this many lines together.
 _LINES_OF_HEADER = 1000
 
@@ -66,18 +64,6 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
             first += len(part)
 
 
-def json_rows(path: Path) -> list[dict[str, JsonValue]]:
-    """Return all objects of a file.
-
-    Raises
-    ------
-    JsonLinesError
-        If a line is not an object.
-    """
-    with _opened(path) as (_, lines):
-        return list(_rows(lines))
-
-
 def value_of(row: Mapping[str, JsonValue], name: str) -> JsonValue:
     """Return the value with a name, or with a dotted one inside other objects; None if missing."""
     if name in row:
@@ -101,33 +87,9 @@ def _keys(row: Mapping[str, JsonValue], levels: int = _MOST_LEVELS) -> Iterator[
             yield from (f"{key}.{below}" for below in _keys(value, levels - 1))
 
 
-def _samples(content: bytes) -> Iterator[str]:
-    """Yield the samples of a log of inspect_ai, a line each."""
-    try:
-        log = json.loads(content)
-        samples = log["samples"]
-        whole = log["status"] == "success" and isinstance(samples, list)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        whole = False
-    if not whole:
-        msg = (
-            "must be a log of inspect_ai with all samples and the status success, or be named "
-            ".jsonl if it has one JSON object per line."
-        )
-        raise JsonLinesError(msg)
-    yield from map(json.dumps, samples)
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
     """Yield the file's bytes, to measure progress, and its lines."""
-    if path.suffix == ".json":
-        if path.stat().st_size > _MOST_LOG:
-            msg = f"must have at most {_MOST_LOG:,} bytes; it has more."
-            raise JsonLinesError(msg)
-        with path.open("rb") as stream:
-            yield stream, _samples(stream.read())
-        return
     with opened_table(path) as (stream, content):
         yield (
             stream,

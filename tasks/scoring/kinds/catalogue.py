@@ -16,8 +16,6 @@ KINDS = Catalogue(
     base=CandidateSettings,
     own={
         "scores": f"{_HERE}.score_file:ScoreFile",
-        "inspect_log": f"{_HERE}.evaluator_logs:InspectLog",
-        "lm_eval_samples": f"{_HERE}.evaluator_logs:LmEvalSamples",
         "tfidf": f"{_HERE}.tfidf:Tfidf",
         "mlflow": f"{_HERE}.mlflow_model:MlflowModel",
         "python": f"{_HERE}.python_function:PythonFunction",
@@ -26,8 +24,6 @@ KINDS = Catalogue(
     },
     hints={
         **dict.fromkeys(("csv", "file"), "Write `kind: scores` for a file of scores."),
-        **dict.fromkeys(("inspect", "inspect_ai"), "Write `kind: inspect_log` for its log."),
-        **dict.fromkeys(("lm_eval", "lm-eval"), "Write `kind: lm_eval_samples` for its samples."),
         **dict.fromkeys(("function", "callable"), "Write `kind: python` for a function."),
         **dict.fromkeys(
             ("sklearn", "pyfunc"), "Write `kind: mlflow` for a model that MLflow registered."

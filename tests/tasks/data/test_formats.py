@@ -12,6 +12,7 @@ import pytest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.chunks import require_columns
 from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.json_lines import value_of
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 ROWS = pd.DataFrame(
@@ -203,3 +204,9 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
     os.mkfifo(tmp_path / "rows.csv")
     with pytest.raises(InputError, match="must be a plain file; it is a pipe"):
         require_columns(tmp_path / "rows.csv", ["id"])
+
+
+def test_a_dotted_name_is_looked_up_whole_first_and_then_inside():
+    row = {"a": {"b": 1, "c.d": 2}, "a.b": 3, "e.f": {"g": 4}}
+    found = [value_of(row, name) for name in ("a.b", "a.c.d", "e.f.g", "a.x", "x.y")]
+    assert found == [3, 2, 4, None, None]

@@ -1,0 +1,183 @@
+"""Scores in nested JSON lines, as other evaluators write them: paired, clustered, judged."""
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import yaml
+from support.evaluations import run
+
+metrics = pytest.importorskip("sklearn.metrics")
+
+N, N_CLUSTERS = 400, 50
+ORDER = range(N - 1, -1, -1)
+pytestmark = pytest.mark.evaluates
+CANDIDATES = {"same": 0.0, "worse": 0.15}
+"""How much higher each one scores harmless comments that mention gay people."""
+RULES = [
+    {"metric": "auc", "scope": "overall", "floor": 0.75, "margin": 0.1},
+    {"metric": "bpsn_auc", "scope": "each", "floor": 0.65, "margin": 0.08},
+]
+
+
+def settings(name):
+    return {
+        "name": name,
+        "kind": "scores",
+        "path": f"{name}.jsonl",
+        "id": "sample.id",
+        "score": "scores.toxicity",
+    }
+
+
+EVALUATION = {
+    "name": "rows",
+    "evaluation_sets": [
+        {
+            "name": "comments",
+            "source": "table",
+            "path": "comments.jsonl",
+            "label": "metadata.label",
+            "identities": {"gay": "metadata.gay"},
+            "cluster": "metadata.article",
+        }
+    ],
+    "champion": settings("old"),
+    "candidates": [settings(name) for name in CANDIDATES],
+    "policy": "own.yaml",
+}
+
+
+class Comments:
+    """Comments of articles, whose toxic and harmless ones are alike, and the scores of models."""
+
+    def __init__(self, seed=5):
+        rng = np.random.default_rng(seed)
+        self.article = np.arange(N) % N_CLUSTERS
+        self.toxic, self.gay = rng.random(N) < 0.4, rng.random(N) < 0.35
+        alike = rng.normal(0, 0.12, (2, N_CLUSTERS))[self.toxic.astype(int), self.article]
+        shared = 0.3 + 0.3 * self.toxic + alike + rng.normal(0, 0.06, N)
+        self.scores = {
+            name: np.clip(
+                np.round(shared + rng.normal(0, 0.02, N) + more * (self.gay & ~self.toxic), 4),
+                0.01,
+                0.99,
+            )
+            for name, more in ({"old": 0.0} | CANDIDATES).items()
+        }
+
+    def metadata(self, at):
+        return {
+            "label": int(self.toxic[at]),
+            "gay": bool(self.gay[at]),
+            "article": f"a{self.article[at]}",
+        }
+
+    def write(self):
+        """Write the comments, and what each model answered in an order of its own."""
+        rows = [{"id": f"c{at}", "metadata": self.metadata(at)} for at in range(N)]
+        write_lines("comments.jsonl", rows)
+        for name, scores in self.scores.items():
+            write_lines(
+                f"{name}.jsonl",
+                [{"sample": {"id": f"c{at}"}, "scores": {"toxicity": scores[at]}} for at in ORDER],
+            )
+
+
+def write_lines(path, rows):
+    Path(path).write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory, prefect_server):
+    """The comments; what the command printed; reports and verdicts by candidate."""
+    del prefect_server
+    comments = Comments()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("rows"))
+        comments.write()
+        policy = {"version": 1, "name": "own", "rules": RULES}
+        Path("own.yaml").write_text(yaml.safe_dump(policy), "utf-8")
+        Path("rows.yaml").write_text(yaml.safe_dump(EVALUATION), "utf-8")
+        code, text = run("evaluate", "rows.yaml", "--output", "out", "--store", "store")
+
+        def read(file):
+            return {
+                name: json.loads(Path(file.format(name)).read_text("utf-8")) for name in CANDIDATES
+            }
+
+        yield SimpleNamespace(
+            comments=comments,
+            code=code,
+            text=text,
+            reports=read("out/comments/{}/report.json"),
+            verdicts=read("out/comments/{}/verdict.json"),
+        )
+
+
+def test_the_same_passes_and_the_worse_is_blocked(judged):
+    assert judged.code == 3, judged.text
+    outcomes = {name: verdict["outcome"] for name, verdict in judged.verdicts.items()}
+    assert outcomes == {"same": "pass", "worse": "fail"}
+    assert {verdict["champion"]["name"] for verdict in judged.verdicts.values()} == {"old"}
+    failed = [one for one in judged.verdicts["worse"]["results"] if one["outcome"] == "fail"]
+    assert {(one["kind"], one["metric"], one["group"]) for one in failed} == {
+        ("champion", "bpsn_auc", "gay")
+    }
+
+
+def aucs(comments, name):
+    """The AUCs by scikit-learn."""
+    toxic, gay, scores = comments.toxic, comments.gay, comments.scores[name]
+    compared = {
+        "auc": np.ones_like(toxic),
+        "subgroup_auc": gay,
+        "bpsn_auc": gay != toxic,
+        "bnsp_auc": gay == toxic,
+    }
+    return {
+        metric: metrics.roc_auc_score(toxic[mask], scores[mask])
+        for metric, mask in compared.items()
+    }
+
+
+def test_every_auc_is_that_of_scikit_learn(judged):
+    old = aucs(judged.comments, "old")
+    for name, report in judged.reports.items():
+        expected, bias = aucs(judged.comments, name), report["bias"]
+        cells = {"auc": bias["overall"]["auc"]} | bias["subgroups"]["gay"]
+        for metric, value in expected.items():
+            assert cells[metric]["value"] == pytest.approx(value, abs=1e-12)
+        for one in judged.verdicts[name]["results"]:
+            assert one["value"] == pytest.approx(expected[one["metric"]], abs=1e-12)
+            if one["kind"] == "champion":
+                assert one["rival"] == pytest.approx(old[one["metric"]], abs=1e-12)
+
+
+def test_errors_are_those_of_whole_articles_and_not_of_rows(judged):
+    """The delete-one jackknife of scikit-learn's AUC, over articles."""
+    comments = judged.comments
+    rows = [comments.article != one for one in range(N_CLUSTERS)]
+    with_toxic = np.unique(comments.article[comments.toxic]).size
+    for name, report in judged.reports.items():
+        scores = comments.scores[name]
+        left = [metrics.roc_auc_score(comments.toxic[kept], scores[kept]) for kept in rows]
+        error = math.sqrt((N_CLUSTERS - 1) * np.var(left))
+        cell = report["bias"]["overall"]["auc"]
+        assert cell["std_error"] == pytest.approx(error, rel=0.02)
+        assert cell["row_std_error"] < 0.6 * error
+        results = judged.verdicts[name]["results"]
+        assert {one["n_clusters"] for one in results if one["metric"] == "auc"} == {with_toxic}
+
+
+def test_a_candidate_is_compared_with_the_champion_comment_by_comment(judged):
+    """Both err on the same articles: their difference is known better than either of them."""
+    width = {
+        one["kind"]: one["high"] - one["low"]
+        for one in judged.verdicts["same"]["results"]
+        if one["metric"] == "auc"
+    }
+    assert 0 < width["champion"] < width["floor"] / 2
