@@ -29,7 +29,6 @@ from biasgate.options import (
     TaskRunner,
     TaskRunnerOptions,
     Verbose,
-    WithTexts,
     Yes,
     example,
 )
@@ -111,7 +110,6 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
-    with_texts: WithTexts = False,  # noqa: FBT002
     outcome_of: OutcomeOf = None,
     overwrite: Annotated[  # noqa: FBT002
         bool,
@@ -141,7 +139,6 @@ def evaluate(
             output,
             store,
             outcome_of,
-            with_texts=with_texts,
             overwrite=overwrite,
             sample=sample,
         )
@@ -154,7 +151,6 @@ def evaluate(
             store=store,
             sample=sample,
             submission=submission,
-            with_texts=with_texts,
             outcome_of=outcome_of,
             overwrite=overwrite,
             yes=yes,

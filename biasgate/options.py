@@ -59,14 +59,6 @@ Yes = Annotated[
         "`sends_text_to` of CONFIG.",
     ),
 ]
-WithTexts = Annotated[
-    bool,
-    typer.Option(
-        "--with-texts",
-        help="Quote a few comments for each identity in report.html, behind a warning. They are "
-        "abusive and personal.",
-    ),
-]
 TaskRunner = Annotated[
     str | None,
     typer.Option(

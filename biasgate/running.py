@@ -23,7 +23,6 @@ def check_input(
     outcome_of: list[str] | None = None,
     *,
     overwrite: bool = True,
-    with_texts: bool = False,
     sample: int | None = None,
 ) -> Evaluation:
     """Refuse wrong input and places at once, before the slow start of Prefect; return the rest."""
@@ -44,10 +43,6 @@ def check_input(
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
 
             require_own_output(output, evaluation.name, overwrite=overwrite)
-        if with_texts:
-            from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
-
-            require_texts(evaluation.evaluation_sets)
     return evaluation
 
 

@@ -48,8 +48,6 @@ from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.model_card import write_model_card
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
-    check_texts,
-    quote_comments,
     write_candidate_page,
     write_evaluation_page,
 )
@@ -85,7 +83,6 @@ def evaluate(
     store: str,
     *,
     submission: bool = False,
-    with_texts: bool = False,
     outcome_of: list[str] | None = None,
     overwrite: bool = False,
     yes: bool = False,
@@ -127,8 +124,6 @@ def evaluate(
         Folder for the results; nothing is written there unless a candidate was measured.
     store : str
         Folder of frozen sets, scores and, by default, the MLflow store.
-    with_texts : bool, default=False
-        Quote the comments that tell most in `output/report.html`, and nowhere else.
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file names,
         or else all.
@@ -159,8 +154,6 @@ def evaluate(
         named = {candidate.name for candidate in evaluation.candidates}
         evaluation = find_candidates(evaluation, workplace, watch_champion=night)
         names = [candidate.name for candidate in evaluation.candidates]
-        if with_texts:
-            check_texts(evaluation.evaluation_sets)
         frozen = freeze_sets(evaluation, workplace)
         scored = score_everyone(
             evaluation, frozen, workplace, found=set(names) - named, night=night, yes=yes
@@ -204,8 +197,6 @@ def evaluate(
                 sample=sample,
             )
         show_results(summary, output, run)
-        if with_texts:
-            quote_comments(summary, output, frozen)
         address = report_address(run, page) if night else None
         notify_people(evaluation.notifications, summary, output, trend, address)
         return conclude(summary)

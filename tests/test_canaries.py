@@ -6,7 +6,6 @@ import re
 import sqlite3
 import zipfile
 from contextlib import closing
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -147,12 +146,3 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
     }
     # Frozen sets have the texts, and the log of the function that printed them says that it may.
     assert {("store", "sets")} <= holding <= {("store", "sets"), ("store", "logs")}
-
-
-def test_a_page_that_is_to_quote_comments_is_found_to_do_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_inputs(tmp_path)
-    command = "evaluate good.yaml --candidate filed --output out --with-texts --store store"
-    result = CliRunner().invoke(app, command.split())
-    assert result.exit_code in {0, 3, 4}, result.output
-    assert quoted(Path("out/report.html").read_bytes())

@@ -9,7 +9,6 @@ import pytest
 from support.judged import by_place, judge, rows, summary_of
 
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.texts import Quote, Quoted
 from biasgate.tasks.reporting.page.writing import render
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -272,23 +271,3 @@ def test_paper_has_the_tables_and_no_controls(opened):
     name = head.evaluate("one => getComputedStyle(one, '::before').content")
     assert name.strip('"') == "Subgroup AUC"
     assert page.pdf(format="A4").startswith(b"%PDF")
-
-
-def test_comments_are_hidden_until_they_are_opened_and_not_printed(browser, judged, tmp_path):
-    quoted = (Quoted(NAMES[0], (Quote("0.9", f"secretword {NAMES[1]}"),), ()),)
-    page = evaluation_page(
-        summary_of(judged), by_place(judged), dict.fromkeys(by_place(judged), quoted)
-    )
-    path = tmp_path / "report.html"
-    path.write_bytes(render(page))
-    context = browser.new_context(offline=True)
-    shown = context.new_page()
-    shown.goto(path.as_uri())
-    shown.evaluate("document.querySelectorAll('.part').forEach(one => { one.open = true; })")
-    comment = shown.get_by_text("secretword").first
-    assert comment.is_hidden()
-    shown.locator(".quotes summary").first.click()
-    assert comment.is_visible()
-    shown.emulate_media(media="print")
-    assert comment.is_hidden()
-    context.close()

@@ -72,14 +72,14 @@ class World:
         experiments = [one.experiment_id for one in self.gateway.client.search_experiments()]
         return list(self.gateway.client.search_runs(experiments, condition))
 
-    def evaluate(self, name, *, with_texts=False, **changes):
+    def evaluate(self, name, **changes):
         """Evaluate a file made of EVALUATION and some changes; a failure is a result, too."""
         config = self.folder / f"{name}.yaml"
         config.write_text(yaml.safe_dump(EVALUATION | changes), "utf-8")
         output = self.folder / "output" / name
         before = {run.info.run_id for run in self.runs()}
         places = str(config), str(output), str(self.store)
-        state = evaluate(*places, with_texts=with_texts, return_state=True)
+        state = evaluate(*places, return_state=True)
         new = [run for run in self.runs() if run.info.run_id not in before]
         return Result(state, output, new, self.aliases())
 

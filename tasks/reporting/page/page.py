@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.outcomes import Word, word_of
@@ -20,7 +19,6 @@ from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.drawing import draw_line
 from biasgate.tasks.reporting.page.grids import axes_of
 from biasgate.tasks.reporting.page.parts import CHECKS, Part, describe
-from biasgate.tasks.reporting.page.texts import Quoted
 from biasgate.tasks.reporting.story import DECISION, GAINED, TO_PASS, UNKNOWN
 from biasgate.tasks.reporting.tables import (
     PANELS,
@@ -188,11 +186,6 @@ class Page:
         return [shlex.join(line) for line in lines]
 
     @property
-    def has_quotes(self) -> bool:
-        """Whether it quotes comments."""
-        return any(part.quotes for part in self.parts)
-
-    @property
     def names(self) -> frozenset[str]:
         """Names that others chose, which sentences may quote."""
         found = {self.title, self.policy, *(story.name for story in self.lines)}
@@ -210,7 +203,7 @@ Judged = tuple[Report, Verdict, Details]
 def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     """Return the page of one candidate on one set."""
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
-    page = _page(report.candidate.name, judged, {}, {})
+    page = _page(report.candidate.name, judged, {})
     [part] = page.parts
     line = replace(CandidateStory.of(part.story), name=report.candidate.name)
     return replace(page, of_evaluation=False, word=line.word, lines=(line,))
@@ -219,16 +212,12 @@ def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
 def evaluation_page(
     summary: Summary,
     judged: Mapping[tuple[str, str], Judged],
-    quotes: Mapping[tuple[str, str], tuple[Quoted, ...]] = MappingProxyType({}),
     trend: Trend | None = None,
     output: str = "out",
 ) -> Page:
-    """Return the page of an evaluation; with `trend` that of a night.
-
-    `quotes` are comments by set and candidate; none unless a user asked for them.
-    """
+    """Return the page of an evaluation; with `trend` that of a night."""
     uses = {set_use.name: set_use for set_use in summary.sets}
-    page = _page(summary.evaluation, judged, uses, quotes)
+    page = _page(summary.evaluation, judged, uses)
     return replace(
         page,
         word=word_of(summary),
@@ -240,17 +229,12 @@ def evaluation_page(
     )
 
 
-def _page(
-    title: str,
-    judged: Mapping[tuple[str, str], Judged],
-    uses: Mapping[str, SetUse],
-    quotes: Mapping[tuple[str, str], tuple[Quoted, ...]],
-) -> Page:
+def _page(title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[str, SetUse]) -> Page:
     axes = axes_of([one[:2] for one in judged.values()])
     most = max(CHECKS // len(judged), 1)
     parts = tuple(
-        replace(describe(f"p{at}", *one, axes), quotes=quotes.get(place, ()), most_checks=most)
-        for at, (place, one) in enumerate(judged.items())
+        replace(describe(f"p{at}", *one, axes), most_checks=most)
+        for at, one in enumerate(judged.values())
     )
     reports = {of_set: report for (of_set, _), (report, _, _) in reversed([*judged.items()])}
     _, verdict, details = next(iter(judged.values()))

@@ -32,7 +32,6 @@ from biasgate.tasks.reporting.page.drawing import (
     is_empty,
 )
 from biasgate.tasks.reporting.page.grids import LIMITS, Grid, metric_grid
-from biasgate.tasks.reporting.page.texts import Quoted
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.tables import (
     Kind,
@@ -78,7 +77,6 @@ class Part:
     """Whether the verdict is about more nights than the numbers of the page."""
     digests: tuple[tuple[str, str], ...]
     slices: Table | None
-    quotes: tuple[Quoted, ...] = ()
     most_checks: int = CHECKS
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from markupsafe import Markup, escape
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
@@ -25,7 +22,6 @@ from biasgate.tasks.remembering.reading import read_trend
 from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
-from biasgate.tasks.reporting.page.texts import quotes_of, require_texts
 
 FILE = "report.html"
 
@@ -62,33 +58,9 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     """
     path = Path(output) / FILE
     trend = read_trend(Path(output))
-    write_page(evaluation_page(summary, _judged(summary, output), {}, trend, output), path)
+    write_page(evaluation_page(summary, _judged(summary, output), trend, output), path)
     say(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
-
-
-@task(name="check texts")
-def check_texts(sources: Sequence[SourceSettings]) -> None:
-    """Refuse sets whose comments cannot be quoted. Safe to retry."""
-    require_texts(sources)
-
-
-@task(name="quote comments")
-def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None:
-    """Write `report.html` again, with comments. Safe to retry.
-
-    Call it last: what was logged in MLflow before has none.
-    """
-    judged = _judged(summary, output)
-    loaded = [EvaluationSet.load(Path(one)) for one in frozen]
-    shown = {place: list(details.scores.subgroups) for place, (_, _, details) in judged.items()}
-    quotes = quotes_of(
-        Path(output), {evaluation_set.name: evaluation_set for evaluation_set in loaded}, shown
-    )
-    path = Path(output) / FILE
-    trend = read_trend(Path(output))
-    write_page(evaluation_page(summary, judged, dict(quotes), trend, output), path)
-    say(f"{path} quotes comments, behind a warning; the page in MLflow has none", aside=True)
 
 
 def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
