@@ -9,7 +9,6 @@ import typer
 
 from biasgate import (
     data_cli,
-    disclosing_cli,
     keys_cli,
     policy_cli,
     registry_cli,
@@ -57,7 +56,6 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
-app.add_typer(disclosing_cli.app)
 app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
 app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)
 app.add_typer(registry_cli.app)

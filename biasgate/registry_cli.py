@@ -37,7 +37,6 @@ _SHORT = 12
 COUNTS = "evidence.counts"
 SUMMARY = "summary.json"
 _RESULTS = (COUNTS, SUMMARY, "report.json")
-_BUNDLE = ".zip"  # no registered model has a name like that
 BLOCKED = WORDS["fail"].exit_code
 
 
@@ -186,8 +185,8 @@ def verify(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="Registered model, or BUNDLE.zip of `biasgate bundle`, or the folder of an "
-            "evaluation or of `biasgate count`: these need no registry.",
+            help="Registered model, or the folder of an evaluation or of `biasgate count`, which "
+            "needs no registry.",
             metavar="MODEL",
         ),
     ] = None,
@@ -205,16 +204,15 @@ def verify(
     policy_digest: Annotated[
         str | None,
         typer.Option(
-            help="With --attestation or a bundle: the policy that must have judged, by the digest "
-            "that "
-            "`biasgate policy check` prints.",
+            help="With --attestation or a folder: the policy that must have judged, by the digest "
+            "that `biasgate policy check` prints.",
             metavar="DIGEST",
         ),
     ] = None,
     evaluation_set: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --attestation or a bundle: a required set, alone or with the digest of its "
+            help="With --attestation or a folder: a required set, alone or with the digest of its "
             "rows; once for each. There must be no others.",
             metavar="NAME[=DIGEST]",
         ),
@@ -229,8 +227,7 @@ def verify(
     --policy-digest and --evaluation-set. What is not pinned may be anything that a trusted key
     signed.
 
-    With a bundle or a folder, which have the evidence: recompute the verdicts in it, whatever they
-    are.
+    With a folder, which has the evidence: recompute the verdicts in it, whatever they are.
 
     Exit codes: 0 everything holds, 3 something does not.
     """
@@ -278,9 +275,9 @@ def _sets(named: list[str] | None) -> dict[str, str] | None:
 
 
 def _is_place(named: str) -> bool:
-    """Say whether a name can only be that of a file or folder."""
+    """Return whether a name can only be that of a folder."""
     separated = named.startswith(".") or any(one in named for one in {"/", os.sep})
-    return named.endswith(_BUNDLE) or (separated and not named.startswith("models:"))
+    return separated and not named.startswith("models:")
 
 
 def _has_results(folder: Path) -> bool:
@@ -289,7 +286,7 @@ def _has_results(folder: Path) -> bool:
 
 
 def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
-    """Verify a bundle, or the folder of an evaluation or of counts."""
+    """Verify the folder of an evaluation or of counts."""
     with errors_told():
         if any(one is not None for one in unused):
             msg = (
@@ -297,13 +294,12 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
                 "has its verdicts."
             )
             raise InputError(msg)
-        if not path.exists():
+        if not path.is_dir():
             msg = (
-                f"{path} must be a bundle, or the folder of an evaluation or of `biasgate count`; "
-                "there is no such file or folder."
+                f"{path} must be the folder of an evaluation or of `biasgate count`; there is no "
+                "such folder."
             )
             raise InputError(msg)
-        from biasgate.tasks.disclosing.bundle import verify_bundle  # noqa: PLC0415
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
         from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
         from biasgate.tasks.verifying.published import verify_results  # noqa: PLC0415
@@ -313,9 +309,7 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
             # A summary is what `show` prints, whatever lies beside it.
             if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
                 return verify_counted(path, Pins(**pins))
-            if path.is_dir():
-                return verify_results(read_results(path), Pins(**pins))
-            return verify_bundle(path, Pins(**pins))
+            return verify_results(read_results(path), Pins(**pins))
 
 
 def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:

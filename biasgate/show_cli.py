@@ -1,4 +1,4 @@
-"""The commands on results that are there: show them again, compare two, and nights."""
+"""The commands on published results: show, compare, trend, transparency reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, READ, AsJson, Store, example
-from biasgate.printing import print_json
+from biasgate.printing import print_json, print_sentence
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told, waiting
 
@@ -166,3 +166,39 @@ def trend(
             print_json(found)
             return
         print_trend(found, metric, everything=everything)
+
+
+@app.command(
+    rich_help_panel=READ, epilog=example("transparency out --filing filing.yaml --output report")
+)
+def transparency(
+    folder: Folder,
+    filing: Annotated[
+        Path,
+        typer.Option(help="What you say of the sample (YAML).", metavar="FILE"),
+    ],
+    output: Annotated[Path, typer.Option(help="Folder for part8.csv and part11.md.")],
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Write accuracy and error of classifiers for transparency reports under the EU's DSA.
+
+    Part 8 rows in the columns of the form, and the text of Part 11 with rates by identity. Refuses
+    what would mislead. It is a help for whoever files, not legal advice.
+    """
+    with errors_told(quiet=as_json, places={"output": output}):
+        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+        from biasgate.tasks.disclosing.filing import read_filing  # noqa: PLC0415
+        from biasgate.tasks.disclosing.transparency import write_transparency  # noqa: PLC0415
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+        said = read_filing(filing)
+        require_writable(output.absolute(), "output")
+        with waiting("measuring"):
+            found = write_transparency(read_results(folder), said, output)
+        if as_json:
+            print_json({"files": list(map(str, found.files)), "sentences": found.sentences})
+            return
+        for path in found.files:
+            print_sentence(f"wrote {path}")
+        for sentence in found.sentences:
+            print_sentence(sentence)

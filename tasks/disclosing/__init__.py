@@ -1,1 +1,1 @@
-"""What is handed to others: the rows and text of transparency reports, cards, bundles."""
+"""Transparency reports: the filing, the numbers, the rows and texts of the form."""

@@ -1,9 +1,8 @@
-"""Whether published verdicts follow from their rows: in a folder of results, or in a bundle."""
+"""Verification of the verdicts in a folder of results from their rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bias_metrics.gate import worst
@@ -11,10 +10,8 @@ from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import read_json, read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
-from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import CandidateDecision, LoggedVerdict, Verdict
-from biasgate.tasks.records.record import Record
-from biasgate.tasks.reporting.results import SUMMARY, VERDICT, Results
+from biasgate.tasks.reporting.results import SUMMARY, VERDICT, Published, Results
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
@@ -31,23 +28,10 @@ from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again
 from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 
-@dataclass(frozen=True, kw_only=True)
-class BundledVerdict(Record):
-    """A verdict of a bundle, the rows that it was decided on, and the rows in the bundle.
-
-    `evidence` is the digest that the verdict names; `rows` that of the same rows without ids, null
-    if the bundle has none.
-    """
-
-    folder: str
-    evidence: str
-    rows: str | None
-
-
 def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
-    """Check the verdicts in the folder of an evaluation, as those of a bundle.
+    """Check whether the verdicts in the folder of an evaluation follow from their rows.
 
-    Nothing but attestations is signed there: it shows that each verdict follows from its rows.
+    Only attestations are signed there.
 
     Returns
     -------
@@ -55,20 +39,13 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
         For each verdict, whether it follows from its rows and the summary has the same one.
     """
     findings: list[Finding] = []
-    said: list[Annotations] = []
+    annotations: list[Annotations] = []
     for published in results.each:
-        name, evidence = "/".join(published.names), published.evidence
-        if evidence is None:
-            text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
-            findings.append(Finding("evidence", holds=False, sentence=text))
-            continue
-        rows = evidence.digest
-        bundled = BundledVerdict(folder=name, evidence=rows, rows=rows)
-        found, annotations = verified(published.folder, bundled)
+        found, of_verdict = _verified(published)
         findings += found
-        said += annotations
+        annotations += of_verdict
     findings += _summary(results)
-    return findings + [pinned for pinned in pins.check(said) if pinned.what != "model"]
+    return findings + [pinned for pinned in pins.check(annotations) if pinned.what != "model"]
 
 
 def _summary(results: Results) -> Iterator[Finding]:
@@ -135,89 +112,57 @@ def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
     )
 
 
-def verified(
-    place: Path, one: BundledVerdict, *, vouched: bool = False
-) -> tuple[list[Finding], list[Annotations]]:
-    """Check a verdict by its documents, and compute it again from its rows.
-
-    `vouched`: whether a trusted key signed all of these files.
-    """
-    name = one.folder
+def _verified(published: Published) -> tuple[list[Finding], list[Annotations]]:
+    """Check a verdict by its documents, and compute it again from its rows."""
+    name, place, evidence = "/".join(published.names), published.folder, published.evidence
+    if evidence is None:
+        text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
+        return [Finding("evidence", holds=False, sentence=text)], []
     try:
-        if one.rows is None:
-            (place / EVIDENCE).touch()
         documents = Documents.of(place, name)
-        verdict = documents.verdict
-        findings = list(as_named(documents, one))
-        findings += attested(place, documents, one, vouched=vouched)
-        held = all(finding.holds for finding in findings)
-        if one.rows is not None and held:
-            findings += recomputed(place, documents, name)
+        verdict, digests = documents.verdict, {**documents.digests, EVIDENCE: evidence.digest}
+        folder = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
+        text = f"the verdict in {name} is on this set and candidate."
+        findings = [
+            Finding("verdict", holds=name == folder, sentence=text),
+            *same_digests(documents, name, evidence.digest),
+            *_attested(place, verdict, digests, name),
+        ]
+        if all(finding.holds for finding in findings):
+            evidence.require_size(n_rows_of(documents))
+            again = decide_again(documents, evidence, verdict.decided_on)
+            findings += same_again(verdict, again, name)
         else:
-            why = "no rows are here" if one.rows is None else "what is said above does not hold"
-            text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: {why}."
-            told = one.rows is None
-            findings.append(Finding("verdict", holds=told, sentence=text, checked=not told))
-        digests = {**documents.digests, EVIDENCE: one.evidence}
-        said = annotations_of(statement_of(verdict, digests, ""))
+            text = (
+                f"the verdict on {name} ({verdict.outcome}) is not recomputed: what is said above "
+                "does not hold."
+            )
+            findings.append(Finding("verdict", holds=False, sentence=text))
+        annotations = annotations_of(statement_of(verdict, digests, ""))
     except Exception as error:  # noqa: BLE001 - documents of others may make any library fail
         text = f"the verdict on {name} cannot be verified: {described(error)}"
         return [Finding("verdict", holds=False, sentence=text)], []
-    return findings, [] if said is None else [said]
+    return findings, [] if annotations is None else [annotations]
 
 
-def as_named(documents: Documents, one: BundledVerdict) -> Iterator[Finding]:
-    """Check that the documents are those that the verdict names, and that it is of its folder."""
-    verdict = documents.verdict
-    folder = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
-    text = f"the verdict in {one.folder} is on this set and candidate."
-    yield Finding("verdict", holds=one.folder == folder, sentence=text)
-    for finding in same_digests(documents, one.folder, one.evidence):
-        if finding.what == "evidence" and one.rows is None:
-            text = (
-                f"the list and the verdict on {one.folder} name the same rows, not in the bundle."
-            )
-            yield replace(finding, sentence=text)
-        else:
-            yield finding
-
-
-def attested(
-    place: Path, documents: Documents, verdict: BundledVerdict, *, vouched: bool
+def _attested(
+    place: Path, verdict: Verdict, digests: Mapping[str, str], name: str
 ) -> Iterator[Finding]:
-    """Check what was attested when the verdict was made.
-
-    Where a key is trusted it must have signed that, unless a trusted key signs all: `vouched`.
-    """
-    where, trusted = f"the attestation in {verdict.folder}", TrustedKeys.here()
+    """Check the attestation of a verdict; if any key is trusted, a trusted key must have signed."""
+    where, trusted = f"the attestation in {name}", TrustedKeys.here()
     try:
         envelope = Envelope.of_dict(read_json(place / ATTESTATION, where), where)
     except FileNotFoundError as error:
         msg = (
-            f"{ATTESTATION} in {verdict.folder} must be there, since it says of which files the "
+            f"{ATTESTATION} in {name} must be there, since it says of which files the "
             "verdict is and who signed it; it is not."
         )
         raise InputError(msg) from error
     statement = read_statement(envelope, where)
-    said = annotations_of(statement)
-    signed_at = said.signed_at if said is not None else ""
-    digests: Mapping[str, str] = {**documents.digests, EVIDENCE: verdict.evidence}
-    same = statement == statement_of(documents.verdict, digests, signed_at)
+    annotations = annotations_of(statement)
+    signed_at = annotations.signed_at if annotations is not None else ""
+    same = statement == statement_of(verdict, digests, signed_at)
     text = f"{where} says what the verdict says, of these files."
     yield Finding("attestation", holds=same, sentence=text)
     signed = envelope.signed(trusted)
-    holds = signed.standing == "trusted" or not trusted
-    holds = holds or (vouched and signed.standing == "unsigned")
-    yield signature_of(where, signed, holds=holds)
-
-
-def recomputed(
-    place: Path, documents: Documents, name: str, *, signing: bool = False
-) -> Iterator[Finding]:
-    """Decide again from the rows, as of the day of the verdict, and compare."""
-    evidence = EvidenceFile(place / EVIDENCE)
-    evidence.require_size(n_rows_of(documents))
-    verdict = documents.verdict
-    again = decide_again(documents, evidence, verdict.decided_on)
-    again = replace(again, evidence_digest=verdict.evidence_digest)
-    yield from same_again(verdict, again, name, signing=signing)
+    yield signature_of(where, signed, holds=signed.standing == "trusted" or not trusted)

@@ -61,8 +61,8 @@ from biasgate.tasks.wording import word_of_verdict
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
 NOT_COMPARED = (
-    "Not compared: intervals, sentences and warnings of its report, and pages, tables, cards, "
-    "details.json and junit.xml."
+    "Not compared: intervals, sentences and warnings of its report, and pages, tables, model "
+    "cards, details.json and junit.xml."
 )
 _SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence|reservations\.\d+")
 _STOP = frozenset({"evidence", "attestation", "signature"})
@@ -221,13 +221,11 @@ def decided_again(
     yield Finding("verdict", holds=now.outcome == "pass", sentence=text)
 
 
-def same_again(
-    verdict: Verdict, again: Verdict, name: str, *, signing: bool = False
-) -> Iterator[Finding]:
+def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]:
     """Compare a verdict with the one that its rows give.
 
-    Anybody may write that other code made a verdict. Its sentences may be worded otherwise then:
-    those that differ are told as this code has them, and do not hold for `signing`.
+    Anyone may write that other code made a verdict. Its sentences may differ then: the finding has
+    them as this code words them.
     """
     differ = sorted(differences(verdict.to_dict(), again.to_dict(), rounding=ROUNDING))
     other_code = verdict.code != again.code
@@ -244,7 +242,7 @@ def same_again(
         return
     text += "Not verified are these sentences, as this code has them: "
     text += first_few([f"{one}: {_at(again.to_dict(), one)}" for one in reworded])
-    yield Finding("code", holds=not signing, sentence=text, checked=False)
+    yield Finding("code", holds=True, sentence=text, checked=False)
 
 
 def _at(content: Any, place: str) -> Any:

@@ -1,0 +1,270 @@
+"""Verdicts in a folder of results are computed again; whatever is changed is found."""
+
+import json
+import re
+import shutil
+
+import pytest
+from support.evaluations import run
+from support.filed import comments, judge_site, verdict_of
+
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
+from biasgate.tasks.signing.statement import attest
+
+FIRST = "sample/first"
+NOT_COMPARED = (
+    "Not compared: intervals, sentences and warnings of its report, and pages, tables, model"
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of two classifiers on one set."""
+    return judge_site(tmp_path_factory.mktemp("site") / "out", comments())
+
+
+@pytest.fixture
+def key(monkeypatch, tmp_path):
+    """A key that is trusted here."""
+    found = PrivateKey.new()
+    trusted = tmp_path / "keys"
+    trusted.mkdir()
+    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(trusted))
+    keys = TrustedKeys.of_file(trusted / "trusted_keys.json")
+    keys.with_key(TrustedKey(found.public, "auditor", "2026-01-01T00:00:00+00:00")).write(
+        trusted / "trusted_keys.json"
+    )
+    return found
+
+
+def edit(name, **values):
+    def change(folder):
+        content = json.loads((folder / name).read_text("utf-8"))
+        (folder / name).write_text(json.dumps(content | values), "utf-8")
+
+    return change
+
+
+def flip(name):
+    def change(folder):
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def swap(folder):
+    """Exchange the files of the two candidates."""
+    folder.rename(folder.parent / "other")
+    (folder.parent / "second").rename(folder)
+    (folder.parent / "other").rename(folder.parent / "second")
+
+
+MISSING = (
+    "the verdict on sample/first cannot be verified: attestation.json in sample/first must be "
+    "there, since it says of which files the verdict is"
+)
+FORGED = "The AUC is 0.99 for everybody."
+OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
+
+
+def say(folder, forged=None, key=None, **changed):
+    """Write another verdict into a folder, its first sentence forged, and attest it."""
+    content = json.loads((folder / "verdict.json").read_text("utf-8")) | changed
+    true = content["results"][0]["sentence"]
+    content["results"][0]["sentence"] = forged or true
+    (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
+    attest(Verdict.from_dict(content), folder, key)
+    return true
+
+
+@pytest.mark.parametrize("place", ["", FIRST])
+def test_the_folder_of_an_evaluation_is_verified(results, place):
+    code, text = run("verify", results / place)
+    assert (code, "DOES NOT HOLD" in text) == (0, False), text
+    assert f"gives the same one (pass). {NOT_COMPARED}" in text
+    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*was judged again.*no check no"
+    assert re.search(unnoticed, text)
+    assert ("summary.json has the verdicts of the folders" in text) is (not place)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edit("verdict.json", decided_on="2031-01-01"), "the verdicts of the folders, and"),
+        (edit("report.json", warnings=["forged"]), "the report on sample/first has the digest"),
+        (lambda folder: say(folder, FORGED), "summary.json has the verdicts of the folders"),
+        (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is not"),
+        (lambda folder: (folder / "attestation.json").unlink(), MISSING),
+        (lambda folder: (folder / "verdict.json").unlink(), "verdict.json of the verdict on"),
+        (lambda folder: (folder / "policy.json").unlink(), "policy.json of the verdict on"),
+        (flip("evidence.parquet"), "the evidence on sample/first has the digest"),
+        (swap, "the verdict in sample/first is on this set and candidate"),
+    ],
+)
+def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
+    shutil.copytree(results, tmp_path / "results")
+    change(tmp_path / "results" / FIRST)
+    code, text = run("verify", tmp_path / "results")
+    assert (code, why in text) == (3, True), text
+
+
+def test_where_a_key_is_trusted_an_unsigned_folder_does_not_hold(key, results, tmp_path):
+    code, text = run("verify", results)
+    wrong = f"DOES NOT HOLD signature: the attestation in {FIRST} is not signed."
+    assert (code, wrong in text) == (3, True), text
+    shutil.copytree(results, tmp_path / "signed")
+    for name in ("first", "second"):
+        folder = tmp_path / "signed/sample" / name
+        attest(Verdict.from_dict(json.loads((folder / "verdict.json").read_text())), folder, key)
+    code, text = run("verify", tmp_path / "signed")
+    assert (code, "no check notices" in text) == (0, False), text
+
+
+def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(tmp_path):
+    site = comments()
+    upside_down = site.assign(first=1 - site["first"])
+    folder = judge_site(tmp_path / "out", upside_down)
+    assert run("verify", folder)[0] == 0
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    assert summary["outcome"] == "fail"
+    for one in summary["decisions"]:
+        one["outcome"] = "pass"
+    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
+    code, text = run("verify", folder)
+    assert (code, "But not: first, its outcome." in text) == (3, True), text
+
+
+def summarised(folder, change):
+    """Rewrite the summary of a folder, as somebody would who forges it."""
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    change(summary)
+    (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
+
+
+def forget(summary):
+    summary["verdicts"] = [
+        one for one in summary["verdicts"] if one["candidate"]["name"] != "first"
+    ]
+
+
+def drop(summary):
+    del summary["decisions"][0]
+
+
+def praise(summary):
+    summary["decisions"][0] |= {"word": "Passed for everybody", "exceptions": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(forget, "But not: first."), (praise, "But not: first."), (drop, "But not: first.")],
+    ids=["a pass without a verdict", "another word", "no decision"],
+)
+def test_a_forged_summary_does_not_hold(results, tmp_path, change, why):
+    shutil.copytree(results, tmp_path / "results")
+    summarised(tmp_path / "results", change)
+    code, text = run("verify", tmp_path / "results")
+    assert (code, why in text) == (3, True), text
+
+
+def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, results, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    for name in ("first", "second"):
+        say(folder / "sample" / name, required_sets=["hard", "sample"], key=key)
+    summarised(
+        folder,
+        lambda summary: [
+            one.update(required_sets=["hard", "sample"]) for one in summary["verdicts"]
+        ],
+    )
+    code, text = run("verify", folder)
+    assert (code, "Missing: first on hard, second on hard." in text) == (3, True), text
+
+
+@pytest.mark.parametrize(("second", "expected"), [(["sample"], 0), ([], 3)])
+def test_verdicts_that_require_different_sets_do_not_hold_together(
+    key, results, tmp_path, second, expected
+):
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    required = {"first": ["sample"], "second": second}
+    for name, sets in required.items():
+        say(folder / "sample" / name, required_sets=sets, key=key)
+    summarised(
+        folder,
+        lambda summary: [
+            one.update(required_sets=required[one["candidate"]["name"]])
+            for one in summary["verdicts"]
+        ],
+    )
+    code, text = run("verify", folder)
+    wrong = r"DOES NOT HOLD verdict: the verdicts are by one policy, and require the same sets\."
+    assert (code, bool(re.search(wrong, text))) == (expected, expected == 3), text
+
+
+def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
+    """What `show` prints is verified, whatever else lies in the folder."""
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    (folder / "evidence.counts").write_bytes(b"counts")
+    summarised(folder, forget)
+    code, text = run("verify", folder)
+    assert (code, "But not: first." in text) == (3, True), text
+
+
+def test_a_pinned_policy_and_set_must_be_those_of_the_folder(results):
+    digest = verdict_of(results, "first")["policy"]["digest"]
+    code, _ = run("verify", results, "--policy-digest", digest, "--evaluation-set", "sample")
+    assert code == 0
+    other = digest[::-1]
+    assert run("verify", results, "--policy-digest", other)[0] == 3
+    assert run("verify", results, "--evaluation-set", "another")[0] == 3
+    code, text = run("verify", results, "--evaluation-set", "sample=")
+    assert (code, "without a digest. Is a variable empty?" in text) == (2, True)
+    code, text = run("verify", results, "--attestation", "file")
+    assert (code, "must be given with nothing but" in text) == (2, True)
+
+
+def test_other_code_that_says_the_same_is_told(results, tmp_path):
+    shutil.copytree(results, tmp_path / "results")
+    say(tmp_path / "results" / FIRST, code=OTHER_CODE)
+    code, text = run("verify", tmp_path / "results" / FIRST)
+    assert code == 0, text
+    assert f"{FIRST} names other code, '0.0.1'. This code says the same of it." in text
+
+
+def test_sentences_by_other_code_are_told_as_this_code_has_them(results, tmp_path):
+    shutil.copytree(results, tmp_path / "results")
+    true = say(tmp_path / "results" / FIRST, FORGED, code=OTHER_CODE)
+    code, text = run("verify", tmp_path / "results" / FIRST, "--json")
+    assert code == 0, text
+    [told] = [one for one in json.loads(text) if one["what"] == "code"]
+    assert told["sentence"] == (
+        f"the verdict on {FIRST} names other code, '0.0.1'. Not verified are these sentences, as "
+        f"this code has them: results.0.sentence: {true}"
+    )
+    assert FORGED not in text
+
+
+def test_what_decides_is_compared_whatever_code_a_verdict_names(results, tmp_path):
+    """Also if its place is called code or sentence."""
+    shutil.copytree(results, tmp_path / "results")
+    folder = tmp_path / "results" / FIRST
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    candidate = report["candidate"]
+    report["candidate"] = candidate | {"opened_as": {"code": "a", "sentence": "a"}}
+    (folder / "report.json").write_text(json.dumps(report), "utf-8")
+    say(
+        folder,
+        code=OTHER_CODE,
+        candidate=candidate | {"opened_as": {"code": "b", "sentence": "b"}},
+        report_digest=json_digest(Report.from_dict(report)),
+    )
+    code, text = run("verify", folder)
+    differ = "Different: candidate.opened_as.code; candidate.opened_as.sentence."
+    assert (code, differ in text) == (3, True), text
