@@ -87,14 +87,11 @@ from bias_metrics.sequential.pooled_nights import (
     pool_nights,
     with_night_variance,
 )
-from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
-from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.indicators import GroupIndicators, Indicators, decision_indicators
 from bias_metrics.thresholds.missing import MissingScores, MissingShare, missing_scores
-from bias_metrics.thresholds.permutation import NullReference, permuted_reference
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.thresholds.rate_gaps import (
     RateGapComparison,
@@ -124,7 +121,6 @@ __all__ = [
     "CalibrationComparison",
     "CalibrationReport",
     "CandidateComparisons",
-    "CellAccuracy",
     "Change",
     "CounterfactualGap",
     "CounterfactualGaps",
@@ -133,7 +129,6 @@ __all__ = [
     "Difference",
     "Drift",
     "EqualErrorRate",
-    "EqualityCurve",
     "EqualityDifference",
     "ErrorCurve",
     "ErrorRates",
@@ -152,7 +147,6 @@ __all__ = [
     "MissingScores",
     "MissingShare",
     "Named",
-    "NullReference",
     "Overall",
     "PairedGaps",
     "PoolChoice",
@@ -181,7 +175,6 @@ __all__ = [
     "ToxicRows",
     "ToxicityByLength",
     "Verdict",
-    "WorstGroupAccuracy",
     "WorstSubgroup",
     "always_valid_confidence",
     "bnsp_auc",
@@ -199,7 +192,6 @@ __all__ = [
     "diagnose_bias",
     "equal_error_range",
     "equal_error_rate",
-    "equality_curve",
     "error_rates",
     "evaluate_bias",
     "evaluate_slices",
@@ -217,7 +209,6 @@ __all__ = [
     "negative_aeg",
     "night_clusters",
     "paired_gaps",
-    "permuted_reference",
     "pinned_auc",
     "pinned_auc_equality_difference",
     "plot",
@@ -237,6 +228,5 @@ __all__ = [
     "toxicity_by_length",
     "transfer_threshold",
     "with_night_variance",
-    "worst_group_accuracy",
     "worst_subgroup",
 ]

@@ -128,11 +128,6 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
         errors = report["thresholds"]["given"]["subgroups"][row["subgroup"]]
         for rate, short in (("false_positive_rate", "fpr"), ("false_negative_rate", "fnr")):
             assert errors[rate]["value"] == pytest.approx(row[f"{short}_at_0_5"], abs=1e-12)
-    worst = report["thresholds"]["given"]["worst_group_accuracy"]
-    assert worst["value"] == pytest.approx(1 - expected["fnr_at_0_5"].max(), abs=1e-12)
-    for sums in report["thresholds"].values():
-        for name in ("fped", "fned"):
-            assert sums[name]["value"] > sums[name]["quantiles"]["0.95"]["value"]
     everything = said(CliRunner().invoke(app, ["show", str(tmp_path), "--all"]))
     assert (
         "Look first at homosexual_gay_or_lesbian (its lowest AUC is bpsn_auc 0.783 "

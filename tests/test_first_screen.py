@@ -30,7 +30,7 @@ from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import render
 from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.reporting.story import Story
-from biasgate.tasks.reporting.terminal import explained, print_details, worst_cell
+from biasgate.tasks.reporting.terminal import explained, print_details
 from biasgate.tasks.reporting.verdict_story import VerdictStory
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.tracking.log_runs import candidate_note
@@ -247,23 +247,6 @@ def test_scores_of_no_use_are_told_before_all_else_and_no_other_cause_is(tmp_pat
     note = candidate_note(story, "1", "run")
     assert told[1:] in note
     assert lead[:40] not in note
-
-
-def test_a_group_of_one_comment_is_not_the_worst():
-    def errors(*counts):
-        keys = ("n_true_positive", "n_false_negative", "n_true_negative", "n_false_positive")
-        return dict(zip(keys, counts, strict=True))
-
-    found = {"gay": errors(15, 5, 0, 1), "deaf": errors(0, 19, 90, 10)}
-    text = worst_cell(partial({"groups": ["gay", "deaf"], "subgroups": found}))
-    assert text.startswith("Worst: toxic comments that mention gay, of which 75.0% of 20 are")
-    assert "2 of 4 pairs of identity and label have fewer than 20 comments" in text
-    alone = worst_cell(partial({"groups": ["deaf"], "subgroups": {"deaf": errors(0, 1, 19, 0)}}))
-    assert alone == "No identity has 20 toxic or 20 harmless comments."
-    every = worst_cell(partial({"groups": ["gay"], "subgroups": {"gay": errors(20, 0, 10, 10)}}))
-    assert every.endswith(
-        "harmless comments that mention gay, of which 50.0% of 20 are classified correctly."
-    )
 
 
 def test_a_sum_that_is_undefined_is_told_with_its_reason(tmp_path):

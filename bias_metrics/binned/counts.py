@@ -411,7 +411,7 @@ class ScoreCounts:
     def threshold_report(
         self, *, threshold: float, groups: Sequence[str] | None = None
     ) -> ThresholdReport:
-        """Return the errors of `threshold_report`, without the two sums, which need rows.
+        """Return the errors of `threshold_report`.
 
         If the threshold is inside a bin, half of the rows that it leaves open count as flagged, but
         with clusters they are known.

@@ -15,7 +15,7 @@ import numpy as np
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, negated, paired, sized
 from bias_metrics._core.ranks import SortedClasses, sort_classes
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.comparison import refuse_other_rows, shared_clusters, widest
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import Counts
@@ -23,7 +23,6 @@ from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metric
 from bias_metrics.rows import Background
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.errors import ErrorRates
-from bias_metrics.thresholds.permutation import NullReference
 from bias_metrics.thresholds.rate_gaps import (
     Gaps,
     RateGapComparison,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from bias_metrics.binned.counts import ScoreCounts
 
 Range = tuple[float, float] | None
-_NO_CHANCE = "counts do not tell what chance alone would give"
 
 
 def rate_gaps_of(
@@ -150,9 +148,7 @@ def threshold_report_of(
         name: errors(flagged[name], own)
         for name, own in zip(counts.names, counts.subgroups, strict=True)
     }
-    unknown = NullReference(undefined(_NO_CHANCE), undefined(_NO_CHANCE), {}, 0)
-    overall = errors(flagged[None], counts.everyone)
-    return ThresholdReport.of(overall, rates, groups, (unknown, unknown))
+    return ThresholdReport(threshold, errors(flagged[None], counts.everyone), rates, groups)
 
 
 def rate_gap_comparison_of(

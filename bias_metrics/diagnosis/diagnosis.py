@@ -14,6 +14,7 @@ from bias_metrics._core.influence import ClassMembers, Members, RankedRows, rank
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import SortedScores
 from bias_metrics._core.values import MetricValue
+from bias_metrics.diagnosis.curves import corners
 from bias_metrics.diagnosis.patterns import (
     NAMES,
     SENTENCES,
@@ -31,7 +32,6 @@ from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
 from bias_metrics.report.report import SubgroupBias
 from bias_metrics.report.steps import MeasuredSubgroup, ranked_members
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.curves import corners
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8
@@ -73,7 +73,7 @@ def diagnose_bias(
     its whole interval lies beyond the margin. In each class the subgroup's scores are
 
     - *higher* or *lower* when the AEG is clear;
-    - *wider* or *narrower* when the unsigned gap (see `equality_curve`) is clear and more
+    - *wider* or *narrower* when the unsigned gap (see `Corners`) is clear and more
       than twice the AEG, so that the difference is in the spread rather than a shift.
 
     An AUC is *low* when its drop below the background's own AUC is clear. Then

@@ -14,10 +14,10 @@ from bias_metrics._core.intervals import quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
+from bias_metrics.diagnosis.curves import Corners
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import AUCS, METRICS, subgroup_metric
 from bias_metrics.report.report import cell_of
-from bias_metrics.thresholds.curves import Corners, EqualityCurve
 
 Letter = Literal["A", "B", "C", "D", "E", "F", "G"]
 OneSided = Literal["harmless higher", "harmless lower", "toxic higher", "toxic lower"]
@@ -257,11 +257,9 @@ def share_of_positives(n_positive: int, n: int, confidence: float) -> Range:
     return Range(share, *wilson_interval(share, n, quantile(confidence)))
 
 
-def unsigned_gap(
-    curve: EqualityCurve | Corners, sizes: tuple[int, int], confidence: float
-) -> Range:
+def unsigned_gap(curve: Corners, sizes: tuple[int, int], confidence: float) -> Range:
     """Return the area between curve and diagonal, with an interval that allows for chance."""
-    value = cast("float", curve.unsigned_gap.value)
+    value = curve.unsigned_gap
     z = -NormalDist().inv_cdf((1 - confidence) / TAIL / 2)
     chance = z * math.sqrt((1 / sizes[0] + 1 / sizes[1]) / 12)
     return Range(value, max(value - chance, 0.0), min(value + chance, 0.5))

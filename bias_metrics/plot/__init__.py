@@ -8,8 +8,6 @@ All pictures share one colour scale per metric, so that they can be compared.
 from bias_metrics.plot._report import comparison, heatmap, intervals, per_term_scatter
 from bias_metrics.plot._scores import (
     distribution_panels,
-    equality_curve,
-    equality_curves,
     reliability,
     reliability_panels,
     score_distributions,
@@ -18,8 +16,6 @@ from bias_metrics.plot._scores import (
 __all__ = [
     "comparison",
     "distribution_panels",
-    "equality_curve",
-    "equality_curves",
     "heatmap",
     "intervals",
     "per_term_scatter",

@@ -1,17 +1,14 @@
-"""Pictures of scores: their distributions, rates at each threshold, and calibration."""
+"""Pictures of scores: their distributions, and calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import (
-    BoolArray,
-    FloatArray,
-)
+from bias_metrics._core.checks import BoolArray, FloatArray
 from bias_metrics._core.packed import Subgroups
 from bias_metrics.plot._canvas import (
     Result,
@@ -30,104 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def equality_curve(
-    curve: Result, *, name: str = "", of: str = "negative", ax: Axes | None = None
-) -> Figure:
-    """Draw one identity's equality curve, as Figure 2 of Borkan et al. (2019) does.
-
-    Horizontal axis: the share of the background's rows of one class that scores at or above a
-    threshold; vertical axis: the identity's share. On the dashed diagonal both are flagged
-    equally often. Above it (orange) the identity is flagged more, below it (blue) less. The AEG,
-    in the title, is the orange area minus the blue one.
-
-    Parameters
-    ----------
-    curve : EqualityCurve or mapping
-        From `bias_metrics.equality_curve`, or its `to_dict()`.
-    name : str, default=""
-        Name of the identity, for the title.
-    of : str, default="negative"
-        The class of the curve, for the labels.
-    ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
-
-    Returns
-    -------
-    matplotlib Figure
-        A square from 0 to 1.
-    """
-    axes = _scaled(axes_for(ax, 4.2, 4.4))
-    _draw(axes, name, curve)
-    axes.set_xlabel(f"share of the background's {of}s", fontsize=9)
-    axes.set_ylabel(f"share of the identity's {of}s", fontsize=9)
-    return axes.figure
-
-
-def equality_curves(
-    curves: Mapping[str, Result], *, of: str = "negative", title: str = ""
-) -> Figure:
-    """Draw the equality curves of several identities, as `equality_curve` draws each.
-
-    Parameters
-    ----------
-    curves : mapping of str to EqualityCurve or mapping
-        By identity.
-    of : str, default="negative"
-        The class of the curves, for the labels.
-    title : str, default=""
-        Above the picture.
-
-    Returns
-    -------
-    matplotlib Figure
-        One square from 0 to 1 per identity, four in a row.
-    """
-    figure, squares = _grid_of_squares(
-        curves,
-        title=title,
-        xlabel=f"share of the background's {of}s at or above a threshold",
-        ylabel=f"share of the identity's {of}s",
-    )
-    for axes, (name, curve) in zip(squares, curves.items(), strict=True):
-        _draw(axes, name, curve)
-    return figure
-
-
-def _draw(axes: Axes, name: str, result: Result) -> None:
-    curve = plain(result)
-    gap = curve["gap"]["value"]
-    _draw_square(axes, name, "" if gap is None else f"AEG {gap:+.3f}", is_empty=gap is None)
-    if gap is None:
-        return
-    x, y = np.array(curve["background_rate"]), np.array(curve["subgroup_rate"])
-    axes.plot(x, y, color="black", linewidth=1.2)
-    for colour, side in ((ORANGE, y >= x), (BLUE, y <= x)):
-        axes.fill_between(x, x, y, where=side, interpolate=True, color=colour, alpha=0.4, lw=0)
-
-
-def _grid_of_squares(names: Iterable[str], **said: str) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its squares from 0 to 1, four in a row."""
-    figure, squares = panel_grid(names, (2.0, 2.0), 4, **said)
-    _scaled(figure.axes[0])  # what is said of its axes holds for all
-    return figure, squares
-
-
 def _scaled(axes: Axes) -> Axes:
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.set_xticks((0, 0.5, 1), ("0", "½", "1"))
     axes.set_yticks((0, 0.5, 1), ("0", "½", "1"))
     return axes
-
-
-def _draw_square(axes: Axes, name: str, heading: str, *, is_empty: bool) -> None:
-    """Draw what squares of two shares have in common: the diagonal and the heading."""
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
-    axes.set_aspect("equal")
-    axes.tick_params(labelsize=8)
-    entitle_panel(axes, f"{label(name)}\n{heading}")
-    if is_empty:
-        axes.set_facecolor(UNDEFINED)
-        axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
 
 
 # ---- Reliability: the share of positives among rows of similar scores, by identity
@@ -184,9 +88,10 @@ def reliability_panels(
     matplotlib Figure
         One square from 0 to 1 per identity, four in a row.
     """
-    figure, squares = _grid_of_squares(
-        calibrated, title=title, xlabel="mean score", ylabel="share of positives"
+    figure, squares = panel_grid(
+        calibrated, (2.0, 2.0), 4, title=title, xlabel="mean score", ylabel="share of positives"
     )
+    _scaled(figure.axes[0])  # what is said of its axes holds for all
     behind = None if overall is None else plain(overall)
     for axes, (name, one) in zip(squares, calibrated.items(), strict=True):
         _draw_bins(axes, name, plain(one), behind)
@@ -198,8 +103,13 @@ def _draw_bins(
 ) -> None:
     error, bins = found["calibration_error"]["value"], found["reliability"]
     heading = "" if error is None else f"calibration error {error:.3f}"
-    _draw_square(axes, name, heading, is_empty=not bins)
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
+    axes.set_aspect("equal")
+    axes.tick_params(labelsize=8)
+    entitle_panel(axes, f"{label(name)}\n{heading}")
     if not bins:
+        axes.set_facecolor(UNDEFINED)
+        axes.text(0.5, 0.5, "no evidence", color="0.35", ha="center", va="center", fontsize=8)
         return
     if behind is not None:
         axes.plot(*_points(behind["reliability"]), color=GREY, linewidth=1.0)

@@ -1,4 +1,4 @@
-"""Errors at a threshold: rates, Dixon's sums, accuracy."""
+"""Errors at a threshold: rates, Dixon's sums."""
 
 from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.rate_gaps import MeasuredRates

@@ -100,8 +100,8 @@ def fped(
     Sum over subgroups g of abs(FPR - FPR_g), where FPR is the share of all negatives that is
     flagged (score >= threshold), and FPR_g the share of the subgroup's negatives. It says
     neither in which direction a subgroup differs nor how precise the rates are: as a sum of
-    absolute values it grows with the number of subgroups and with their noise, and has no
-    interval. Show it together with its `permuted_reference`.
+    absolute values it is above 0 even for a fair model, grows with the number of subgroups and
+    with their noise, and has no interval. Never gate on it.
 
     Parameters
     ----------

@@ -107,8 +107,7 @@ def pinned_auc_equality_difference(
 ) -> EqualityDifference:
     """Sum over subgroups g of abs(AUC - pinned AUC of g), where AUC is that of all rows.
 
-    The caveats of `pinned_auc` and of sums of absolute values (`fped`) apply: show it together
-    with its `permuted_reference`, never gate on it.
+    The caveats of `pinned_auc` and of sums of absolute values (`fped`) apply: never gate on it.
 
     Parameters
     ----------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bias_metrics import equality_curve
-from bias_metrics.plot import distribution_panels, equality_curves
+from bias_metrics import negative_aeg, positive_aeg
+from bias_metrics.plot import distribution_panels
 from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 
 OURS = "own data (toxic-bert on Civil Comments)"
@@ -27,10 +28,20 @@ def draw_borkan(folder: Path) -> dict[str, Figure]:
             title=f"{OURS}, after Borkan et al. 2019, Table 7",
         )
     }
-    for of in ("negative", "positive"):
-        curves = {
-            name: equality_curve(*arrays, mask, of=of).to_dict() for name, mask in masks.items()
-        }
+    for of, aeg in (("negative", negative_aeg), ("positive", positive_aeg)):
         title = f"{OURS}, {of}s, after Borkan et al. 2019, Figure 2"
-        drawn[f"own-borkan-figure2-{of}"] = equality_curves(curves, of=of, title=title)
+        figure = Figure(figsize=(8, 9), layout="constrained")
+        figure.suptitle(title, fontsize=11)
+        figure.supxlabel(f"share of the background's {of}s at or above a threshold", fontsize=9)
+        figure.supylabel(f"share of the identity's {of}s", fontsize=9)
+        panels = figure.subplots(3, 3, sharex=True, sharey=True).flat
+        of_class = arrays[0] == (of == "positive")
+        for axes, (name, mask) in zip(panels, masks.items(), strict=True):
+            own, others = (np.sort(arrays[1][of_class & one]) for one in (mask, ~mask))
+            thresholds = np.unique(np.concatenate((own, others)))
+            y, x = (1 - np.searchsorted(each, thresholds) / each.size for each in (own, others))
+            axes.plot([0, 1], [0, 1], color="0.45", linestyle="--", linewidth=0.8)
+            axes.plot([*x, 0], [*y, 0], color="black", linewidth=1.2)
+            axes.set_title(f"{name}\nAEG {aeg(*arrays, mask).value:+.3f}", fontsize=9)
+        drawn[f"own-borkan-figure2-{of}"] = figure
     return drawn

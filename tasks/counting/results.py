@@ -201,7 +201,7 @@ def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThres
             background=evidence.background,
         )
         errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
-        errors |= {"seed": 0, "gaps": gaps.to_dict()["subgroups"]}
+        errors["gaps"] = gaps.to_dict()["subgroups"]
         if kind == EQUAL_ERRORS:
             errors["equal_error_rate"] = equal.rate.to_dict()
         found[kind] = AtThreshold.from_dict(errors)

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from bias_metrics import (
     BiasReport,
     MetricValue,
@@ -41,11 +39,8 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
 
-N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
-# Up to this many identities get all permutations, however large they are; and their spread.
+# The most identities whose spread is measured.
 _FEW = 64
-# For more identities, the most memberships permuted in total: about a minute.
-_MEMBERSHIPS = 10**9
 # Most identities named in a sentence.
 _TOLD = 20
 NO_PATTERN = {"none", "no evidence"}
@@ -83,11 +78,8 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
                 groups,
                 threshold=number,
                 groups=record.power_mean_groups,
-                rng=np.random.default_rng(SEED),
-                n_permutations=_affordable(bias),
             ).to_dict()
             | {
-                "seed": SEED,
                 "gaps": rate_gaps(
                     Rows(
                         y_true,
@@ -140,14 +132,6 @@ def undiagnosed(bias: BiasReport, where: str) -> Explained:
         thresholds={},
         look_first=look_first(bias, subgroups, diagnosed=False),
     )
-
-
-def _affordable(bias: BiasReport) -> int:
-    """Return the number of permutations: fewer if many identities are large."""
-    if len(bias.subgroups) <= _FEW:
-        return N_PERMUTATIONS
-    memberships = bias.overall.n + sum(subgroup.n for subgroup in bias.subgroups.values())
-    return min(max(_MEMBERSHIPS // memberships, LEAST_PERMUTATIONS), N_PERMUTATIONS)
 
 
 def look_first(

@@ -191,35 +191,6 @@ class Errors(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BesideChance(Value):
-    """A sum of absolute differences, and its values by chance alone."""
-
-    mean: Value
-    quantiles: dict[str, Value]
-    n_permutations: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellAccuracy(Record):
-    """How many rows of an identity and a label are classified correctly."""
-
-    subgroup: str
-    label: bool
-    n: int
-    n_correct: int
-    accuracy: Value
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorstAccuracy(Value):
-    """The identity and label with the lowest accuracy."""
-
-    threshold: float
-    worst: list[CellAccuracy]
-    undefined: list[CellAccuracy]
-
-
-@dataclass(frozen=True, kw_only=True)
 class AtThreshold(Record):
     """The errors once a threshold turns scores into decisions."""
 
@@ -227,10 +198,8 @@ class AtThreshold(Record):
     overall: Errors
     subgroups: dict[str, Errors]
     groups: list[str]
-    fped: BesideChance
-    fned: BesideChance
-    worst_group_accuracy: WorstAccuracy
-    seed: int
+    fped: Value
+    fned: Value
     gaps: dict[str, dict[str, MetricValue]]
     equal_error_rate: Value | None = None
 

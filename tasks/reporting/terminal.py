@@ -13,17 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from bias_metrics.gate import LEAST_ROWS, RIVALS
+from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.records import (
-    AtThreshold,
-    BesideChance,
     Report,
     SetUse,
+    Value,
     error_rates,
 )
 from biasgate.tasks.records.trend import Night
@@ -236,45 +235,16 @@ def explained(report: Report, story: Story) -> Iterator[str]:
         name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
         yield (
             f"At the {name} {errors.threshold:.4g}: {flagged} of harmless comments flagged, "
-            f"{missed} of toxic ones missed. {_beside_chance('FPED', errors.fped)}; "
-            f"{_beside_chance('FNED', errors.fned)}. {worst_cell(errors)}"
+            f"{missed} of toxic ones missed. FPED {_number(errors.fped)}; "
+            f"FNED {_number(errors.fned)}."
         )
     if report.calibration is not None:
         yield report.calibration.sentence
     yield from story.analyses
 
 
-def _beside_chance(name: str, found: BesideChance) -> str:
-    """Return a sum of absolute differences with its values by chance alone."""
-    if found.value is None:
-        return f"{name} undefined ({found.reason})"
-    return (
-        f"{name} {found.value:.3f} (by chance {found.mean.value:.3f}, "
-        f"rarely above {found.quantiles['0.95'].value:.3f})"
-    )
-
-
-def worst_cell(errors: AtThreshold) -> str:
-    """Return the identity and label with the lowest accuracy, of those with enough comments."""
-    cells = []
-    for name in errors.groups:
-        of = errors.subgroups[name]
-        right = {"toxic": of.n_true_positive, "harmless": of.n_true_negative}
-        wrong = {"toxic": of.n_false_negative, "harmless": of.n_false_positive}
-        cells += [(kind, name, n, n + wrong[kind]) for kind, n in right.items()]
-    enough = [cell for cell in cells if cell[3] >= LEAST_ROWS]
-    if not enough:
-        return f"No identity has {LEAST_ROWS} toxic or {LEAST_ROWS} harmless comments."
-    kind, name, n_right, n = min(enough, key=lambda cell: cell[2] / cell[3])
-    n_few = len(cells) - len(enough)
-    few = (
-        f" {n_few:,} of {len(cells):,} pairs of identity and label have fewer than {LEAST_ROWS} "
-        "comments, and are left out."
-    )
-    return (
-        f"Worst: {kind} comments that mention {name}, of which "
-        f"{n_right / n:.1%} of {n:,} are classified correctly.{few if n_few else ''}"
-    )
+def _number(found: Value) -> str:
+    return f"undefined ({found.reason})" if found.value is None else f"{found.value:.3f}"
 
 
 # ---- Two candidates, compared

@@ -98,7 +98,6 @@ def metric_keys(report: Numbers | Report) -> dict[str, float]:
             cells.append((f"equal_error_rate/{kind}", errors.equal_error_rate))
         cells.append((f"fped/{kind}", errors.fped))
         cells.append((f"fned/{kind}", errors.fned))
-        cells.append((f"worst_group_accuracy/{kind}", errors.worst_group_accuracy))
         cells.append((f"threshold/{kind}", Value(value=errors.threshold)))
     cells += _calibration_cells(report)
     cells += _missing_cells(report)

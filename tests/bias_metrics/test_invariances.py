@@ -114,9 +114,8 @@ OF_DATA = {
 # Errors at a threshold have theirs in test_invariances_of_thresholds.py, resamples in
 # test_bootstrap.py.
 AT_A_THRESHOLD = {
-    *("equal_error_rate", "equality_curve", "error_rates", "fned", "fped"),
-    *("permuted_reference", "pinned_auc", "pinned_auc_equality_difference"),
-    *("threshold_report", "threshold_table", "worst_group_accuracy"),
+    *("equal_error_rate", "error_rates", "fned", "fped", "pinned_auc"),
+    *("pinned_auc_equality_difference", "threshold_report", "threshold_table"),
 }
 RESAMPLED = {"bootstrap_bias"}
 # How far subgroups are apart has its own in report/test_between.py.

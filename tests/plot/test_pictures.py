@@ -13,7 +13,7 @@ from matplotlib.patches import Polygon, StepPatch
 from matplotlib.text import Text
 from support.pictures import GREY, colours, texts, weight, written
 
-from bias_metrics import compare_bias, equality_curve, evaluate_bias, plot
+from bias_metrics import compare_bias, evaluate_bias, plot
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.plot._colours import BLUE, ORANGE
 
@@ -42,10 +42,6 @@ def run_of(overall, **values):
     }
 
 
-def curve(background=(0.0, 0.5, 1.0), subgroup=(0.0, 1.0, 1.0), gap=0.25):
-    return {"background_rate": background, "subgroup_rate": subgroup, "gap": {"value": gap}}
-
-
 DRAWN = {
     "comparison": lambda names: plot.comparison(
         comparison_of(*names), first=ODD_NAME, second=ODD_NAME
@@ -56,7 +52,6 @@ DRAWN = {
     "terms": lambda names: plot.per_term_scatter(
         {ODD_NAME: [run_of(0.1, **dict.fromkeys(names, 0.2))]}, metric=ODD_NAME
     ),
-    "curves": lambda names: plot.equality_curves(dict.fromkeys(names, curve()), title=ODD_NAME),
     "distributions": lambda names: plot.distribution_panels(
         dict.fromkeys(names, (np.array([True]), np.array([0.5]), np.array([True]))), title=ODD_NAME
     ),
@@ -181,17 +176,13 @@ def test_the_legend_of_distributions_names_the_classes_by_their_colours():
     assert not third.get_fill()
 
 
-@pytest.mark.parametrize(
-    ("kind", "columns"), [("distributions", 3), ("curves", 4)], ids=["distributions", "curves"]
-)
-def test_panels_have_common_axes_whose_numbers_stand_under_the_lowest_of_each_column(kind, columns):
-    n = columns + 1
-    figure = DRAWN[kind]([f"identity {number}" for number in range(n)])
-    assert [axes.axison for axes in figure.axes] == [at < n for at in range(2 * columns)]
-    numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in figure.axes[:n]]
-    assert numbered == [False, *[True] * columns]
+def test_panels_have_common_axes_whose_numbers_stand_under_the_lowest_of_each_column():
+    figure = DRAWN["distributions"]([f"identity {number}" for number in range(4)])
+    assert [axes.axison for axes in figure.axes] == [at < 4 for at in range(6)]
+    numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in figure.axes[:4]]
+    assert numbered == [False, True, True, True]
     first = figure.axes[0]
-    for axes in figure.axes[1:n]:
+    for axes in figure.axes[1:4]:
         assert first.get_shared_x_axes().joined(first, axes)
         assert first.get_shared_y_axes().joined(first, axes)
 
@@ -374,66 +365,22 @@ def test_terms_of_no_model_or_three_are_refused(models):
         plot.per_term_scatter(models, metric="rate")
 
 
-def test_an_equality_curve_has_a_diagonal_and_its_gap_and_an_undefined_one_is_grey(tmp_path):
-    figure = plot.equality_curves({"gay": curve(), "none": curve((), (), None)}, of="positive")
-    assert written(figure, tmp_path)
-    gay, none = figure.axes[:2]
-    assert gay.get_title() == "gay\nAEG +0.250"
-    diagonal, drawn = (np.asarray(line.get_xydata()).tolist() for line in gay.lines)
-    assert diagonal == [[0, 0], [1, 1]]
-    assert drawn == [[0, 0], [0.5, 1], [1, 1]]
-    assert "no evidence" in [text.get_text() for text in none.texts]
-    assert to_hex(none.get_facecolor()) == GREY
-    assert figure.get_supxlabel() == "share of the background's positives at or above a threshold"
-    assert figure.get_supylabel() == "share of the identity's positives"
-    [word] = none.texts
-    assert word.get_position() == (0.5, 0.5)
-
-
-@pytest.mark.parametrize(
-    "figure",
-    [
-        plot.equality_curve(curve(), name="gay"),
-        plot.reliability({"calibration_error": {"value": None}, "reliability": []}, name="gay"),
-    ],
-    ids=["equality curve", "reliability"],
-)
-def test_the_labels_of_a_square_alone_stand_beside_its_axes(figure):
+def test_the_labels_of_a_square_alone_stand_beside_its_axes():
+    calibrated = {"calibration_error": {"value": None}, "reliability": []}
+    figure = plot.reliability(calibrated, name="gay")
     [axes] = figure.axes
     figure.draw_without_rendering()
     assert axes.get_xlabel()
     assert axes.get_ylabel()
     assert axes.xaxis.label.get_window_extent().y1 < axes.bbox.y0
     assert axes.yaxis.label.get_window_extent().x1 < axes.bbox.x0
-
-
-def test_the_gap_is_the_orange_area_minus_the_blue_one():
-    """The curve leaves the diagonal at .2 by .4, meets it at .6 and is .2 below it at .8."""
-    crossing = curve((0, 0.2, 0.8, 1), (0, 0.6, 0.6, 1), gap=0.08)
-    axes = plot.equality_curve(crossing, name="gay").axes[0]
-    areas = {}
-    for one in axes.collections:
-        x, y = np.concatenate([path.vertices for path in one.get_paths()]).T
-        areas[to_hex(one.get_facecolor()[0])] = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
-    assert areas == {ORANGE: pytest.approx(0.6 * 0.4 / 2), BLUE: pytest.approx(0.4 * 0.2 / 2)}
-    assert axes.get_title() == "gay\nAEG +0.080"
-
-
-def test_squares_of_shares_run_from_0_to_1_on_both_axes():
-    many = plot.equality_curves({"gay": curve()}).axes[0]
-    for axes in (plot.equality_curve(curve()).axes[0], many):
-        assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0, 1))
-        for axis in (axes.xaxis, axes.yaxis):
-            assert axis.get_ticklocs().tolist() == [0, 0.5, 1]
-            assert [one.get_text() for one in axis.get_ticklabels()] == ["0", "½", "1"]
-        assert axes.get_aspect() == 1
-
-
-def test_a_curve_of_the_library_is_drawn_as_it_is(tmp_path):
-    found = equality_curve([0, 0, 0, 0], [0.4, 0.6, 0.3, 0.7], [0, 0, 1, 1])
-    figure = plot.equality_curves({"gay": found})
-    assert written(figure, tmp_path)
-    assert figure.axes[0].lines[1].get_ydata().tolist() == [0, 0.5, 0.5, 0.5, 1]
+    [word] = axes.texts
+    assert word.get_position() == (0.5, 0.5)
+    assert to_hex(axes.get_facecolor()) == GREY
+    for axis in (axes.xaxis, axes.yaxis):
+        assert axis.get_ticklocs().tolist() == [0, 0.5, 1]
+        assert [one.get_text() for one in axis.get_ticklabels()] == ["0", "½", "1"]
+    assert axes.get_aspect() == 1
 
 
 def test_reports_and_comparisons_of_the_library_are_drawn_as_they_are(tmp_path):
@@ -471,15 +418,6 @@ def test_the_two_perspective_models_are_compared_in_one_picture(real_data, tmp_p
         assert weight(figure, f"● {value:+.3f}") == "bold"
 
 
-def test_a_curve_alone_is_drawn_as_in_a_grid(tmp_path):
-    found = equality_curve([0, 0, 0, 0], [0.4, 0.6, 0.3, 0.7], [0, 0, 1, 1])
-    figure = plot.equality_curve(found, name=ODD_NAME, of="negative")
-    assert written(figure, tmp_path)
-    assert figure.axes[0].get_title() == f"{ODD_NAME}\nAEG +0.000"
-    assert figure.axes[0].get_xlabel() == "share of the background's negatives"
-    assert figure.axes[0].get_ylabel() == "share of the identity's negatives"
-
-
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_distributions_of_rows_have_the_background_of_the_report(background):
     y_true, y_score = np.zeros(4, bool), np.array([0.1, 0.2, 0.9, 0.95])
@@ -501,7 +439,6 @@ ON_AXES = {
     "heatmap": lambda axes: plot.heatmap(EVALUATED, title="mine", ax=axes),
     "intervals": lambda axes: plot.intervals(EVALUATED, "bpsn_auc", title="mine", ax=axes),
     "comparison": lambda axes: plot.comparison(COMPARED, first="mine", ax=axes),
-    "curve": lambda axes: plot.equality_curve(curve(), name="mine", ax=axes),
 }
 ROWS = ([0, 1] * 20, np.linspace(0, 1, 40), {"gay": [0, 0, 1, 1] * 10})
 EVALUATED = evaluate_bias(*ROWS)

@@ -1,7 +1,5 @@
 """Candidates judged on a few hundred rows: what the page of an evaluation is made from."""
 
-from unittest import mock
-
 import numpy as np
 import pyarrow as pa
 from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
@@ -63,8 +61,7 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         background=background,
         sample_weight=columns.get("weight"),
     )
-    with mock.patch.object(diagnosis, "N_PERMUTATIONS", 100):
-        explained = diagnosis.explain(evidence, bias, threshold)
+    explained = diagnosis.explain(evidence, bias, threshold)
     report = report_of(
         bias,
         on=of_set,

@@ -60,10 +60,8 @@ def given(threshold, gaps=None):
     rates = ("false_positive_rate", "false_negative_rate", "precision", "recall", "accuracy")
     counts = [f"n_{of}_{sign}" for of in ("true", "false") for sign in ("positive", "negative")]
     errors = {"threshold": threshold, **dict.fromkeys(counts, 0), **dict.fromkeys(rates, undefined)}
-    chance = undefined | {"mean": undefined, "quantiles": {}, "n_permutations": 0}
-    worst = undefined | {"threshold": threshold, "worst": [], "undefined": []}
-    sums = {"fped": chance, "fned": chance, "worst_group_accuracy": worst}
-    parts = {"overall": errors, "subgroups": {}, "groups": [], "seed": 0, "gaps": gaps or {}}
+    sums = {"fped": undefined, "fned": undefined}
+    parts = {"overall": errors, "subgroups": {}, "groups": [], "gaps": gaps or {}}
     return {"given": AtThreshold.from_dict({"threshold": threshold, **parts, **sums})}
 
 

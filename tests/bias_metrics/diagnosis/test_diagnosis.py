@@ -6,10 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from support.curves import corners_of
 
-from bias_metrics import MetricValue, Rows, diagnose_bias, evaluate_bias
+from bias_metrics import Rows, diagnose_bias, evaluate_bias
+from bias_metrics.diagnosis.curves import Corners
 from bias_metrics.diagnosis.patterns import Range, kind_of_gap, unsigned_gap
-from bias_metrics.thresholds.curves import Corners, equality_curve
 
 
 def diagnose(rows, **options):
@@ -210,9 +211,10 @@ def test_the_evidence_is_that_of_the_rows_of_subgroup_and_background_alone(backg
         assert evidence["share_difference"].value == pytest.approx(share, abs=1e-12)
         kept = inside | outside
         for of in ("positive", "negative"):
-            curve = equality_curve(y_true[kept], y_score[kept], inside[kept], of=of)
+            rows = kept & (y_true == (of == "positive"))
+            curve = corners_of(y_score[rows & ~inside], y_score[rows & inside])
             found = evidence[f"{of}_unsigned_gap"].value
-            assert found == pytest.approx(curve.unsigned_gap.value, abs=1e-12)
+            assert found == pytest.approx(curve.unsigned_gap, abs=1e-12)
 
 
 def test_skewed_counts_alone_are_no_pattern():
@@ -335,15 +337,15 @@ def test_diagnoses_come_in_the_order_given_and_none_for_no_subgroups():
 def test_the_bound_of_the_unsigned_gap_is_just_above_the_published_quantiles(share, l1_norm):
     # Johnson and Killeen (1983), L1 norm of the Brownian bridge; here for 800 and 800 rows.
     labels, scores, members = spans((0, 10), (20, 30), 800, 800, 800)
-    curve = equality_curve(labels, scores, members)
+    curve = corners_of(scores[~labels & ~members], scores[~labels & members])
     bound = unsigned_gap(curve, (800, 800), share).high * math.sqrt(400)
     assert l1_norm <= bound <= 1.03 * l1_norm
 
 
 def test_an_unsigned_gap_is_between_0_and_a_half():
     x, y = np.array([0.0, 0, 1]), np.array([0.0, 1, 1])
-    assert unsigned_gap(Corners(x, y, MetricValue(0.5)), (20, 20), 0.95).high == 0.5
-    assert unsigned_gap(Corners(x, x, MetricValue(0.0)), (20, 20), 0.95).low == 0.0
+    assert unsigned_gap(Corners(x, y, 0.5), (20, 20), 0.95).high == 0.5
+    assert unsigned_gap(Corners(x, x, 0.0), (20, 20), 0.95).low == 0.0
 
 
 # What must not change a diagnosis.

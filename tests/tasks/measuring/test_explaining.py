@@ -18,7 +18,7 @@ from bias_metrics import (
     threshold_report,
 )
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.measuring.diagnosis import N_PERMUTATIONS, SEED, explain, look_first
+from biasgate.tasks.measuring.diagnosis import explain, look_first
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -82,13 +82,11 @@ def test_diagnoses_and_errors_are_those_of_the_library(written):
     assert alone["gay"].pattern == "B"
     equal = equal_error_rate(y_true, y_score)
     for kind, threshold in (("equal_errors", equal.threshold), ("given", 0.5)):
-        rng = np.random.default_rng(SEED)
-        whole = threshold_report(*rows(), threshold=threshold, rng=rng).to_dict()
+        whole = threshold_report(*rows(), threshold=threshold).to_dict()
         assert found.thresholds[kind].to_dict().items() >= whole.items()
         mask = groups["gay"]
         of_gay = error_rates(y_true[mask], y_score[mask], threshold=threshold).to_dict()
         assert found.thresholds[kind].subgroups["gay"].to_dict() == of_gay
-        assert found.thresholds[kind].fped.n_permutations == N_PERMUTATIONS
     assert found.thresholds["equal_errors"].equal_error_rate.to_dict() == equal.rate.to_dict()
 
 
@@ -123,7 +121,7 @@ def test_the_sums_cover_the_groups_of_the_power_means(written):
     evidence = written(y_true, y_score, groups, power_mean_groups=["gay", "muslim"])
     at = explain(evidence, bias).thresholds["equal_errors"]
     assert at.groups == ["gay", "muslim"]
-    assert at.fped.value > at.fped.quantiles["0.95"].value
+    assert at.fped.value > 0
 
 
 def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
@@ -139,7 +137,7 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     )
     flagged = error_rates(y_true, y_score, threshold=0.5).false_positive_rate.value
     assert at.startswith(f"At the threshold 0.5: {flagged:.1%} of harmless comments flagged")
-    assert "Worst: harmless comments that mention gay" in at
+    assert ". FPED 0." in at
 
 
 def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():

@@ -16,7 +16,6 @@ from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.console import console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring import identities
-from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
 from biasgate.tasks.measuring.identities import MAX_TASKS, measure_some, share_out_identities
 from biasgate.tasks.records import MeasuredNumbers
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
@@ -151,14 +150,6 @@ def test_runs_have_metrics_of_all_of_fewer_identities(report):
     metrics, tags = logged_metrics(report)
     assert len([key for key in metrics if key.startswith("n_rows/")]) == MANY + 1
     assert not tags
-
-
-def test_chance_is_drawn_less_often_only_where_many_identities_are_large(many, monkeypatch):
-    assert _affordable(many) == N_PERMUTATIONS
-    monkeypatch.setattr("biasgate.tasks.measuring.diagnosis._MEMBERSHIPS", 10)
-    assert _affordable(many) == LEAST_PERMUTATIONS
-    monkeypatch.setattr("biasgate.tasks.measuring.diagnosis._FEW", MANY)
-    assert _affordable(many) == N_PERMUTATIONS
 
 
 def test_no_more_identities_are_measured_at_once_than_there_are_cores(monkeypatch):

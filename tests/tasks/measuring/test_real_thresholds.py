@@ -1,24 +1,16 @@
 """Errors at a threshold on real data: the scores of a public model, nine identities."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from bias_metrics import (
-    equal_error_rate,
-    equality_curve,
     error_rates,
     fned,
     fped,
-    negative_aeg,
-    permuted_reference,
     pinned_auc,
     pinned_auc_equality_difference,
-    positive_aeg,
     threshold_table,
-    worst_group_accuracy,
 )
 from biasgate.tasks.data.civil_comments import JIGSAW_NINE
 
@@ -56,28 +48,6 @@ def test_the_error_rates_at_one_half_are_the_reference_figures(rows, expected):
         assert metric.value.value == pytest.approx(distances.sum(), abs=1e-12)
 
 
-def test_the_worst_cell_at_one_half_is_the_one_of_the_highest_reference_error(rows, expected):
-    found = worst_group_accuracy(*rows)
-    errors = {(name, True): fnr for name, fnr in expected["fnr_at_0_5"].items()}
-    errors |= {(name, False): fpr for name, fpr in expected["fpr_at_0_5"].items()}
-    worst = max(errors, key=errors.get)
-    assert [(cell.subgroup, cell.label) for cell in found.worst] == [worst]
-    assert found.value.value == pytest.approx(1 - errors[worst], abs=1e-12)
-
-
-def test_the_areas_of_the_equality_curves_are_the_gaps_of_the_reference(rows, expected):
-    y_true, y_score, groups = rows
-    for name in expected.index:
-        for of, aeg in (("positive", positive_aeg), ("negative", negative_aeg)):
-            curve = equality_curve(y_true, y_score, groups[name], of=of)
-            reference = expected.loc[name, f"{of}_aeg"]
-            assert curve.gap.value == pytest.approx(reference, abs=1e-12)
-            assert curve.gap.value == pytest.approx(
-                aeg(y_true, y_score, groups[name]).value, abs=1e-12
-            )
-            assert curve.unsigned_gap.value >= abs(curve.gap.value)
-
-
 def test_pinned_aucs_equal_scikit_learn_and_their_samples(rows):
     metrics = pytest.importorskip("sklearn.metrics")
     y_true, y_score, groups = rows
@@ -90,14 +60,3 @@ def test_pinned_aucs_equal_scikit_learn_and_their_samples(rows):
         sampled = pinned_auc(y_true, y_score, mask, method="sampled", rng=rng).value
         assert sampled == pytest.approx(expected, abs=0.05)
     assert found.overall.value == pytest.approx(0.901940, abs=1e-6)
-
-
-def test_every_sum_is_above_what_chance_makes_of_it_and_that_is_not_0(rows):
-    threshold = equal_error_rate(*rows[:2]).threshold
-    rng = np.random.default_rng(0)
-    at_equal_errors = (partial(metric, threshold=threshold) for metric in (fped, fned))
-    for metric in (*at_equal_errors, pinned_auc_equality_difference):
-        found = permuted_reference(metric, *rows, rng=rng, n_permutations=50)
-        assert found.value.value > found.quantiles[0.95].value
-        # FNED is .33, of which chance alone explains .15: it is no distance from fairness.
-        assert found.quantiles[0.05].value > 0.02 * found.value.value

@@ -19,7 +19,6 @@ def report(*names):
         at,
         equal_error_rate=Value(value=0.2),
         fped=replace(at.fped, value=0.7),
-        worst_group_accuracy=replace(at.worst_group_accuracy, value=0.4),
     )
     return Numbers(
         bias=bias_of(dict.fromkeys(names, cells), auc=number(0.9)), thresholds={"equal_errors": at}
@@ -39,7 +38,6 @@ def test_of_errors_at_a_threshold_only_those_of_all_identities_together_are_metr
         "threshold/equal_errors": 0.3,
         "equal_error_rate/equal_errors": 0.2,
         "fped/equal_errors": 0.7,
-        "worst_group_accuracy/equal_errors": 0.4,
     }
 
 
