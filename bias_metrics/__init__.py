@@ -30,13 +30,6 @@ from bias_metrics.diagnosis.patterns import Diagnoses, Diagnosis
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate
 from bias_metrics.gate.verdict import RuleResult, Verdict
-from bias_metrics.groups.counterfactual import (
-    CounterfactualGap,
-    CounterfactualGaps,
-    PairedGaps,
-    counterfactual_gaps,
-    paired_gaps,
-)
 from bias_metrics.groups.counts import (
     IdentityCounts,
     LengthBucket,
@@ -122,8 +115,6 @@ __all__ = [
     "CalibrationReport",
     "CandidateComparisons",
     "Change",
-    "CounterfactualGap",
-    "CounterfactualGaps",
     "Diagnoses",
     "Diagnosis",
     "Difference",
@@ -148,7 +139,6 @@ __all__ = [
     "MissingShare",
     "Named",
     "Overall",
-    "PairedGaps",
     "PoolChoice",
     "PowerMeans",
     "RateGapComparison",
@@ -186,7 +176,6 @@ __all__ = [
     "compare_candidates",
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
-    "counterfactual_gaps",
     "data_drift",
     "decision_indicators",
     "diagnose_bias",
@@ -208,7 +197,6 @@ __all__ = [
     "missing_scores",
     "negative_aeg",
     "night_clusters",
-    "paired_gaps",
     "pinned_auc",
     "pinned_auc_equality_difference",
     "plot",

@@ -1,4 +1,4 @@
-"""Subgroups: intersections, counts, agreement, counterfactual pairs."""
+"""Subgroups: intersections, counts, agreement."""
 
 from bias_metrics.groups.intersecting import SEPARATOR
 

@@ -21,7 +21,6 @@ KINDS = Catalogue(
         "label_sensitivity": f"{_HERE}.labels:LabelSensitivityAnalysis",
         "label_noise": f"{_HERE}.labels:LabelNoiseAnalysis",
         "threshold_transfer": f"{_HERE}.thresholds:ThresholdTransferAnalysis",
-        "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
         "agreement": f"{_HERE}.labels:AgreementAnalysis",
     },
 )

@@ -24,8 +24,7 @@ from biasgate.tasks.data.scripts import (
 )
 
 Matching = Literal["longest", "overlap"]
-_MARK, _PART = "\0", "*"
-_ARTICLE = re.compile(rf"\ban (?={_MARK})")
+_PART = "*"
 
 
 class TermMatcher:
@@ -105,29 +104,6 @@ class TermMatcher:
         if self.matching == "overlap":
             return [term for term in self._owners if term.pattern.search(text)]
         return [term for term, _ in self._spans.each(text)]
-
-    def around(self, texts: Sequence[str]) -> Iterator[tuple[int, str] | None]:
-        """Yield the text around the terms, for each text that names exactly one identity.
-
-        The longest term counts, whatever `matching` is. Texts that differ only in the
-        identity yield the same: case, spaces, and *a* or *an* before the term are ignored.
-
-        Yields
-        ------
-        tuple of int and str, or None
-            The index of the identity in `identities`, and the normal form of the text with a mark
-            in place of each term; None for a text without a term, or with terms of several
-            identities.
-        """
-        for text in map(folded, texts):
-            owners: set[int] = set()
-            pieces, last = [], 0
-            for term, (start, end) in self._spans.each(text):
-                owners.update(self._owners[term])
-                pieces += [text[last:start], _MARK]
-                last = end
-            rest = " ".join("".join([*pieces, text[last:]]).split())
-            yield (owners.pop(), _ARTICLE.sub("a ", rest)) if len(owners) == 1 else None
 
     def swapped(self, text: str, rng: np.random.Generator) -> str | None:
         """Return the text with every term replaced by one of another identity.

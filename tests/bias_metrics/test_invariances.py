@@ -107,8 +107,8 @@ REGISTRY = {
 OF_TWO_MODELS = {"compare_bias", "compare_candidates"}
 # Those that describe data or make masks have a registry in test_invariances_of_data.py.
 OF_DATA = {
-    *("counterfactual_gaps", "identity_counts", "intersections", "label_agreement"),
-    *("label_sensitivity", "paired_gaps", "roll_up", "term_frequencies", "toxicity_by_length"),
+    *("identity_counts", "intersections", "label_agreement"),
+    *("label_sensitivity", "roll_up", "term_frequencies", "toxicity_by_length"),
     "worst_subgroup",
 }
 # Errors at a threshold have theirs in test_invariances_of_thresholds.py, resamples in

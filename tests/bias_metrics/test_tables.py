@@ -18,7 +18,6 @@ from bias_metrics import (
     MetricValue,
     Rows,
     compare_bias,
-    counterfactual_gaps,
     evaluate_bias,
     intersections,
 )
@@ -51,7 +50,6 @@ RESULTS = {
     "compare_rate_gaps": lambda f: f(
         CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
     ),
-    "counterfactual_gaps": lambda f: f([1, 1, 2], [HOSTILE, "gay", "gay"], [0.5, 0.25, 0.5]),
     "data_drift": lambda f: f(night(), night(), rng=np.random.default_rng(0)),
     "decision_indicators": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "diagnose_bias": lambda f: f(CHECKED, Y_SCORE),
@@ -72,7 +70,6 @@ RESULTS = {
         night(y_score=Y_SCORE), night(y_score=Y_SCORE), rng=np.random.default_rng(0)
     ),
     "missing_scores": lambda f: f(np.arange(60) % 7 == 0, GROUPS),
-    "paired_gaps": lambda f: f(Y_SCORE, Y_SCORE[::-1]),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
     "rate_gaps": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
@@ -91,7 +88,7 @@ PLAIN = {
     *("always_valid_confidence", "night_clusters", "pool_nights", "subgroup_auc"),
     *("lord_share", "selection_flattery", "spending_share", "with_night_variance"),
 }
-SHOWN_IN_NO_NAME = {"equal_error_rate", "error_rates", "paired_gaps"}
+SHOWN_IN_NO_NAME = {"equal_error_rate", "error_rates"}
 
 
 @cache
@@ -244,7 +241,7 @@ def test_a_title_stands_above_a_table_and_notes_below_it():
 
 def test_a_result_without_rows_still_prints():
     assert str(intersections({})) == ""
-    assert "<table>" in counterfactual_gaps([], [], [])._repr_html_()
+    assert "<table>" in intersections({})._repr_html_()
 
 
 def test_texts_are_aligned_without_control_characters_and_numbers_stand_on_the_right():

@@ -40,8 +40,8 @@ def home(tmp_path_factory, prefect_server):
     content["evaluation_sets"][0] |= {"identities": ["gay", "deaf"], "raters": "asked"}
     (folder / "plain.yaml").write_text(yaml.safe_dump(content))
     (folder / "asked.yaml").write_text(yaml.safe_dump(content | {"analyses": ASKED}))
-    counterfactual = {"kind": "counterfactual", "sets": ["rows"]}
-    (folder / "refused.yaml").write_text(yaml.safe_dump(content | {"analyses": [counterfactual]}))
+    slices = {"kind": "slices", "sets": ["rows"]}
+    (folder / "refused.yaml").write_text(yaml.safe_dump(content | {"analyses": [slices]}))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
@@ -124,6 +124,6 @@ def test_an_analysis_that_a_set_does_not_allow_is_refused_before_anything_is_sco
     folder, done = home
     code, said = done["refused"]
     assert code == 2
-    assert "evaluation set 'rows' must have `terms` to compare texts by" in said
+    assert "evaluation set 'rows' must have `slices` or `slices_in`" in said
     assert "scoring" not in said
     assert not (folder / "refused").exists()

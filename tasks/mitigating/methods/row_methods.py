@@ -279,7 +279,7 @@ def _ranked(rows: TrainingRows, others: np.ndarray) -> np.ndarray:
 
 
 class Swap(RowMethod):
-    """Counterfactual augmentation: the swapped comment keeps its label."""
+    """Add comments with the identities swapped; each keeps its label."""
 
     kind: Literal["swap"]
     copies: Annotated[int, Field(ge=1, le=20)] = 1

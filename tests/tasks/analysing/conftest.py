@@ -13,7 +13,6 @@ from biasgate.tasks.scoring.scored import score_rows
 
 N = 600
 IDENTITIES = ["black", "female", "muslim"]
-PHRASES = ["{} people are {}", "I met an {} neighbour, {}", "my {} friend is {}"]
 
 
 @pytest.fixture
@@ -66,19 +65,3 @@ def measured(frozen, tmp_path):
         return MeasuredRows(evidence, rows, source)
 
     return measured
-
-
-@pytest.fixture
-def phrases():
-    """Sentences of three frames, each filled with several terms; every score is known."""
-    terms = {"gay": 0.3, "muslim": 0.1, "old": 0.0}
-    rows = []
-    for at, phrase in enumerate(PHRASES):
-        for word, label in (("kind", 0), ("awful", 1)):
-            for term, shift in terms.items():
-                text = phrase.format(term, word)
-                text = text.replace("an muslim", "a muslim").replace("an gay", "a Gay")
-                rows.append({"text": text, "label": label, "prediction": 0.1 * at + shift})
-    rows.append({"text": "gay and muslim people", "label": 0, "prediction": 0.9})
-    rows.append({"text": "nobody at all", "label": 1, "prediction": 0.8})
-    return pd.DataFrame(rows).assign(id=range(len(rows)))

@@ -3,13 +3,11 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bias_metrics import (
     MetricValue,
     Rows,
-    counterfactual_gaps,
     evaluate_bias,
     evaluate_slices,
     intersections,
@@ -130,32 +128,6 @@ def test_label_sensitivity_keeps_the_background_of_the_set(frame, measured):
     expected = label_sensitivity(labels, y_score, masks, background="no_identity").to_dict()
     assert found.result["spread"] == expected["spread"]
     assert found.result["spread"] != label_sensitivity(labels, y_score, masks).to_dict()["spread"]
-
-
-def test_counterfactual_gaps_are_those_of_the_library_for_sentences_that_match(phrases, measured):
-    rows = measured(phrases, identities=[], text="text", terms=["gay", "muslim", "old"])
-    found = analyse("counterfactual", rows)
-    sentence = np.repeat(np.arange(6), 3)
-    expected = counterfactual_gaps(
-        sentence, np.array(["gay", "muslim", "old"] * 6), phrases["prediction"][:18]
-    )
-    assert found.result == expected.to_dict()
-    assert found.result["n_sentences"] == 6
-    assert found.result["terms"]["gay"]["mean_gap"]["value"] == pytest.approx(0.25)
-    assert found.table == expected.rows()
-    assert found.sentences[0].startswith(
-        "In 6 sentences that differ only in the identity, gay moves the score most: by +0.250"
-    )
-
-
-def test_a_sentence_that_occurs_several_times_counts_by_the_mean_of_its_scores(phrases, measured):
-    again = phrases.iloc[[0]].assign(id=99, prediction=phrases["prediction"][0] + 0.6)
-    rows = measured(
-        pd.concat([phrases, again]), identities=[], text="text", terms=["gay", "muslim", "old"]
-    )
-    found = analyse("counterfactual", rows)
-    assert found.result["terms"]["gay"]["n"] == 6
-    assert found.result["terms"]["gay"]["mean_gap"]["value"] == pytest.approx(0.25 + 0.3 / 6)
 
 
 def test_agreement_is_that_of_the_library_on_rated_comments(frame, measured):

@@ -51,24 +51,6 @@ def test_labels_of_0_and_1_have_no_label_sensitivity(frame, frozen):
     assert "must have labels that are fractions of raters; all of its labels are 0 or 1." in told
 
 
-def test_counterfactual_needs_terms(frame, frozen):
-    told = refused(frozen(frame, text="text", **TWO), kind="counterfactual")
-    assert "must have `terms` to compare texts by; it has none." in told
-
-
-def test_counterfactual_needs_texts_that_differ_only_in_the_term(phrases, frozen):
-    terms = {"terms": ["gay", "muslim", "old"], "text": "text"}
-    source, rows = frozen(phrases, **terms)
-    ANALYSES.validate_python("counterfactual").check(rows, source)
-    told = refused(frozen(phrases.iloc[::4], **terms), kind="counterfactual")
-    assert "must have texts that differ only in an identity's term; no two of its 5 texts" in told
-
-
-def test_generated_phrases_have_texts_that_differ_only_in_the_term(frozen):
-    source, rows = frozen(source="templates", terms=["gay", "deaf"], rows_per_term=240)
-    ANALYSES.validate_python("counterfactual").check(rows, source)
-
-
 def test_agreement_needs_text(frame, frozen):
     told = refused(frozen(frame, **TWO), kind="agreement", terms=["black"])
     assert "must have text; it has none." in told

@@ -1,23 +1,16 @@
-"""Dataset bias, intersections and counterfactual gaps on real data."""
+"""Dataset bias and intersections on real data."""
 
 import math
-import re
 
-import numpy as np
 import pandas as pd
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 from bias_metrics import (
     IDENTITY_HIERARCHY,
-    counterfactual_gaps,
     evaluate_bias,
     identity_counts,
     intersections,
     label_sensitivity,
-    paired_gaps,
     roll_up,
     term_frequencies,
     toxicity_by_length,
@@ -51,38 +44,6 @@ def expected(reference):
 @pytest.fixture(scope="module")
 def wikipedia(real_data):
     return pd.read_csv(real_data / "wikipedia_toxic_5000.csv.gz")
-
-
-@pytest.fixture(scope="module")
-def phrases(real_data):
-    """Phrases with one identity term each, and the sentence that is left without it."""
-    rows = pd.read_parquet(real_data / "perspective_templates.parquet")
-    rows = rows[rows.template.str.contains("_identity")]
-    published = pd.read_csv(real_data / "perspective_unitary_results.csv", index_col="subgroup")
-    found = TermMatcher({term: [term] for term in published.index}).mentions(rows.phrase.tolist())
-    assert (found.sum(axis=1) == 1).all()
-    term = published.index.to_numpy()[found.argmax(axis=1)]
-    pairs = zip(rows.phrase, term, strict=True)
-    frame = [re.sub(rf"\b{re.escape(word)}\b", "<term>", text) for text, word in pairs]
-    rows = rows.assign(term=term, sentence=rows.template + ": " + np.array(frame, dtype=object))
-    return rows, published
-
-
-@pytest.fixture(scope="module")
-def swapped(real_data):
-    """Comments before and after each identity term was swapped for a random other."""
-    one, other = (
-        pd.read_csv(real_data / f"wikipedia_{kind}_testset.csv.gz")
-        for kind in ("nonfuzzed", "fuzzed")
-    )
-    return one.merge(other, on="rev_id", suffixes=("", "_swapped"), validate="one_to_one")
-
-
-@pytest.fixture(scope="module")
-def swapped_scores(wikipedia, swapped):
-    model = make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LogisticRegression(C=10))
-    model.fit(wikipedia.comment_text, wikipedia.toxic)
-    return [model.predict_proba(swapped[column])[:, 1] for column in ("comment", "comment_swapped")]
 
 
 def mentions_in(texts):
@@ -183,65 +144,3 @@ def test_terms_are_not_over_represented_where_toxic_comments_were_selected(real_
         )
         # 70 % toxic by selection: the frequencies of such a set say nothing about its source.
         assert found.terms[name].ratio.value < 1.05
-
-
-@pytest.mark.parametrize("model", ["TOXICITY@1", "TOXICITY@6"])
-def test_the_gaps_of_perspective_cancel_over_the_terms_of_whole_sentences(phrases, model):
-    rows, published = phrases
-    found = counterfactual_gaps(rows.sentence, rows.term, rows[model])
-    assert (found.n_sentences, found.n_alone) == (66, 0)
-    assert list(found.terms) == sorted(published.index)
-    assert all(gap.n == 66 for gap in found.terms.values())
-    assert sum(gap.mean_gap.value for gap in found.terms.values()) == pytest.approx(0, abs=1e-9)
-
-
-def test_harmless_sentences_rise_most_with_the_terms_of_the_lowest_published_bpsn(phrases):
-    rows, published = phrases
-    harmless = rows[rows.toxicity == "nontoxic"]
-    gaps = {
-        model: counterfactual_gaps(harmless.sentence, harmless.term, harmless[model]).terms
-        for model in ("TOXICITY@1", "TOXICITY@6")
-    }
-    first, sixth = gaps.values()
-    highest = sorted(first, key=lambda term: -first[term].mean_gap.value)[:3]
-    lowest = published["TOXICITY@1_bpsn_auc"].nsmallest(3).index
-    assert highest == list(lowest) == ["homosexual", "gay", "lesbian"]
-    assert max(sixth, key=lambda term: sixth[term].mean_gap.value) == "gay"
-    assert published["TOXICITY@6_bpsn_auc"].idxmin() == "gay"
-    for term in highest:  # what the paper reports as mended, and not wholly
-        assert first[term].mean_gap.value > sixth[term].mean_gap.value > 0.1
-        assert first[term].mean_gap.value > 10 * first[term].std_error.value
-
-
-@pytest.mark.parametrize("model", ["TOXICITY@1", "TOXICITY@6"])
-def test_gaps_and_published_bpsn_order_the_terms_alike(phrases, model):
-    rows, published = phrases
-    found = counterfactual_gaps(rows.sentence, rows.term, rows[model]).terms
-    gaps = pd.Series({term: gap.mean_gap.value for term, gap in found.items()})
-    ranks = gaps.rank(), published[f"{model}_bpsn_auc"].rank()
-    assert ranks[0].corr(ranks[1]) < -0.5
-
-
-def test_swapped_comments_stand_beside_their_originals(swapped):
-    assert len(swapped) == 1492
-    assert (swapped.toxic == swapped.toxic_swapped).all()
-    words = swapped.comment.str.split().str.len(), swapped.comment_swapped.str.split().str.len()
-    assert (words[0] == words[1]).all()
-    # In half of the file the swap left the comment as it was.
-    assert (swapped.comment == swapped.comment_swapped).sum() == 758
-
-
-def test_comments_that_were_not_changed_have_no_gap(swapped, swapped_scores):
-    same = (swapped.comment == swapped.comment_swapped).to_numpy()
-    gaps = paired_gaps(*(scores[same] for scores in swapped_scores))
-    assert (gaps.n_equal, gaps.mean_gap.value, gaps.mean_absolute_gap.value) == (758, 0, 0)
-
-
-def test_toxic_comments_lose_score_when_their_identity_is_swapped(swapped, swapped_scores):
-    toxic = swapped.toxic.to_numpy()
-    of_toxic = paired_gaps(*(scores[toxic] for scores in swapped_scores))
-    harmless = paired_gaps(*(scores[~toxic] for scores in swapped_scores))
-    assert of_toxic.n + harmless.n == 1492
-    assert of_toxic.mean_gap.value < -4 * of_toxic.std_error.value
-    assert abs(harmless.mean_gap.value) < 3 * harmless.std_error.value
-    assert of_toxic.mean_absolute_gap.value > 2 * harmless.mean_absolute_gap.value
