@@ -1,4 +1,4 @@
-"""`biasgate policy`: check, explain, suggest and plan policies."""
+"""`biasgate policy`: check, explain and plan policies."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ from biasgate.printing import print_json
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told, waiting
 
-app = typer.Typer(
-    name="policy", help="Check, explain, suggest and plan policies.", no_args_is_help=True
-)
+app = typer.Typer(name="policy", help="Check, explain and plan policies.", no_args_is_help=True)
 File = Annotated[
     str,
     typer.Argument(
         help="A policy file, or the name of an included policy such as default or strict.",
         metavar="FILE",
     ),
-]
-Results = Annotated[
-    Path | None,
-    typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet."),
 ]
 
 
@@ -65,37 +59,18 @@ def show(
 
 
 @app.command(epilog=example("policy explain policy.yaml"))
-def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> None:  # noqa: FBT002
-    """Explain in words which rules a policy has, and what a pass leaves open.
-
-    With the folder of an evaluation, at its counts and AUCs; otherwise, for identities with just
-    as many comments as the rules need.
-    """
+def explain(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
+    """Explain a policy in words."""
     with errors_told(quiet=as_json):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-        from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
-            bounds_in_words,
-            explain_policy,
-        )
-        from biasgate.tasks.gating.policy_losses import (  # noqa: PLC0415
-            asked_by,
-            losses_in_words,
-            losses_of_evidence,
-            losses_of_fewest,
-        )
+        from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
 
         policy = read_policy(file, Path())
-        if evidence is None:
-            losses = losses_of_fewest(policy)
-        else:
-            with waiting("measuring"):
-                losses = losses_of_evidence(evidence, asked_by(policy))
-        lines = [*explain_policy(policy), bounds_in_words(policy, evidence)]
+        lines = explain_policy(policy)
         if as_json:
-            known = {"policy": policy.name, "digest": policy.digest, "lines": lines}
-            print_json(known | {"losses": losses})
+            print_json({"policy": policy.name, "digest": policy.digest, "lines": lines})
         else:
-            typer.echo("\n".join([*lines, "", *losses_in_words(losses)]).rstrip())
+            typer.echo("\n".join(lines))
 
 
 @app.command(epilog=example("policy register policy.yaml --model toxicity"))
@@ -133,31 +108,13 @@ def schema() -> None:
         print_json(policy_schema())
 
 
-@app.command(epilog=example("policy suggest out/news/words"))
-def suggest(
-    evidence: Annotated[
-        Path, typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet.")
-    ],
-    name: Annotated[str, typer.Option(help="Name of the policy.")] = "suggested",
-    as_json: AsJson = False,  # noqa: FBT002
-) -> None:
-    """Print a policy made from a model's own numbers, with the power that the set allows."""
-    with errors_told(quiet=as_json):
-        from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
-
-        with waiting("measuring"):
-            advice = advise(evidence)
-        text = suggested_policy(advice, name)
-        if as_json:
-            print_json({"policy": text, **vars(advice)})
-        else:
-            typer.echo(text, nl=False)
-
-
 @app.command(epilog=example("policy plan no-worse out/news/words"))
 def plan(
     file: File,
-    evidence: Results = None,
+    evidence: Annotated[
+        Path | None,
+        typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet."),
+    ] = None,
     shares: Annotated[
         Path | None,
         typer.Option(
@@ -188,12 +145,6 @@ def plan(
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-        from biasgate.tasks.gating.policy_losses import (  # noqa: PLC0415
-            asked_by,
-            losses_in_words,
-            losses_of_comments,
-            losses_of_evidence,
-        )
         from biasgate.tasks.gating.policy_planned import (  # noqa: PLC0415
             comments_of_evidence,
             comments_of_shares,
@@ -212,12 +163,7 @@ def plan(
             )
         with waiting("planning"):
             found = plan_policy(policy, comments, power=power, per_night=per_night)
-            asked = asked_by(policy)
-            if evidence is not None:
-                losses = losses_of_evidence(evidence, asked, correlation)
-            else:
-                losses = losses_of_comments(comments, found.comments, asked)
         if as_json:
-            print_json(vars(found) | {"losses": losses})
+            print_json(found)
         else:
-            typer.echo("\n".join([*told(found), "", *losses_in_words(losses)]).rstrip())
+            typer.echo("\n".join(told(found)))

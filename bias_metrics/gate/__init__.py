@@ -26,18 +26,13 @@ from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.planning import (
     Counts,
     Guess,
-    OpenLoss,
     chance_of_auc,
     chance_of_group,
-    expected_reaches,
     is_planned,
     lacks_support,
     least_rows,
-    open_loss,
-    paired_reach,
     standard_error,
 )
-from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import (
@@ -87,7 +82,6 @@ __all__ = [
     "Mode",
     "Objective",
     "ObjectiveMetric",
-    "OpenLoss",
     "Outcome",
     "PassException",
     "Rolled",
@@ -95,17 +89,13 @@ __all__ = [
     "SmallGroups",
     "Waiver",
     "bounds_looked_at",
-    "chance_of_all",
     "chance_of_auc",
     "chance_of_group",
-    "chance_of_proof",
     "correct_for_candidates",
     "corrected_confidence",
     "covered_groups",
     "decide",
-    "difference_error",
     "evidence_needed",
-    "expected_reaches",
     "extent_of",
     "for_every_look",
     "is_planned",
@@ -115,8 +105,6 @@ __all__ = [
     "least_rows",
     "measure_objective",
     "needs_calibration",
-    "open_loss",
-    "paired_reach",
     "small_groups",
     "standard_error",
     "targets_of",

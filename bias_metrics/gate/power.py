@@ -1,88 +1,24 @@
-"""What rows can prove: the chance that a rule passes, the loss that would be seen, the rows for it.
+"""What rows can prove: the loss that would be shown, and the rows that a margin needs.
 
-Uses the normal approximation. These figures are for planning; a verdict never uses them.
+Uses the normal approximation. An outcome never depends on these figures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from statistics import NormalDist
 
+POWER = 0.8
 _NORMAL = NormalDist()
 _ROUNDING = 1e-12  # (0.3 / 0.1) ** 2 is not quite 9
 
 
-def chance_of_proof(slack: float, std_error: float, confidence: float = 0.95) -> float:
-    """Return the chance that a bound lies on the good side of a limit.
-
-    Parameters
-    ----------
-    slack : float
-        How much better the true value is than the limit; for an equally good model
-        against a margin, the margin.
-    std_error : float
-        Standard error of the estimate, or of the difference, at least 0.
-    confidence : float, default=0.95
-        One-sided confidence of the bound.
-
-    Returns
-    -------
-    float
-        In [0, 1]; `1 - confidence` if the slack is 0.
-
-    Examples
-    --------
-    >>> round(chance_of_proof(0.02, 0.01), 3), round(chance_of_proof(0.0, 0.01), 3)
-    (0.639, 0.05)
-    """
-    z = _NORMAL.inv_cdf(confidence)
-    if std_error == 0:
-        return 1.0 if slack > 0 else 0.0
-    return _NORMAL.cdf(slack / std_error - z)
-
-
-def difference_error(std_error: float, correlation: float) -> float:
-    """Return the standard error of the difference of two equally precise estimates.
-
-    Parameters
-    ----------
-    std_error : float
-        Standard error of each.
-    correlation : float
-        Correlation of the two over repeated samples of rows. Models for the same task usually
-        agree about which rows are hard; 0.8 is common.
-
-    Returns
-    -------
-    float
-        0 if the correlation is 1.
-
-    Examples
-    --------
-    >>> round(difference_error(0.01, 0.5), 6)
-    0.01
-    """
-    return std_error * math.sqrt(2 * (1 - correlation))
-
-
-def chance_of_all(chances: Iterable[float]) -> float:
-    """Return the chance that all of several rules pass, assuming they are independent.
-
-    Examples
-    --------
-    >>> chance_of_all([0.5, 0.5])
-    0.25
-    """
-    return math.prod(chances)
-
-
-def visible_loss(reach: float, confidence: float, *, power: float = 0.8) -> float:
-    """Return the loss that would be shown with a given chance.
+def visible_loss(reach: float, confidence: float) -> float:
+    """Return the loss that would be shown with a chance of 80 %.
 
     A loss is shown where its one-sided bound excludes 0. With a difference whose standard error
     is `se`, an equal model's loss is typically excluded only beyond the `reach`, `t se`; a true
-    loss of `(t + z_power) se` is shown with a chance of `power`.
+    loss of `(t + z_80) se` is shown in 80 of 100 samples, where `z_80` is the normal quantile.
 
     Parameters
     ----------
@@ -94,8 +30,8 @@ def visible_loss(reach: float, confidence: float, *, power: float = 0.8) -> floa
     Returns
     -------
     float
-        `reach * (1 + z_power / z_confidence)`, at least 0 if `power` is at least 0.5. With
-        Student's `t` in the reach, both parts are widened alike.
+        `reach * (1 + z_80 / z_confidence)`, at least 0. With Student's `t` in the reach, both
+        parts are widened alike.
 
     Raises
     ------
@@ -108,11 +44,10 @@ def visible_loss(reach: float, confidence: float, *, power: float = 0.8) -> floa
     0.151
     """
     _refuse_reach("visible_loss", reach)
-    for name, chance, least in (("confidence", confidence, 0.5), ("power", power, 0.0)):
-        if not least < chance < 1:
-            msg = f"visible_loss: `{name}` must be between {least:g} and 1; got {chance!r}."
-            raise ValueError(msg)
-    return reach * (1 + _NORMAL.inv_cdf(power) / _NORMAL.inv_cdf(confidence))
+    if not 0.5 < confidence < 1:
+        msg = f"visible_loss: `confidence` must be between 0.5 and 1; got {confidence!r}."
+        raise ValueError(msg)
+    return reach * (1 + _NORMAL.inv_cdf(POWER) / _NORMAL.inv_cdf(confidence))
 
 
 def rows_needed(n: int, reach: float, margin: float) -> int:

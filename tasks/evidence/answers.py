@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +22,6 @@ from bias_metrics.gate import (
 )
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import MeasuredNumbers, Report, metric_cells
@@ -218,12 +216,3 @@ def refuse_missing_thresholds(
     for role, one in settings:
         if role in roles and one.threshold is None:
             raise InputError(missing_threshold(role, one.name))
-
-
-def given_threshold(file: Path) -> dict[str, dict[str, float]]:
-    """Return the threshold that the candidate was evaluated with, by name and role, if any."""
-    report = file.with_name("report.json")
-    if not report.is_file():
-        return {}
-    thresholds = read_record(report, Report).thresholds
-    return {GIVEN: {"candidate": thresholds[GIVEN].threshold}} if GIVEN in thresholds else {}

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from pathlib import Path
 
 from bias_metrics.gate import AGGREGATE, EACH, OVERALL, WORST, Hierarchy, Rule
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
-from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.evidence.answers import given_threshold
-from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import EACH_SLICE, OnlineSettings
 
@@ -29,31 +25,17 @@ def explain_policy(policy: Policy) -> list[str]:
             f"Waived by {waiver.decided_by} until {waiver.expires.isoformat()}: missing evidence "
             f"under {waiver.rule}{of} ({waiver.reason}). A failure is never waived."
         )
-    return lines
+    return [*lines, _bounds_in_words(policy)]
 
 
-def bounds_in_words(policy: Policy, path: Path | None = None) -> str:
-    """Say in how many bounds a harm is looked for, and how often a false one is found.
-
-    Parameters
-    ----------
-    path : Path, optional
-        The folder of an evaluation, which says how many identities and thresholds there are.
-    """
-    n, at_threshold = len(SUBGROUP_METRICS), len(threshold_metrics())
-    how_many = f"{n} bounds of each identity, and {at_threshold} more where a threshold is given"
-    if path is not None:
-        evidence = evidence_at(path)
-        has_threshold = bool(given_threshold(evidence.path))
-        each = n + at_threshold * has_threshold
-        identities = len(evidence.identities)
-        of = counted(identities, "identity", "identities")
-        how_many = f"up to {identities * each:,} bounds: {each} of each of {of}"
+def _bounds_in_words(policy: Policy) -> str:
+    """Report in how many bounds a harm is looked for, and how often a false one is found."""
     alpha = 100 * (1 - policy.confidence)
     return (
-        f"Whether any identity is shown to be worse than with the champion is looked for in "
-        f"{how_many}. They hold together: in at most {alpha:g} of 100 sets is any of them false, "
-        "however many there are."
+        "Whether any identity is shown to be worse than with the champion is looked for in "
+        f"{len(SUBGROUP_METRICS)} bounds of each identity, and {len(threshold_metrics())} more "
+        "where a threshold is given. They hold together: in at most "
+        f"{alpha:g} of 100 sets is any of them false, however many there are."
     )
 
 

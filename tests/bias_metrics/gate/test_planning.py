@@ -20,10 +20,10 @@ from bias_metrics.gate.planning import (
     Guess,
     _deviates,
     _moves,
+    _reaches,
     _spread,
     chance_of_auc,
     chance_of_group,
-    expected_reaches,
     is_planned,
     lacks_support,
     least_rows,
@@ -231,7 +231,7 @@ def test_the_chance_of_a_group_is_that_of_its_normal_error(metric, limits, value
 def test_with_few_errors_a_bound_reaches_farther():
     guess, counts = Guess(auc=0.9, correlation=0.875), Counts(60, 400, 1200, 1200)
     error = standard_error("bnsp_auc", 0.9, counts) / 2
-    ends = expected_reaches("bnsp_auc", 0.9, guess, counts)
+    ends = _reaches("bnsp_auc", 0.9, 0.9, 2 * error, counts)
     reach = _FEW * paired_reach("bnsp_auc", *ends, guess.correlation)
     found = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
     assert found == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)

@@ -1,0 +1,82 @@
+"""How far planned bounds reach: against drawn comments, and normal draws."""
+
+import functools
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from bias_metrics import compare_bias
+from bias_metrics.gate.planning import (
+    Counts,
+    Guess,
+    _reaches,
+    _spread,
+    paired_reach,
+    standard_error,
+)
+
+N_OWN, N_OUTSIDE, ALIKE = (60, 120), (900, 7000), 0.9
+
+
+def drawn(rng, distance):
+    """Two models' scores."""
+    labels = np.repeat([1, 0, 1, 0], [*N_OWN, *N_OUTSIDE]).astype(bool)
+    inside = np.arange(labels.size) < sum(N_OWN)
+    common = math.sqrt(ALIKE) * rng.standard_normal(labels.size) + distance * labels
+    own = math.sqrt(1 - ALIKE) * rng.standard_normal((2, labels.size))
+    first, second = common + own
+    return labels, first, second, {"few": inside}
+
+
+def reaches(metric, auc, counts):
+    value = Guess(auc=auc).value(metric)
+    return _reaches(metric, 0.9, value, standard_error(metric, value, counts), counts)
+
+
+@functools.cache
+def compared():
+    """Return the metrics of `few` and their changes, of 60 draws at an AUC of .85."""
+    rng = np.random.default_rng(5)
+    distance = math.sqrt(2) * 1.036433  # the normal quantile at .85
+    draws = [compare_bias(*drawn(rng, distance), confidence=0.9) for _ in range(60)]
+    return [[one.to_dict()["subgroups"]["few"] for one in (pair.first, pair)] for pair in draws]
+
+
+@pytest.mark.parametrize("metric", ["subgroup_auc", "bpsn_auc", "bnsp_auc", "negative_aeg"])
+def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
+    both, own, values = [], [], []
+    for first, found in compared():
+        cell, change = first[metric], found[metric]
+        own.append(cell["high"] - cell["low"])
+        both.append(change["high"] - change["low"])
+        values.append((cell["std_error"], change["std_error"]))
+    error, apart = np.mean(values, axis=0)
+    correlation = 1 - (apart / error) ** 2 / 2
+    down, up = reaches(metric, 0.85, Counts(*N_OWN, *N_OUTSIDE))
+    assert down + up == pytest.approx(np.mean(own), rel=0.06)
+    reach = paired_reach(metric, down, up, correlation)
+    assert reach == pytest.approx(np.mean(both) / 2, rel=0.15)
+
+
+def test_bounds_reach_farther_at_a_low_auc_than_at_a_high_one():
+    counts = Counts(50, 50, 10**6, 10**6)
+    wide, middle, narrow = (
+        paired_reach("bnsp_auc", *reaches("bnsp_auc", auc, counts), 0.8)
+        for auc in (0.80, 0.87, 0.95)
+    )
+    assert wide > middle > narrow
+
+
+@pytest.mark.parametrize("auc", [0.6, 0.85, 0.99])
+def test_the_spread_of_normal_scores_is_that_of_three_normal_draws(auc):
+    """Two lower draws are below one upper: two normal variables with a correlation of a half."""
+    stats, z = pytest.importorskip("scipy.stats"), NormalDist().inv_cdf(auc)
+    both = stats.multivariate_normal.cdf([z, z], cov=[[1, 0.5], [0.5, 1]], abseps=1e-9)
+    assert _spread(auc) == pytest.approx(both - auc**2, abs=1e-6)
+
+
+@pytest.mark.parametrize("auc", [0.0, 1.0])
+def test_an_auc_at_its_end_has_no_spread(auc):
+    assert _spread(auc) == pytest.approx(0, abs=1e-9)
