@@ -63,9 +63,6 @@ class EvaluationFile(Settings):
     """Further analyses for every candidate and set."""
     policy: str = "default"
     """Name of a shipped policy, or a path."""
-    required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
-    """The digest that the policy must have; `biasgate policy check` prints it. Any other policy is
-    refused."""
     registered_model: Name | None = None
     """The registered model whose `champion` alias may move; required if a candidate is trained."""
     registered_candidates: RegisteredCandidates | None = None

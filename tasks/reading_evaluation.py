@@ -52,12 +52,6 @@ def read_evaluation(
         msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
         raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
-    if evaluation.required_digest and not policy.digest.startswith(evaluation.required_digest):
-        msg = (
-            f"`policy` must have the `required_digest` {evaluation.required_digest} (file {path}); "
-            f"policy {policy.name!r} has {policy.digest}."
-        )
-        raise InputError(msg)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
     for source in (*evaluation.evaluation_sets, *more):

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
@@ -193,19 +192,11 @@ def test_the_command_registers_an_included_policy_for_a_model_to_come(tmp_path, 
     ("changes", "words"),
     [
         ({"registered_model": "toxicity-promotions"}, "must not end with -promotions, the name of"),
-        ({"required_digest": "0" * 12}, r"`policy` must have the `required_digest` 000000000000"),
-        ({"required_digest": "short"}, "required_digest"),
     ],
 )
 def test_an_evaluation_file_that_could_not_promote_is_refused(tmp_path, changes, words):
     with pytest.raises(InputError, match=words):
         read_evaluation(evaluation_file(tmp_path, **changes))
-
-
-def test_an_evaluation_file_may_name_the_digest_of_its_policy(tmp_path):
-    digest = read_policy("default", tmp_path).digest
-    read = read_evaluation(evaluation_file(tmp_path, required_digest=digest[:12]))
-    assert read.policy.digest == digest
 
 
 def evaluation_file(folder, **changes):
