@@ -1,7 +1,7 @@
 """Counts of rows in clusters, against all rows in memory.
 
 The rows of `counted_rows`, with scores that are alike within a cluster. The largest cluster has
-about 1 / sqrt(number of clusters) of all rows. `biasgate count` sorts them by cluster with DuckDB.
+about 1 / sqrt(number of clusters) of all rows. DuckDB sorts them by cluster.
 Up to 2 million rows every interval must hold that of `compare_bias`, and may be little wider.
 """
 

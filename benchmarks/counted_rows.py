@@ -6,7 +6,7 @@ peak memory is known, and computes the overall AUC and five numbers of each iden
 models:
 
 - counts: shards are counted one after the other, added and compared
-- command: `biasgate count` and `biasgate verify`; memory is that of all their processes
+- command: `biasgate evaluate` and `biasgate verify`; memory is that of all their processes
 - exact: `evaluate_bias` of all rows at once, up to 10 million; `compare_bias`, up to 2 million
 - duckdb: SQL on the shards, with two threads; from 2 to 10 million rows for one model and the first
   three identities alone
@@ -139,6 +139,7 @@ def write(folder: Path, n: int, n_clusters: int = 0) -> dict[str, Any]:
         pq.write_table(pa.table(columns), path, row_group_size=SHARD // 4)
     content = {
         "name": "chats",
+        "source": "shards",
         "path": "shards/*.parquet",
         "label": "toxicity",
         "identities": list(IDENTITIES),
@@ -355,7 +356,7 @@ def of_histograms(sums: Any) -> Numbers:
 def by_command(folder: Path) -> dict[str, float]:
     """Run the command, and verify what it wrote; memory is that of all processes together."""
     out, found = folder / "out", {}
-    count = ["count", str(folder / "chats.yaml"), "--output", str(out), "--store", str(folder)]
+    count = ["evaluate", str(folder / "chats.yaml"), "--output", str(out), "--store", str(folder)]
     for name, arguments in (("count", count), ("verify", ["verify", str(out)])):
         used, clock, began = children_seconds(), time.perf_counter(), time.time()
         line = [sys.executable, "-m", "biasgate", *arguments]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from biasgate import (
     data_cli,
@@ -19,7 +20,7 @@ from biasgate.options import (
     DEFAULT_STORE,
     EVALUATE,
     MARKUP,
-    PROMOTE,
+    SET_UP,
     AsJson,
     Config,
     Output,
@@ -39,7 +40,7 @@ from biasgate.running import (
     run_tasks_by,
 )
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.included import save_included
+from biasgate.tasks.included import is_count_file, save_included
 from biasgate.tasks.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say, waiting
 
@@ -47,19 +48,31 @@ if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
 
 
+class Commands(TyperGroup):
+    """All commands. Options for shell completion are not listed, so that help fits a screen."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, with those for shell completion hidden."""
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            param.hidden = str(param.name).endswith("_completion")
+        return params
+
+
 app = typer.Typer(
     name="biasgate",
-    help="Measure unintended identity bias of text classifiers, and gate their promotion on it.",
+    cls=Commands,
+    help="Measure identity bias of text classifiers, and gate their promotion on it.",
     no_args_is_help=True,
     rich_markup_mode=MARKUP,
     pretty_exceptions_enable=False,
 )
 
-app.add_typer(show_cli.app)
-app.add_typer(keys_cli.app, rich_help_panel=PROMOTE)
-app.add_typer(policy_cli.app, rich_help_panel=EVALUATE)
-app.add_typer(registry_cli.app)
 app.add_typer(data_cli.app)
+app.add_typer(show_cli.app)
+app.add_typer(registry_cli.app)
+app.add_typer(policy_cli.app, rich_help_panel=SET_UP)
+app.add_typer(keys_cli.app, rich_help_panel=SET_UP)
 app.add_typer(store_cli.app)
 
 OutcomeOf = Annotated[
@@ -119,7 +132,14 @@ def evaluate(
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Measure candidates, judge them by the policy, and promote the best one that passes."""
+    """Measure models, judge them by a policy, promote the best.
+
+    Every candidate is measured on every evaluation set; the policy judges it, and the best version
+    that passes becomes champion.
+
+    A file with `source: shards` is judged by counts of its scores, shard by shard, and promotes
+    nothing. OUTPUT/counts keeps the counts of each shard, which are not made again.
+    """
     places = {"store": store} | ({} if output is None else {"output": output})
     with errors_told(verbose=verbose, quiet=as_json, places=places):
         if save is not None:
@@ -132,6 +152,18 @@ def evaluate(
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
             raise InputError(msg)
+        run_tasks_by(task_runner, task_runner_options)
+        if is_count_file(config):
+            given = {
+                "--sample": sample,
+                "--submission": submission,
+                "--candidate": outcome_of,
+                "--overwrite": overwrite,
+            }
+            for option in (name for name, value in given.items() if value):
+                msg = f"`{option}` must not be given with a file that counts shards ({config})."
+                raise InputError(msg)
+            _evaluate_counts(config, output, store, as_json=as_json)
         check_input(
             config,
             output,
@@ -140,8 +172,6 @@ def evaluate(
             overwrite=overwrite,
             sample=sample,
         )
-        run_tasks_by(task_runner, task_runner_options)
-
         summary = run_evaluation(
             "evaluate",
             config,
@@ -156,34 +186,6 @@ def evaluate(
         _conclude(summary, output, store, as_json=as_json)
 
 
-@app.command(rich_help_panel=EVALUATE, epilog=example("schema > evaluation.schema.json"))
-def schema(
-    section: Annotated[
-        str | None,
-        typer.Argument(
-            help="Explain the keys of a section instead: `evaluation`, `count`, `policy`, or a "
-            "kind such as table.",
-            metavar="SECTION",
-        ),
-    ] = None,
-) -> None:
-    """Print the JSON Schema of evaluation files for editors, or explain the keys of one section.
-
-    `biasgate schema > evaluation.schema.json`, and as first line of an evaluation file beside it:
-    `# yaml-language-server: $schema=evaluation.schema.json`
-    """
-    with errors_told():
-        from biasgate.tasks.evaluation_file import (  # noqa: PLC0415
-            evaluation_schema,
-            explained,
-        )
-
-        if section is None:
-            print_json(evaluation_schema())
-        else:
-            typer.echo("\n".join(explained(section)))
-
-
 @app.command(rich_help_panel=EVALUATE, epilog=example("train toxicity.yaml"))
 def train(
     config: Config,
@@ -192,7 +194,7 @@ def train(
     as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Train and register the candidates of an evaluation file that have `train_on`."""
+    """Train and register the models of an evaluation file."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store}):
         check_input(config, None, store, sample=sample)
 
@@ -229,7 +231,7 @@ def nightly(
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Evaluate into a folder named after the date, once or on a schedule."""
+    """Evaluate into a dated folder, once or on a schedule."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose or cron is not None, quiet=as_json, places=places):
         if as_json and cron is not None:
@@ -272,9 +274,9 @@ def demo(
     as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Run an evaluation on generated phrases: a biased model is blocked, its twin is not.
+    """Evaluate a biased model and its twin on generated phrases.
 
-    The phrases contain insults.
+    The biased model is blocked, and its twin passes. The phrases contain insults.
     """
     from biasgate import demo as show  # noqa: PLC0415
 
@@ -293,41 +295,26 @@ def demo(
             raise typer.Exit(CRASH)
 
 
-@app.command(rich_help_panel=EVALUATE, epilog=example("count chats.yaml --output counted"))
-def count(
-    config: Annotated[Path, typer.Argument(help="Count file (YAML).", metavar="CONFIG")],
-    output: Output,
-    store: Store = DEFAULT_STORE,
-    as_json: AsJson = False,  # noqa: FBT002
-    task_runner: TaskRunner = None,
-    task_runner_options: TaskRunnerOptions = None,
-    verbose: Verbose = False,  # noqa: FBT002
-) -> None:
-    """Judge a candidate by counts of its scores: shard by shard, in the memory of one.
+def _evaluate_counts(config: str, output: Path, store: Path, *, as_json: bool) -> None:
+    """Judge a candidate by counts of its scores; nothing is promoted."""
+    say(f"reading {config}")
+    with waiting("reading"):
+        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+        from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
 
-    Scores are columns of the shards. What was counted is kept in OUTPUT/counts, and is not counted
-    again. Nothing is promoted.
-    """
-    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
-        say(f"reading {config}")
-        with waiting("reading"):
-            from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-            from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
+        for what, folder in (("output", output), ("store", store)):
+            require_writable(folder.absolute(), what)
+        read_count_file(Path(config))
+    verdict = run_flow("count", config, str(output), store=store)
+    from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+    from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
+    from biasgate.tasks.wording import word_of_verdict  # noqa: PLC0415
 
-            for what, folder in (("output", output), ("store", store)):
-                require_writable(folder.absolute(), what)
-            read_count_file(config)
-        run_tasks_by(task_runner, task_runner_options)
-        verdict = run_flow("count", str(config), str(output), store=store)
-        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
-        from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
-        from biasgate.tasks.wording import word_of_verdict  # noqa: PLC0415
-
-        if as_json:
-            print_json(verdict)
-        else:
-            print_results(read_results(output))
-        raise typer.Exit(word_of_verdict(verdict).exit_code)
+    if as_json:
+        print_json(verdict)
+    else:
+        print_results(read_results(output))
+    raise typer.Exit(word_of_verdict(verdict).exit_code)
 
 
 def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:

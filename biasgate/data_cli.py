@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate.options import (
-    DATA,
     DEFAULT_STORE,
+    EVALUATE,
     AsJson,
     Config,
     Output,
@@ -38,7 +38,7 @@ BLOCKED = 3
 
 @app.command(
     "diagnose-data",
-    rich_help_panel=DATA,
+    rich_help_panel=EVALUATE,
     epilog=example("diagnose-data toxicity.yaml --output diagnosis"),
 )
 def diagnose_data(
@@ -70,7 +70,7 @@ def diagnose_data(
             )
 
 
-@app.command(rich_help_panel=DATA, epilog=example("mitigate toxicity.yaml --output mitigated"))
+@app.command(rich_help_panel=EVALUATE, epilog=example("mitigate toxicity.yaml --output mitigated"))
 def mitigate(
     output: Output,
     config: Annotated[
@@ -101,7 +101,7 @@ def mitigate(
     as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Train a candidate again with every method, and let the gate judge the results.
+    """Train a model again to mitigate its bias, and judge it.
 
     It is an experiment: `champion` does not move, unless you give --promote.
 

@@ -12,7 +12,7 @@ from biasgate.tasks.included import included_names
 
 # The groups of commands in `biasgate --help`.
 EVALUATE, READ, PROMOTE = "Evaluate", "Read results", "Promote"
-DATA, KEEP = "Data and models", "Look after a store"
+SET_UP = "Set up and maintain"
 
 EXAMPLE = "Example: "
 

@@ -99,15 +99,6 @@ def register(
         )
 
 
-@app.command(epilog=example("policy schema > policy.schema.json"))
-def schema() -> None:
-    """Print the JSON Schema of policies, for use in editors."""
-    with errors_told():
-        from biasgate.tasks.gating.policy import policy_schema  # noqa: PLC0415
-
-        print_json(policy_schema())
-
-
 @app.command(epilog=example("policy plan no-worse out/news/words"))
 def plan(
     file: File,

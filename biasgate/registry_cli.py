@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,19 +44,73 @@ BLOCKED = WORDS["fail"].exit_code
 @app.command(rich_help_panel=PROMOTE, epilog=example("promote toxicity 4"))
 def promote(
     model: Model,
-    version: Annotated[str, typer.Argument(help="Version of the model.", metavar="VERSION")],
-    reason: Reason = "by hand",
+    version: Annotated[
+        str | None,
+        typer.Argument(
+            help="Version of the model. With --reset it may be left out: no version is champion.",
+            metavar="VERSION",
+        ),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="The reason, for the history; required with --reset.")
+    ] = None,
+    reset: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option(
+            "--reset",
+            help="Set the champion without verifying it, and accept a damaged or unsigned ledger.",
+        ),
+    ] = False,
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            help="With --reset: the digest of what is accepted; without it you are asked.",
+            metavar="DIGEST",
+        ),
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Make a version champion after verifying its verdicts."""
-    with registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.by_hand import promote_version  # noqa: PLC0415
+    """Verify the verdicts of a version, and make it champion.
 
-        with waiting("verifying and promoting"):
-            decision = promote_version(model, version, reason, gateway)
+    With --reset the ledger is accepted as it is, and the champion is VERSION or none: for a ledger
+    that was damaged or is older than its signatures, and for a champion that candidates must not
+    be compared with any more. It lists what would not hold otherwise, and asks you to accept it.
+    """
+    with registry(store, quiet=as_json) as gateway:
+        from biasgate.tasks.promoting import by_hand  # noqa: PLC0415
+
+        if reset:
+            if reason is None:
+                msg = "`--reason` must be given with `--reset`; the history keeps it."
+                raise InputError(msg)
+            agree = partial(_agree, accept=accept, as_json=as_json)
+            decision = by_hand.reset(model, version, reason, gateway, agree)
+        else:
+            if version is None or accept is not None:
+                msg = "VERSION must be given, and `--accept` only with `--reset`."
+                raise InputError(msg)
+            with waiting("verifying and promoting"):
+                decision = by_hand.promote_version(model, version, reason or "by hand", gateway)
         _print_decision(decision, as_json=as_json)
         raise typer.Exit(word_of(decision).exit_code)
+
+
+def _agree(found: Accepts, *, accept: str | None, as_json: bool) -> None:
+    """Print what a reset accepts; refuse unless the user agrees or gave its digest."""
+    digest = found.digest[:_SHORT]
+    if (accept is None and not found.sentences) or digest == accept:
+        return
+    for sentence in found.sentences or ["nothing is wrong with the ledger"]:
+        print_sentence(f"accepts: {sentence}", stderr=as_json)
+    asks = accept is None and not as_json and sys.stdin.isatty()
+    if asks and typer.confirm("Accept all of this?"):
+        return
+    if accept is None:
+        msg = f"`--accept` must say that you accept this: --accept {digest}"
+    else:
+        msg = f"`--accept` must be the digest of what is accepted, {digest}; got {accept!r}."
+    raise InputError(msg)
 
 
 @app.command(rich_help_panel=PROMOTE, epilog=example("rollback toxicity --reason 'worse at night'"))
@@ -72,7 +127,10 @@ def rollback(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Make the previous champion the champion again. Repeated, it changes nothing more."""
+    """Make the previous champion the champion again.
+
+    Repeated, it changes nothing more.
+    """
     with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
@@ -91,7 +149,10 @@ def history(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """List the promotions and rollbacks of a model, latest first; as JSON, all entries."""
+    """List the promotions and rollbacks of a model.
+
+    The latest is first. As JSON, all entries of the ledger.
+    """
     with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
@@ -101,50 +162,6 @@ def history(
             print_json(entries)
         else:
             print_history(model, entries, everything=everything)
-
-
-@app.command(
-    rich_help_panel=PROMOTE, epilog=example("reset toxicity --reason 'the set had wrong labels'")
-)
-def reset(
-    model: Model,
-    reason: Reason,
-    version: Annotated[
-        str | None, typer.Argument(help="The champion from now on. Default: none.")
-    ] = None,
-    accept: Annotated[
-        str | None,
-        typer.Option(help="The digest of what is accepted, as shown; without it you are asked."),
-    ] = None,
-    store: Store = DEFAULT_STORE,
-    as_json: AsJson = False,  # noqa: FBT002
-) -> None:
-    """Say in the ledger which version is champion, or that none is, and accept the ledger as it is.
-
-    For a ledger that was damaged, or is from before verdicts were signed, and for a champion that
-    candidates must not be compared with any more. It shows what would not hold otherwise, and
-    accepts it if you agree. The history keeps the reason.
-    """
-
-    def agree(found: Accepts) -> None:
-        digest = found.digest[:_SHORT]
-        if (accept is None and not found.sentences) or digest == accept:
-            return
-        for one in found.sentences or ["nothing is wrong with the ledger"]:
-            print_sentence(f"accepts: {one}", stderr=as_json)
-        asks = accept is None and not as_json and sys.stdin.isatty()
-        if asks and typer.confirm("Accept all of this?"):
-            return
-        if accept is None:
-            msg = f"`--accept` must say that you accept this: --accept {digest}"
-        else:
-            msg = f"`--accept` must be the digest of what is accepted, {digest}; got {accept!r}."
-        raise InputError(msg)
-
-    with registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.by_hand import reset as set_anew  # noqa: PLC0415
-
-        _print_decision(set_anew(model, version, reason, gateway, agree), as_json=as_json)
 
 
 @app.command(
@@ -166,7 +183,10 @@ def attest(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Write a version's signed attestations to a file, to verify it where there is no registry."""
+    """Write the signed attestations of a version to a file.
+
+    `biasgate verify --attestation` checks it without a registry.
+    """
     with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.verifying.version import write_attestation  # noqa: PLC0415
 
@@ -185,8 +205,7 @@ def verify(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="Registered model, or the folder of an evaluation or of `biasgate count`, which "
-            "needs no registry.",
+            help="Registered model, or the folder of an evaluation, which needs no registry.",
             metavar="MODEL",
         ),
     ] = None,
@@ -220,7 +239,7 @@ def verify(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Recompute the verdicts of a version from their evidence, and check that they still hold.
+    """Recompute the verdicts of a version from their evidence.
 
     With --attestation and --model: check the files of a folder against signed attestations, with
     nothing but the public keys that are trusted here. Pin what they must be of: MODEL, VERSION,
@@ -295,10 +314,7 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
             )
             raise InputError(msg)
         if not path.is_dir():
-            msg = (
-                f"{path} must be the folder of an evaluation or of `biasgate count`; there is no "
-                "such folder."
-            )
+            msg = f"{path} must be the folder of an evaluation; there is no such folder."
             raise InputError(msg)
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
         from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415

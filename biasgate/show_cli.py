@@ -35,40 +35,33 @@ def show(
     identity: Annotated[
         str | None, typer.Option(help="All that is known of one identity.", metavar="NAME")
     ] = None,
+    markdown: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--markdown", help="As Markdown, for a pull request or a job summary."),
+    ] = False,
+    link: Annotated[
+        str | None,
+        typer.Option(help="With --markdown: address of the complete results.", metavar="URL"),
+    ] = None,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Print the results in a folder again, as `biasgate evaluate` did.
+    """Print the results in a folder.
 
     The exit code is 0 whatever the verdict.
     """
     with errors_told(quiet=as_json):
         with waiting("reading"):
+            from biasgate.tasks.reporting.ci import markdown_for_github  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415
 
             results = read_results(folder)
         if as_json:
             print_json(results.content())
+        elif markdown:
+            typer.echo(markdown_for_github(results, link), nl=False)
         else:
             print_results(results, everything=everything, identity=identity, as_written=True)
-
-
-@app.command(rich_help_panel=READ, epilog=example("markdown out"))
-def markdown(
-    folder: Folder,
-    link: Annotated[
-        str | None, typer.Option(help="Address of the whole results, such as that of the job.")
-    ] = None,
-) -> None:
-    """Print the results in a folder as Markdown, for a pull request or a job summary on GitHub.
-
-    The first line is a mark by which the next comment can replace this one.
-    """
-    with errors_told():
-        from biasgate.tasks.reporting.ci import markdown_for_github  # noqa: PLC0415
-        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
-
-        typer.echo(markdown_for_github(read_results(folder), link), nl=False)
 
 
 _VERSION = "models:/"
@@ -89,7 +82,7 @@ def compare(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Compare A with B: which identities differ, and what got worse in A.
+    """Compare two candidates, by identity.
 
     Differences are A minus B. They have intervals, paired by row, where both were scored on the
     same rows and their evidence.parquet is there. The exit code is 0 whatever differs.
@@ -149,7 +142,7 @@ def trend(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Print who got worse or better over the nights of an evaluation, what changed, and why."""
+    """Print which identities changed over the nights, and why."""
     with registry(store, quiet=as_json) as gateway:
         with waiting("reading"):
             from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
@@ -180,7 +173,7 @@ def transparency(
     output: Annotated[Path, typer.Option(help="Folder for part8.csv and part11.md.")],
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Write accuracy and error of classifiers for transparency reports under the EU's DSA.
+    """Write the error rates of a transparency report (EU DSA).
 
     Part 8 rows in the columns of the form, and the text of Part 11 with rates by identity. Refuses
     what would mislead. It is a help for whoever files, not legal advice.

@@ -1,4 +1,4 @@
-"""The commands that look after a store: `biasgate ui`, `doctor` and `clean`."""
+"""The commands that set up and maintain: `biasgate ui`, `schema`, `doctor` and `clean`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from biasgate.options import DEFAULT_STORE, KEEP, READ, AsJson, Store, example
+from biasgate.options import DEFAULT_STORE, READ, SET_UP, AsJson, Store, example
 from biasgate.printing import print_error, print_json
 from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.common.errors import InputError
@@ -34,9 +34,10 @@ def ui(
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
 ) -> None:
-    """Start MLflow on the runs of the store, for this machine only; print links to its pages.
+    """Start MLflow on the runs of the store.
 
-    If MLFLOW_TRACKING_URI names a server, nothing is started: the links lead to its pages.
+    Only this machine can reach it. The links to its pages are printed. If MLFLOW_TRACKING_URI
+    names a server, nothing is started: the links lead to its pages.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
@@ -109,7 +110,33 @@ WRONG = WORDS["fail"].exit_code
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
-@app.command(rich_help_panel=KEEP, epilog=example("doctor toxicity.yaml"))
+@app.command(rich_help_panel=SET_UP, epilog=example("schema table"))
+def schema(
+    section: Annotated[
+        str,
+        typer.Argument(
+            help="`evaluation`, `policy`, `count`, or a kind such as table.", metavar="[SECTION]"
+        ),
+    ] = "evaluation",
+    as_json: Annotated[  # noqa: FBT002
+        bool, typer.Option("--json", help="Print the JSON Schema of a file, for editors.")
+    ] = False,
+) -> None:
+    """Explain the keys of files, or print their JSON Schema.
+
+    `biasgate schema --json > evaluation.schema.json`, and as first line of an evaluation file
+    beside it: `# yaml-language-server: $schema=evaluation.schema.json`
+    """
+    with errors_told(quiet=as_json):
+        from biasgate.tasks.evaluation_file import explained, schema_of_file  # noqa: PLC0415
+
+        if as_json:
+            print_json(schema_of_file(section))
+        else:
+            typer.echo("\n".join(explained(section)))
+
+
+@app.command(rich_help_panel=SET_UP, epilog=example("doctor toxicity.yaml"))
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(help="Evaluation file to check, too.", metavar="CONFIG")
@@ -121,7 +148,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Look at versions, servers, GPU, disks, keys and data; say what to do.
+    """Check versions, servers, GPU, disks, keys and data.
 
     Exit codes: 0 nothing is wrong (there may be warnings), 3 something is.
     """
@@ -153,7 +180,7 @@ def _print_checks(found: list[Check]) -> None:
     out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
 
 
-@app.command(rich_help_panel=KEEP, epilog=example("clean --keep 90d --keep 20GB"))
+@app.command(rich_help_panel=SET_UP, epilog=example("clean --keep 90d --keep 20GB"))
 def clean(
     keep: Annotated[
         list[str],
@@ -171,8 +198,9 @@ def clean(
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Remove scores, sets, models, downloads and old nights that were not used lately.
+    """Remove what was not used lately from a store.
 
+    That is scores, sets, models, downloads and old nights.
     What a promotion, a rollback or a reset rests on is kept, and so are MLflow's runs.
     """
     with errors_told(quiet=as_json, places={"store": store}):

@@ -207,7 +207,7 @@ def evaluation_file_page() -> Iterator[str]:
     yield "The guides say [how to write one](../guides/evaluation-files.md)."
     yield "Editors complete and check keys by"
     yield '<a href="../evaluation.schema.json">the JSON Schema</a>. Write it with'
-    yield "`biasgate schema > evaluation.schema.json`, and begin the file with this line:"
+    yield "`biasgate schema --json > evaluation.schema.json`, and begin the file with this line:"
     yield ""
     yield from ("```yaml", "# yaml-language-server: $schema=evaluation.schema.json", "```", "")
     sections = sections_of(schema)
@@ -238,7 +238,7 @@ def policy_page() -> Iterator[str]:
     yield "Made from the classes that read the file. The guides say"
     yield "[which rules to choose](../guides/policies.md)."
     yield 'Editors complete and check keys by <a href="../policy.schema.json">the JSON Schema</a>,'
-    yield from ("which `biasgate policy schema` prints.", "")
+    yield from ("which `biasgate schema policy --json` prints.", "")
     for name, section in sections_of_policy(policy_schema()).items():
         yield from table(name, keys_of(section))
 

@@ -193,7 +193,7 @@ class _Attempt:
         named = f"{self.role} {uri or self.candidate.name}"
         msg = f"nobody can be judged without {named}, which could not be scored: {error}"
         if self.role == CHAMPION and uri is not None:
-            msg += " If nobody should be compared with it any more, see `biasgate reset --help`."
+            msg += " To compare with it no longer, see `--reset` in `biasgate promote --help`."
         return msg
 
     def decision(self) -> CandidateDecision:

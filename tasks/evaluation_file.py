@@ -284,6 +284,25 @@ def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     return found | {name: of for name, of in names.items() if of.get("properties")}
 
 
+def schema_of_file(name: str) -> dict[str, JsonValue]:
+    """Return the JSON Schema of a kind of file: `evaluation`, `policy` or `count`.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    """
+    known: dict[str, type[Settings]] = {
+        "evaluation": EvaluationFile,
+        "policy": Policy,
+        "count": CountFile,
+    }
+    if name not in known:
+        msg = f"with `--json`, SECTION must be one of {', '.join(known)}; got {name!r}."
+        raise InputError(msg)
+    return evaluation_schema() if name == "evaluation" else json_schema(known[name])
+
+
 def explained(section: str) -> Iterator[str]:
     """Yield what each key of a section means, for a terminal; also of `policy` and its sections.
 

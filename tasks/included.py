@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from yaml import YAMLError
+
 from biasgate.tasks.common.errors import InputError
 
 # In a checkout and in the installed package alike.
@@ -25,6 +27,20 @@ def find_evaluation_file(config: str | Path) -> Path:
     if text in included_names():
         return FOLDER / f"{text}.yaml"
     return Path(text)
+
+
+def is_count_file(config: str | Path) -> bool:
+    """Return whether a file counts shards (`source: shards`) instead of measuring rows.
+
+    A file that cannot be read is not one: the reader of evaluation files says what is wrong.
+    """
+    from biasgate.tasks.common.yaml_files import load_yaml  # noqa: PLC0415 - it imports pydantic
+
+    try:
+        content = load_yaml(find_evaluation_file(config).read_text("utf-8"))
+    except (OSError, ValueError, YAMLError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("source") == "shards"
 
 
 def command_argument(config: str | Path) -> str:

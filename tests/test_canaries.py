@@ -109,7 +109,7 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
     commands = [
         "evaluate good.yaml --output out",
         "show out",
-        "markdown out",
+        "show out --markdown",
         f"compare {on_set} out/rows/called",
         "nightly good.yaml --output nights",
         "trend good",
@@ -128,7 +128,7 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
     said, codes = {}, {}
     for command in commands:
         words = command.split()
-        takes_none = words[0] in {"show", "markdown", "compare", "policy"}
+        takes_none = words[0] in {"show", "compare", "policy"}
         result = CliRunner().invoke(app, [*words, *([] if takes_none else ["--store", "store"])])
         codes[command] = result.exit_code
         said[command] = f"{result.output}{result.stderr}{result.exception!r}".encode()

@@ -13,10 +13,10 @@ from support.evaluations import run
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.options import DATA, EVALUATE, EXAMPLE, KEEP, PROMOTE, READ
+from biasgate.options import EVALUATE, EXAMPLE, PROMOTE, READ, SET_UP
 
 # `ui` starts a server, and the others print files that programs read as they are.
-WITHOUT_JSON = {"ui", "markdown", "schema", "policy schema", "policy show"}
+WITHOUT_JSON = {"ui", "policy show"}
 
 
 def commands():
@@ -108,4 +108,4 @@ def test_help_lists_every_command_in_a_group():
     text = biasgate("--help", COLUMNS="120")
     assert "Commands" not in text
     panels = [line.split("─")[1].strip() for line in text.splitlines() if line.startswith("╭─")]
-    assert panels == ["Options", EVALUATE, READ, PROMOTE, DATA, KEEP]
+    assert panels == ["Options", EVALUATE, READ, PROMOTE, SET_UP]

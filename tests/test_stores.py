@@ -168,7 +168,7 @@ def test_what_is_neither_a_model_nor_a_folder_is_told_as_both(evaluated, tmp_pat
 def test_the_path_of_no_folder_is_not_taken_for_a_model(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     code, said = run("verify", place)
-    told = "must be the folder of an evaluation or of `biasgate count`; there is no such folder."
+    told = "must be the folder of an evaluation; there is no such folder."
     assert (code, told in said, "store" in said) == (2, True, False), said
     (tmp_path / "empty").mkdir()
     code, said = run("verify", "./empty")

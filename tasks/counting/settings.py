@@ -80,7 +80,8 @@ class CountFile(FileSource):
     model_config = ConfigDict(json_schema_extra=_without_refused)
     explained_by = "biasgate schema count"
 
-    source: Literal["shards"] = "shards"
+    source: Literal["shards"]
+    """Counts of scores in shards."""
     path: Location  # type: ignore[assignment] # each shard is a file when it is read
     """The shards, as in `shards/*.parquet` or `s3://bucket/day/*.parquet`: CSV, JSON lines or
     Parquet; or files `*.counts` that biasgate wrote."""

@@ -199,8 +199,8 @@ def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersio
     except InputError as error:
         msg = (
             f"version {number} of {ledger.model} must exist: it is the {CHAMPION} by entry "
-            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: biasgate reset "
-            f"{ledger.model} --reason TEXT"
+            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: biasgate promote "
+            f"{ledger.model} --reset --reason TEXT"
         )
         raise InputError(msg) from error
 

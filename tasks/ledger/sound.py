@@ -47,8 +47,8 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
             f"the ledger {ledger.name} must be unchanged before anything is promoted; "
             f"{'; '.join(wrong[:3])}. Look at `biasgate history {ledger.model}` and `biasgate "
             f"verify {ledger.model}`. To accept the ledger as it is, name the version that is "
-            f"champion: biasgate reset {ledger.model} VERSION --reason TEXT (without VERSION: "
-            "none is)."
+            f"champion: biasgate promote {ledger.model} VERSION --reset --reason TEXT (without "
+            "VERSION: none is)."
         )
         raise InputError(msg)
     remember(ledger, chain)

@@ -335,7 +335,7 @@ def _but(sentence: str, differ: list[str]) -> str:
 
 
 def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
-    """Recompute the verdict in a folder of `biasgate count`, whatever it is.
+    """Recompute the verdict in a folder of counts, whatever it is.
 
     Nothing is signed: it shows that the verdict follows from the counts, and where all are there,
     that these are the sum of those of the shards.
@@ -346,7 +346,7 @@ def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
         If there are no counts. A file that is none of biasgate's is a finding.
     """
     if not (folder / COUNTS).exists():
-        msg = f"{folder} must be a folder of `biasgate count`; it has no {COUNTS}."
+        msg = f"{folder} must be a folder of counts; it has no {COUNTS}."
         raise InputError(msg)
     try:
         return _verified_counts(folder, pins)

@@ -1,4 +1,4 @@
-"""`biasgate count`, from shards to a verdict that is verified."""
+"""`biasgate evaluate` of a file that counts shards, from shards to a verdict that is verified."""
 
 import json
 
@@ -8,12 +8,18 @@ from support.evaluations import run
 from support.shards import POLICY, N, write_shards
 
 
+def evaluate(config, output):
+    return run("evaluate", config, "--output", output, "--store", config.parent / "st")
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
     del prefect_server
     home = tmp_path_factory.mktemp("counted")
     write_shards(home)
-    code, text = run("count", home / "chats.yaml", "--output", home / "out", "--store", home / "st")
+    code, text = run(
+        "evaluate", home / "chats.yaml", "--output", home / "out", "--store", home / "st"
+    )
     assert code == 0, text
     return home, text
 
@@ -49,7 +55,9 @@ def test_a_blocked_candidate_is_verified_by_a_pinned_policy(home, tmp_path):
     policy = POLICY | {"rules": [{"metric": "auc", "scope": "overall", "floor": 0.99}]}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(policy))
     out = tmp_path / "out"
-    code, text = run("count", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st")
+    code, text = run(
+        "evaluate", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st"
+    )
     assert code == 3, text
     code, text = run("verify", out)
     assert (code, "gives the same one (fail)" in text) == (0, True), text
@@ -80,7 +88,9 @@ def test_clusters_are_counted_and_verified(tmp_path, prefect_server):
     pytest.importorskip("duckdb")
     write_shards(tmp_path, cluster="id")
     out = tmp_path / "out"
-    code, text = run("count", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st")
+    code, text = run(
+        "evaluate", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st"
+    )
     assert code == 0, text
     choices = json.loads((out / "report.json").read_text())["evaluation_set"]["choices"]
     assert choices["n_clusters"] == N - 10

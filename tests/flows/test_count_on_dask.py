@@ -63,7 +63,7 @@ def test_a_killed_worker_changes_no_byte_and_nothing_but_counts_comes_back(
     known = os.environ | {"PREFECT_API_URL": str(PREFECT_API_URL.value())}
     counts = tmp_path / "out/counts"
     with cluster(tmp_path, WORKERS, known) as address:
-        command = [sys.executable, "-m", "biasgate", "count", str(path), "--verbose"]
+        command = [sys.executable, "-m", "biasgate", "evaluate", str(path), "--verbose"]
         command += ["--output", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
         command += [*RUNNER, json.dumps({"address": address})]
         with (tmp_path / "command.log").open("wb") as log, Client(address) as client:

@@ -168,7 +168,7 @@ def test_a_registered_champion_that_cannot_be_scored_is_named_with_a_cure(home):
     assert code == 2
     assert "nobody can be judged without champion models:/toxicity/1, which could not be " in said
     assert "400 of the set have no score" in said
-    assert "see `biasgate reset --help`" in said
+    assert "see `--reset` in `biasgate promote --help`" in said
 
 
 def test_if_every_candidate_fails_so_does_the_evaluation(home):

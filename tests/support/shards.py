@@ -8,6 +8,7 @@ COMMENT = "secretword"
 N, N_SHARDS = 3_000, 3
 FILE = {
     "name": "chats",
+    "source": "shards",
     "path": "shards/*.parquet",
     "label": "toxicity",
     "identities": ["gay", "muslim"],

@@ -63,7 +63,7 @@ def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
 
 
 def test_the_command_prints_it_and_says_which_sections_there_are():
-    assert json.loads(CliRunner().invoke(app, ["schema"]).stdout) == SCHEMA
+    assert json.loads(CliRunner().invoke(app, ["schema", "--json"]).stdout) == SCHEMA
     assert CliRunner().invoke(app, ["schema", "table"]).stdout.startswith("name: text")
     with pytest.raises(InputError, match=r"one of evaluation, table,.*Did you mean 'table'"):
         list(explained("tabel"))
@@ -86,7 +86,8 @@ def test_an_error_says_what_explains_the_keys(tmp_path, wrong, section):
 
 def test_the_keys_of_a_count_file_are_explained_where_one_is_wrong(tmp_path):
     file = tmp_path / "chats.yaml"
-    file.write_text("name: c\npath: a.csv\ncandidate: {name: n, score: s}\nbitz: 3\n")
+    wrong = "name: c\nsource: shards\npath: a.csv\ncandidate: {name: n, score: s}\nbitz: 3\n"
+    file.write_text(wrong)
     with pytest.raises(InputError, match=r"keys there are: `biasgate schema count`\.$"):
         read_count_file(file)
     words = list(explained("count"))

@@ -196,7 +196,8 @@ class RegisteredScores(CandidateSettings):
             options["allow_missing"] = self.allow_missing
             cure = (
                 f"{version.uri} is a file of scores, which is valid for one set only. For other "
-                "comments, register a model; if it is the champion, `biasgate reset` ends that."
+                "comments, register a model; if it is the champion, `biasgate promote NAME "
+                "--reset` ends that."
             )
             return ScoreTable(ScoreFile.model_validate(options), cure)
 

@@ -511,7 +511,7 @@ def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
 
 
 def test_a_folder_without_counts_is_not_verified(tmp_path):
-    with pytest.raises(InputError, match="must be a folder of `biasgate count`; it has no"):
+    with pytest.raises(InputError, match="must be a folder of counts; it has no"):
         verify_counted(tmp_path)
 
 

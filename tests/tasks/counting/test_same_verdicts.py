@@ -67,6 +67,7 @@ def by_counts(columns, content):
     Path("own.yaml").write_text(yaml.safe_dump(content))
     count_file = {
         "name": "s",
+        "source": "shards",
         "path": "shard-*.parquet",
         "label": "label",
         "identities": {name: f"identity_{name}" for name in NAMES},

@@ -62,7 +62,8 @@ def test_a_wrong_policy_is_told_with_the_command_that_explains_its_keys(tmp_path
 
 def test_the_schema_beside_the_shipped_policies_is_current_and_refuses_a_wrong_key():
     kept = json.loads((SHIPPED / "policy.schema.json").read_text("utf-8"))
-    assert kept == policy_schema() == json.loads(command("schema").output)
+    printed = CliRunner().invoke(app, ["schema", "policy", "--json"]).output
+    assert kept == policy_schema() == json.loads(printed)
     with pytest.raises(jsonschema.ValidationError, match="'flor' was unexpected"):
         jsonschema.validate(
             {"version": 1, "name": "p", "rules": [RULE | {"flor": 0.8}]}, policy_schema()

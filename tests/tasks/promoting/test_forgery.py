@@ -598,7 +598,7 @@ def test_a_reset_accepts_a_ledger_from_before_signing_and_keeps_the_champion(
 ):
     attacker(promoted)
     assert "signature" in wrong(gateway, store)
-    with pytest.raises(InputError, match="biasgate reset toxicity VERSION --reason TEXT"):
+    with pytest.raises(InputError, match="biasgate promote toxicity VERSION --reset --reason TEXT"):
         roll_back(MODEL, "x", gateway)
     decision = reset(MODEL, "1", "signed from now on", gateway)
     assert decision.sentence == (
@@ -625,7 +625,7 @@ def test_what_came_before_a_reset_is_bound_by_it(gateway, store, promoted):
 def test_a_champion_that_was_deleted_is_told_with_what_to_do(gateway, promoted):
     first = promoted()
     gateway.client.delete_model_version(MODEL, first[0].version)
-    with pytest.raises(InputError, match=r"version 1 of toxicity must exist.*biasgate reset"):
+    with pytest.raises(InputError, match=r"version 1 .* must exist.*promote toxicity --reset"):
         champion_of_model(Ledger(gateway, MODEL))
 
 

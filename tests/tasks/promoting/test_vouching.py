@@ -301,7 +301,7 @@ def test_the_history_says_who_signed_each_entry(gateway, promoted, attacker, key
 
 def command(store, *more):
     place = ["--reason", "seen", "--store", str(store)]
-    return CliRunner().invoke(app, ["reset", MODEL, "1", *place, *more])
+    return CliRunner().invoke(app, ["promote", MODEL, "1", "--reset", *place, *more])
 
 
 def test_a_reset_shows_what_it_accepts_and_does_nothing_before_a_person_agrees(
@@ -346,7 +346,7 @@ def test_a_person_at_a_terminal_is_asked(
     os.write(terminal, f"{answer}\n".encode())
     place = ["--reason", "seen", "--store", str(store)]
     asked = subprocess.run(
-        [sys.executable, "-m", "biasgate", "reset", MODEL, "1", *place],
+        [sys.executable, "-m", "biasgate", "promote", MODEL, "1", "--reset", *place],
         check=False,
         stdin=its_input,
         capture_output=True,
