@@ -1,4 +1,4 @@
-"""`biasgate policy`: check, explain and plan policies."""
+"""`biasgate policy`: check, register and plan policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from biasgate.printing import print_json
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told, waiting
 
-app = typer.Typer(name="policy", help="Check, explain and plan policies.", no_args_is_help=True)
+app = typer.Typer(name="policy", help="Check, register and plan policies.", no_args_is_help=True)
 File = Annotated[
     str,
     typer.Argument(
@@ -25,18 +25,26 @@ File = Annotated[
 
 @app.command(epilog=example("policy check policy.yaml"))
 def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
-    """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
+    """Check a policy; print its rules in words, and warnings.
+
+    Exit codes: 0 it can be used, 2 it cannot.
+    """
     with errors_told(quiet=as_json):
         from bias_metrics.parts import counted  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-        from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
+            explain_policy,
+            warn_of_policy,
+        )
 
         policy = read_policy(file, Path())
-        warnings = warn_of_policy(policy, datetime.now(UTC).date())
+        warnings = list(warn_of_policy(policy, datetime.now(UTC).date()))
+        lines = list(explain_policy(policy))
         if as_json:
-            known = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
-            print_json(known | {"warnings": list(warnings)})
+            found = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
+            print_json(found | {"lines": lines, "warnings": warnings})
             return
+        typer.echo("\n".join(lines))
         for warning in warnings:
             typer.echo(f"warning: {warning}")
         rules = counted(len(policy.rules), "rule")
@@ -56,21 +64,6 @@ def show(
 
         read_policy(name, SHIPPED)
         typer.echo((SHIPPED / f"{Path(name).stem}.yaml").read_text("utf-8"), nl=False)
-
-
-@app.command(epilog=example("policy explain policy.yaml"))
-def explain(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
-    """Explain a policy in words."""
-    with errors_told(quiet=as_json):
-        from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-        from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
-
-        policy = read_policy(file, Path())
-        lines = explain_policy(policy)
-        if as_json:
-            print_json({"policy": policy.name, "digest": policy.digest, "lines": lines})
-        else:
-            typer.echo("\n".join(lines))
 
 
 @app.command(epilog=example("policy register policy.yaml --model toxicity"))

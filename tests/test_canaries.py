@@ -119,7 +119,7 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
         "rollback shop --reason tried",
         "diagnose-data good.yaml --output diagnosed",
         "mitigate good.yaml --output mitigated --candidate trained",
-        "policy explain own.yaml",
+        "policy check own.yaml",
         f"policy plan own.yaml {on_set}",
         "doctor good.yaml",
         "clean --keep 1d",

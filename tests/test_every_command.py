@@ -61,7 +61,7 @@ def test_policies_answer_in_json():
     checked = answer("policy", "check", "default")
     assert checked["policy"] == "default"
     assert all(isinstance(one, str) for one in checked["warnings"])
-    assert checked["digest"] == answer("policy", "explain", "default")["digest"]
+    assert any("shown to be at least" in line for line in checked["lines"])
 
 
 def test_keys_answer_in_json(tmp_path, monkeypatch):
