@@ -151,25 +151,22 @@ def standard_error(metric: str, value: float, counts: Counts) -> float:
     return _error(_moves(metric, value, counts), Guess())
 
 
-def paired_reach(metric: str, down: float, up: float, correlation: float) -> float:
-    """Return how far the one-sided bound of an equal model's difference reaches.
+def paired_reach(down: float, up: float, correlation: float) -> float:
+    """Return how far the one-sided bound of the difference of two equally good AUCs reaches.
 
     Parameters
     ----------
-    metric : str
-        The metric of both models.
     down, up : float
-        How far the interval of each of them reaches down and up.
+        How far the interval of each AUC reaches down and up.
     correlation : float
-        Of the two models' estimates of AUCs; those of gaps agree more closely.
+        Of the two models' estimates.
 
     Returns
     -------
     float
         With normal errors, the quantile times the standard error of the difference.
     """
-    reach = math.sqrt(1 - correlation) * math.hypot(down, up)
-    return _GAPS_AGREE * reach if METRICS[metric].is_gap else reach
+    return math.sqrt(1 - correlation) * math.hypot(down, up)
 
 
 def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4.0) -> float | None:
@@ -256,7 +253,7 @@ def _against_rival(
         wider = quantile((1 + rule.level) / 2)
         return np.asarray(apart * (np.abs(z) + wider * error) < limit)
     down, up = _reaches(rule.metric, rule.level, value, error, counts)
-    reach = paired_reach(rule.metric, down, up, guess.correlation)
+    reach = paired_reach(down, up, guess.correlation)
     if few_errors(value, *_sizes(rule.metric, counts)):
         reach *= _FEW
     return np.asarray(apart * z - reach > -limit)
