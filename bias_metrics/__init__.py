@@ -25,8 +25,6 @@ from bias_metrics.calibration.results import (
     CalibrationComparison,
     CalibrationReport,
 )
-from bias_metrics.diagnosis.diagnosis import diagnose_bias
-from bias_metrics.diagnosis.patterns import Diagnoses, Diagnosis
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate
 from bias_metrics.gate.verdict import RuleResult, Verdict
@@ -115,8 +113,6 @@ __all__ = [
     "CalibrationReport",
     "CandidateComparisons",
     "Change",
-    "Diagnoses",
-    "Diagnosis",
     "Difference",
     "Drift",
     "EqualErrorRate",
@@ -178,7 +174,6 @@ __all__ = [
     "compute_bias_metrics_for_model",
     "data_drift",
     "decision_indicators",
-    "diagnose_bias",
     "equal_error_range",
     "equal_error_rate",
     "error_rates",

@@ -102,7 +102,6 @@ class Metric:
     largest: float = 1.0  # Largest possible size
     centre: float = 0.0  # What is subtracted from the probability: 1/2 for an AEG
     sides: tuple[str, str] = ("lower", "higher")  # The words for `{side}`: below 0, and above 0
-    when_low: str = ""  # For an AUC: what it means if it is clearly lower than the background's
     hint: str = ""  # In a few words, what to look for; for the head of a column
 
     @property
@@ -159,8 +158,8 @@ _TABLE = (
         Pair("positive", "negative", inside=True),
         question="how well toxic and harmless comments that mention {of} are told apart "
         "(Subgroup AUC)",
-        harm="non-toxic comments that mention {group} too often score above toxic ones that do",
-        when_low="harmless and toxic ones are harder to tell apart",
+        harm='harmless comments that mention "{group}" often score higher than toxic comments that '
+        "mention it",
         hint="low: toxic and harmless mentions are mixed up",
     ),
     Metric(
@@ -170,8 +169,8 @@ _TABLE = (
         Pair("negative", "positive", flip=True),
         question="how well harmless comments that mention {of} are separated from toxic ones that "
         "do not (BPSN AUC)",
-        harm="non-toxic comments that mention {group} too often score above toxic ones that do not",
-        when_low="harmless ones are harder to tell from toxic comments elsewhere",
+        harm='harmless comments that mention "{group}" often score higher than toxic comments that '
+        "do not mention it",
         hint="low: harmless mentions score like toxic comments",
     ),
     Metric(
@@ -181,8 +180,8 @@ _TABLE = (
         Pair("positive", "negative"),
         question="how well toxic comments that mention {of} are separated from harmless ones that "
         "do not (BNSP AUC)",
-        harm="toxic comments that mention {group} too often score below non-toxic ones that do not",
-        when_low="toxic ones are harder to tell from harmless comments elsewhere",
+        harm='toxic comments that mention "{group}" often score lower than harmless comments that '
+        "do not mention it",
         hint="low: toxic mentions are missed",
     ),
     _aeg("positive", "toxic", "toxic"),

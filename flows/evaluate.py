@@ -21,7 +21,7 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.evidence.join import gather_evidence
 from biasgate.tasks.gating.policy_check import check_policy, check_waivers
 from biasgate.tasks.gating.verdict import decide_candidate
-from biasgate.tasks.measuring.diagnosis import explain_bias
+from biasgate.tasks.measuring.explaining import explain_bias
 from biasgate.tasks.measuring.identities import (
     Measured,
     count_missing,
@@ -316,7 +316,7 @@ def measure_candidate(
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
     - count the comments that have no score
-    - name each identity's pattern of bias, count errors at thresholds
+    - find significantly low AUCs, count errors at thresholds
     - do the analyses that the file asks for, each in its own task
     - write the report and its table, draw the figures
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from biasgate.tasks.evidence.file import EvidenceRecord
 from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.measuring.diagnosis import undiagnosed
+from biasgate.tasks.measuring.explaining import find_harms, joint_confidence, look_first
 from biasgate.tasks.records import (
     AtThreshold,
     Bound,
@@ -125,11 +126,14 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
     """Return the report of the candidate."""
     record, counted = evidence.record, evidence.counted.record
     counts = evidence.counts[CANDIDATE]
-    bias = counts.report(
-        confidence=CONFIDENCE,
+    report = partial(
+        counts.report,
         power_mean_groups=record.power_mean_groups,
         background=evidence.background,
     )
+    bias = report(confidence=CONFIDENCE)
+    joint = report(confidence=joint_confidence(len(bias.subgroups)))
+    harms = find_harms(joint)
     source = {
         "source": settings.source,
         "key": counted.key,
@@ -141,9 +145,10 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         source=source,
     )
     name = settings.candidate.name
-    explained = replace(undiagnosed(bias, "from counts"), thresholds=_errors(evidence, settings))
     return Report(
-        **vars(explained),
+        harms=harms,
+        thresholds=_errors(evidence, settings),
+        look_first=look_first(bias, harms),
         schema_version=1,
         evaluation_set=EvaluationSetRecord(
             name=settings.name, digest=record.set_digest, choices=choices

@@ -43,10 +43,10 @@ from biasgate.tasks.records import RestsOnCounts
 from biasgate.tasks.records.record import Record
 
 FILE = "evidence.counts"
-NO_ROWS = "Rows, clusters, slices, curves of calibration and patterns of bias are not in counts."
+NO_ROWS = "Rows, clusters, slices and curves of calibration are not in counts."
 CLUSTERS = (
-    "Rows, slices, calibration and patterns of bias are not in counts. Bounds allow for clusters "
-    "by sums that were made of rows, and cannot be made again from counts."
+    "Rows, slices and calibration are not in counts. Bounds allow for clusters by sums that were "
+    "made of rows, and cannot be made again from counts."
 )
 NO_MEMBERS = (
     "Which comments mention several identities is unknown: bounds of power means and of the final "

@@ -1,1 +1,1 @@
-"""Rank the rows once, measure each identity, name its pattern of bias."""
+"""Rank the rows once, measure each identity, explain the numbers."""

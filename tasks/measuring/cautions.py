@@ -228,8 +228,8 @@ def warn_of_weights(choices: Choices) -> str | None:
             "`weight`."
         )
     return (
-        "the rows have sampling weights: patterns of bias are not diagnosed, errors at thresholds "
-        "are not counted, and the figure of scores counts each row once."
+        "the rows have sampling weights: errors at thresholds are not counted, and the figure of "
+        "scores counts each row once."
     )
 
 

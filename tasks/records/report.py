@@ -156,25 +156,6 @@ class ModelRecord(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisRecord(Record):
-    """The pattern of bias of an identity, and the numbers behind it."""
-
-    pattern: str
-    name: str
-    sentence: str
-    evidence: dict[str, MetricValue]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Diagnoses(Record):
-    """The patterns of all identities, with the confidence for all of them together."""
-
-    confidence: float
-    rows_taken_as_independent: bool
-    subgroups: dict[str, DiagnosisRecord]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Errors(Record):
     """Counts and rates of decisions at a threshold."""
 
@@ -217,7 +198,8 @@ class LookFirst(Record):
 class Explained(Record):
     """The meaning of a report's numbers."""
 
-    diagnosis: Diagnoses
+    harms: dict[str, str]
+    """The identities with a significantly low AUC, each with the metric of its lowest one."""
     thresholds: dict[str, AtThreshold]
     look_first: LookFirst
     calibration: Calibration | None = None

@@ -92,7 +92,7 @@ def build_report(
         ),
         candidate=judged,
         bias=bias,
-        diagnosis=explained.diagnosis,
+        harms=explained.harms,
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
@@ -116,12 +116,9 @@ def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
-    """Return one row per subgroup: counts, metrics with intervals, pattern, error rates, gaps."""
+    """Return one row per subgroup: counts, metrics with intervals, error rates, gaps."""
     subgroups = report.bias.subgroups
-    diagnoses = report.diagnosis.subgroups
-    table = bias_table(report.bias) | {
-        "pattern": [diagnoses[name].pattern for name in subgroups],
-    }
+    table = bias_table(report.bias)
     for kind, errors in report.thresholds.items():
         for rate in ERROR_RATES:
             cells = [error_rates(errors.subgroups[name])[rate] for name in subgroups]

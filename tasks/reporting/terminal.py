@@ -19,6 +19,7 @@ from biasgate.tasks.common.console import command, console, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.measuring.explaining import describe_harm
 from biasgate.tasks.records import (
     Report,
     SetUse,
@@ -159,11 +160,12 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 value = f"{cell.text} {cell.interval}" if cell.text else f"undefined: {cell.lack}"
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
                 out.print(Text(printable(text), COLOURS.get(cell.status, "")), soft_wrap=True)
-        told = [published.report.diagnosis.subgroups[identity].sentence]
+        report = published.report
+        told = [describe_harm(report.bias, report.harms, identity)]
         told += [
             check.sentence for check in published.story.unmet if check.result.group == identity
         ]
-        for part in (part for text in told for part in _wrapped(out, text)):
+        for part in (part for text in filter(None, told) for part in _wrapped(out, text)):
             out.print(part, soft_wrap=True)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import Rows, compare_bias, diagnose_bias, evaluate_bias, evaluate_slices, roc_auc
+from bias_metrics import Rows, compare_bias, evaluate_bias, evaluate_slices, roc_auc
 
 pd = pytest.importorskip("pandas")
 N = 40
@@ -63,7 +63,6 @@ GAY_ = series(GAY)
             "y_score_b",
             "y_true",
         ),
-        (lambda: diagnose_bias(ROWS, turned(SCORE)), "y_score", "rows"),
         (lambda: evaluate_slices(ROWS, SCORE, {"a": turned(GAY)}), "slices['a']", "rows"),
         (
             lambda: Rows(LABEL, {}, sample_weight=GAY_, clusters=turned(GAY)),
@@ -71,7 +70,7 @@ GAY_ = series(GAY)
             "sample_weight",
         ),
     ],
-    ids=["scores", "subgroup", "clusters", "second model", "diagnosis", "slices", "rows"],
+    ids=["scores", "subgroup", "clusters", "second model", "slices", "rows"],
 )
 def test_another_index_is_refused_with_what_to_do(call, name, like):
     with pytest.raises(ValueError, match=f"must have the index of `{like}`") as error:

@@ -139,8 +139,6 @@ DRIFT = {"data_drift", "metric_drift"}
 UNSCORED = {"missing_scores"}
 # Moving from one model to another has its own in thresholds/.
 SUCCESSION = {"transfer_threshold"}
-# Words have invariances of their own, in test_diagnosis.py.
-IN_WORDS = {"diagnose_bias"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.
 RENAMED = {"compute_bias_metrics_for_model"}
 every_metric = pytest.mark.parametrize("measure", REGISTRY.values(), ids=REGISTRY)
@@ -150,7 +148,7 @@ def test_the_registry_holds_every_public_function():
     public = {name: getattr(bias_metrics, name) for name in bias_metrics.__all__}
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
-        *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
+        *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD, RESAMPLED),
         *(RENAMED, RATES, CALIBRATION, RATED, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
         *(INDICATORS, BETWEEN),
     )

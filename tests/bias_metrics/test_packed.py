@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, compare_bias, diagnose_bias, evaluate_bias, threshold_report
+from bias_metrics import compare_bias, evaluate_bias, threshold_report
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.report.steps import KEPT, Lazily
 
@@ -26,9 +26,6 @@ def test_reports_and_comparisons_are_the_same(background):
     )
     assert compare_bias(LABEL, SCORE, OTHER, packed, **options) == compare_bias(
         LABEL, SCORE, OTHER, masks, **options
-    )
-    assert diagnose_bias(Rows(LABEL, packed, **options), SCORE) == diagnose_bias(
-        Rows(LABEL, masks, **options), SCORE
     )
 
 

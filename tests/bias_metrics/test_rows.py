@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, diagnose_bias, rate_gaps
+from bias_metrics import Rows, rate_gaps
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.rows import MOST_ROWS
 
@@ -90,8 +90,6 @@ def test_what_a_function_would_ignore_is_refused():
     message = "`rows` must have no `sample_weight` in rate_gaps, which does not use it."
     with pytest.raises(ValueError, match=message):
         rate_gaps(rows, SCORE, threshold=0.2)
-    with pytest.raises(ValueError, match="must have no `clusters` in diagnose_bias"):
-        diagnose_bias(Rows(Y_TRUE, GROUPS, clusters=[1, 1, 2, 2]), SCORE)
 
 
 def test_labels_of_rows_stay_with_a_part():

@@ -52,7 +52,6 @@ RESULTS = {
     ),
     "data_drift": lambda f: f(night(), night(), rng=np.random.default_rng(0)),
     "decision_indicators": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
-    "diagnose_bias": lambda f: f(CHECKED, Y_SCORE),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
     "error_rates": lambda f: f(Y_TRUE, Y_SCORE, threshold=0.5),
     "evaluate_bias": lambda f: f(*ROWS),
@@ -289,10 +288,3 @@ def test_a_frame_needs_its_library(monkeypatch):
 def test_a_result_as_a_dict_passes_through_strict_json(name):
     plain = result(name).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-
-
-def test_a_diagnosis_has_the_numbers_that_decided_as_rows():
-    [first, *_] = result("diagnose_bias")["gay"].rows()
-    evidence = result("diagnose_bias")["gay"].evidence
-    assert list(first) == ["evidence", "value", "std_error", "low", "high", "reason"]
-    assert first["value"] == evidence[first["evidence"]].value

@@ -8,7 +8,7 @@ from bias_metrics import evaluate_bias
 from bias_metrics.gate import worst
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.measuring import diagnosis
+from biasgate.tasks.measuring import explaining
 from biasgate.tasks.records import CandidateDecision, Compared, LoggedVerdict, Summary
 from biasgate.tasks.reporting.page.details import measure_details
 
@@ -61,7 +61,7 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         background=background,
         sample_weight=columns.get("weight"),
     )
-    explained = diagnosis.explain(evidence, bias, threshold)
+    explained = explaining.explain(evidence, bias, threshold)
     report = report_of(
         bias,
         on=of_set,

@@ -45,7 +45,7 @@ def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candid
             "evaluation_set": {"name": on, "digest": digest, "choices": {**choices, **origin}},
             "candidate": known | (candidate or {}),
             "bias": bias,
-            "diagnosis": {"confidence": 0.95, "rows_taken_as_independent": True, "subgroups": {}},
+            "harms": {},
             "thresholds": {},
             "look_first": {"subgroup": None, "metric": None, "sentence": "Nothing."},
             "warnings": [],

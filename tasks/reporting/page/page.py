@@ -38,7 +38,7 @@ _SECTIONS = (
     "checks",
     "scores",
     "thresholds",
-    "diagnosis",
+    "findings",
     "data",
     "reproduce",
 )
@@ -99,7 +99,7 @@ class Page:
 
     @property
     def is_whole(self) -> bool:
-        """Whether scores, thresholds and patterns are on it, not on the pages of candidates."""
+        """Whether scores, thresholds and findings are on it, not on the pages of candidates."""
         return sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
 
     @property

@@ -13,7 +13,7 @@ from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, THRESHOLDS
 from biasgate.tasks.evidence.counted import FILE as COUNTS
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
-from biasgate.tasks.measuring.diagnosis import NO_PATTERN
+from biasgate.tasks.measuring.explaining import describe_harm
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     Curves,
@@ -70,7 +70,8 @@ class Part:
     scores_to: str
     scores_scale: str
     explorer: Explorer | None
-    diagnosed: Table
+    harms: tuple[str, ...]
+    """A sentence for each identity with a significantly low AUC, in the order of the grid."""
     analyses: tuple[tuple[str, tuple[str, ...]], ...]
     remarks: tuple[str, ...]
     is_pooled: bool
@@ -115,7 +116,11 @@ def describe(
         scores_to=short(scores.edges[-1]),
         scores_scale=scores.scale,
         explorer=explore(details.curves) if details.curves is not None else None,
-        diagnosed=_diagnosed(report, [row.name for row in grid.rows]),
+        harms=tuple(
+            describe_harm(report.bias, report.harms, row.name)
+            for row in grid.rows
+            if row.name in report.harms
+        ),
         analyses=tuple(
             (kind.replace("_", " "), tuple(one.sentences))
             for kind, one in (report.analyses or {}).items()
@@ -124,16 +129,6 @@ def describe(
         is_pooled=verdict.nights is not None and verdict.nights.number > 1,
         digests=tuple(_digests(report, verdict)),
         slices=_slices(report),
-    )
-
-
-def _diagnosed(report: Report, names: list[str]) -> Table:
-    found = [report.diagnosis.subgroups[name] for name in names]
-    return Table(
-        "Pattern of bias by identity",
-        {"Identity": "name", "Pattern": "words", "In words": "words"},
-        [(name, one.name, one.sentence) for name, one in zip(names, found, strict=True)],
-        frozenset(at for at, one in enumerate(found) if one.pattern in NO_PATTERN),
     )
 
 

@@ -525,7 +525,7 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
     floor, margin = judge([rule], bias.to_dict(), compared).results
     value = bias.subgroups["gay"].bpsn_auc
     assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
-    assert "non-toxic comments that mention gay" in floor.sentence
+    assert 'harmless comments that mention "gay"' in floor.sentence
     assert margin.outcome == "fail"
     assert margin.bound == compared["subgroups"]["gay"]["bpsn_auc"]["high"]
 

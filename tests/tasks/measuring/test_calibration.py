@@ -10,8 +10,8 @@ from support import judging
 from bias_metrics import MetricValue, Rows, calibration_report, evaluate_bias
 from bias_metrics._core.packed import PackedMasks
 from biasgate.tasks.evidence.rows import Rows as EvidenceRows
-from biasgate.tasks.measuring import diagnosis
-from biasgate.tasks.measuring.diagnosis import calibrate, calibration_sentence
+from biasgate.tasks.measuring import explaining
+from biasgate.tasks.measuring.explaining import calibrate, calibration_sentence
 from biasgate.tasks.reporting.figures import reliability_panels
 from biasgate.tasks.tracking.log_runs import metric_keys
 
@@ -78,7 +78,7 @@ def test_without_identities_only_all_rows_are_told():
 
 
 def test_very_many_identities_are_left_out(monkeypatch):
-    monkeypatch.setattr(diagnosis, "MOST", 1)
+    monkeypatch.setattr(explaining, "MOST", 1)
     found = calibrate(evidence())
     assert found.subgroups == {}
     assert found.overall.n == N
@@ -108,7 +108,7 @@ def test_the_figure_shows_the_identities_or_else_all_comments(monkeypatch):
     figure = reliability_panels(report_of(calibrate(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["gay", "deaf"]
-    monkeypatch.setattr(diagnosis, "MOST", 1)
+    monkeypatch.setattr(explaining, "MOST", 1)
     figure = reliability_panels(report_of(calibrate(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["all comments"]

@@ -1,4 +1,4 @@
-"""What the numbers mean: the library's diagnoses and errors, and which identity comes first."""
+"""The meaning of the numbers: significantly low AUCs, errors, and the identity to look at first."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from bias_metrics import (
     MetricValue,
     Rows,
     SubgroupBias,
-    diagnose_bias,
     equal_error_rate,
     error_rates,
     evaluate_bias,
@@ -18,7 +17,7 @@ from bias_metrics import (
     threshold_report,
 )
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.measuring.diagnosis import explain, look_first
+from biasgate.tasks.measuring.explaining import describe_harm, explain, look_first
 from biasgate.tasks.reporting.story import Story
 from biasgate.tasks.reporting.terminal import explained
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -74,12 +73,9 @@ def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_m
     assert explain(written(y_true, y_score, many), bias).spread is None
 
 
-def test_diagnoses_and_errors_are_those_of_the_library(written):
+def test_errors_are_those_of_the_library(written):
     y_true, y_score, groups = rows()
     found = explain(written(*rows()), evaluate_bias(*rows()), threshold=0.5)
-    alone = diagnose_bias(Rows(y_true, groups), y_score)
-    assert plain(found.diagnosis.subgroups) == plain(alone)
-    assert alone["gay"].pattern == "B"
     equal = equal_error_rate(y_true, y_score)
     for kind, threshold in (("equal_errors", equal.threshold), ("given", 0.5)):
         whole = threshold_report(*rows(), threshold=threshold).to_dict()
@@ -90,20 +86,51 @@ def test_diagnoses_and_errors_are_those_of_the_library(written):
     assert found.thresholds["equal_errors"].equal_error_rate.to_dict() == equal.rate.to_dict()
 
 
-def test_diagnoses_have_the_background_of_the_set(written):
-    evidence = written(*rows(), background="no_identity")
-    y_true, y_score, groups = rows()
-    found = explain(evidence, evaluate_bias(*rows(), background="no_identity"))
-    told = {
-        background: {
-            name: one.to_dict()
-            for name, one in diagnose_bias(
-                Rows(y_true, groups, background=background), y_score
-            ).items()
-        }
-        for background in ("no_identity", "outside_subgroup")
-    }
-    assert plain(found.diagnosis.subgroups) == told["no_identity"] != told["outside_subgroup"]
+def test_a_low_auc_is_significant_by_bounds_that_hold_together(written):
+    assert explain(written(*rows()), evaluate_bias(*rows())).harms == {"gay": "bpsn_auc"}
+    # Three AUCs of three identities and that of all comments share 5 %.
+    level = 1 - 2 * 0.05 / (3 * 3 + 1)
+    jointly = evaluate_bias(*rows(), confidence=level)
+    least = jointly.overall.auc.low
+    cells = {name: [getattr(one, auc) for auc in AUCS] for name, one in jointly.subgroups.items()}
+    low = {name for name, of in cells.items() if any(one.high < least for one in of)}
+    assert low == {"gay"}
+
+
+def test_an_auc_that_is_low_by_its_own_interval_alone_is_not_called_low(written):
+    rng = np.random.default_rng(11)
+    y_true = rng.random(3000) < 0.4
+    groups = {f"g{at}": rng.random(3000) < 0.05 for at in range(40)}
+    y_score = rng.normal(0.3 + 0.4 * y_true, 0.3)
+    alone = evaluate_bias(y_true, y_score, groups)
+    own = [
+        name
+        for name, one in alone.subgroups.items()
+        if any(getattr(one, auc).high < alone.overall.auc.value for auc in AUCS)
+    ]
+    assert own
+    assert explain(written(y_true, y_score, groups), alone).harms == {}
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (
+            "bpsn_auc",
+            'Harmless comments that mention "gay" often score higher than toxic {} do not',
+        ),
+        ("bnsp_auc", 'Toxic comments that mention "gay" often score lower than harmless {} do not'),
+        ("subgroup_auc", 'Harmless comments that mention "gay" often score higher than toxic {}'),
+    ],
+)
+def test_a_harm_is_said_by_the_number_beside_it(metric, said):
+    cells = cells_of(20, 20, **dict.fromkeys(AUCS, 0.9) | {metric: 0.702})
+    bias = partial({"subgroups": {"gay": cells}, "overall": partial({"auc": MetricValue(0.871)})})
+    told = describe_harm(bias, {"gay": metric}, "gay")
+    assert told.startswith(said.format("comments that"))
+    assert told.endswith("mention it (29.8% of pairs; all comments: 12.9%).")
+    assert len(told.split()) <= 25
+    assert describe_harm(bias, {}, "gay") == ""
 
 
 def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(written):
@@ -132,51 +159,44 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     look, at = list(explained(report, Story.of(report, verdict_of())))[::2]
     lowest = bias.subgroups["gay"].bpsn_auc
     number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"
-    assert look.startswith(
-        f"Look first at gay (its lowest AUC is bpsn_auc {number}, large right shift). Harmless"
+    assert look == (
+        f"Look first at gay (its lowest AUC is bpsn_auc {number}). "
+        f"{describe_harm(bias, {'gay': 'bpsn_auc'}, 'gay')}"
     )
     flagged = error_rates(y_true, y_score, threshold=0.5).false_positive_rate.value
     assert at.startswith(f"At the threshold 0.5: {flagged:.1%} of harmless comments flagged")
     assert ". FPED 0." in at
 
 
-def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
-    patterns = {"a": "none", "b": "D", "c": "no evidence", "d": "other"}
-    said = {
-        name: partial({"pattern": one, "name": f"pattern {one}", "sentence": f"So {name}."})
-        for name, one in patterns.items()
-    }
+def test_a_significantly_low_auc_comes_before_a_lower_one_that_is_not():
     values = {"a": 0.5, "b": 0.8, "c": 0.4, "d": 0.7}
     cells = {name: cells_of(20, 20, subgroup_auc=value) for name, value in values.items()}
     cells["d"] = cells_of(20, 20, subgroup_auc=0.7, bpsn_auc=None)
-    found = look_first(bias_of(cells), said)
+    bias = partial({"subgroups": cells, "overall": partial({"auc": MetricValue(0.9)})})
+    found = look_first(bias, {"b": "bpsn_auc", "d": "bnsp_auc"})
     assert (found.subgroup, found.metric) == ("d", "bnsp_auc")
-    assert found.sentence.startswith(
-        "Look first at d (its lowest AUC is bnsp_auc 0.700). So d. Clearly treated"
+    assert found.sentence == (
+        'Look first at d (its lowest AUC is bnsp_auc 0.700). Toxic comments that mention "d" often '
+        "score lower than harmless comments that do not mention it (30.0% of pairs; all comments: "
+        "10.0%). Also significantly low: b."
     )
-    assert found.sentence.endswith("differently too: b.")
-    unclear = {name: partial(one | {"pattern": "no evidence"}) for name, one in said.items()}
-    found = look_first(bias_of(cells), unclear, clustered=True)
+    found = look_first(bias, {})
     assert found.subgroup == "c"
-    assert found.sentence.startswith("No identity shows a clear pattern of bias; the lowest")
-    assert found.sentence.endswith("which rows of one cluster are not.)")
+    assert found.sentence.startswith("No identity has a significantly low AUC; the lowest AUC with")
     empty = {name: cells_of(20, 20, subgroup_auc=None) for name in cells}
-    assert look_first(bias_of(empty), said).subgroup is None
+    assert look_first(bias_of(empty), {}).subgroup is None
 
 
 def test_an_auc_of_few_rows_is_not_the_one_to_look_at_first():
     few = {"subgroup_auc": 0.9, "bpsn_auc": 0.8, "bnsp_auc": 0.2}
     cells = {"nearly empty": cells_of(19, 20, **few), "many": cells_of(20, 20, subgroup_auc=0.9)}
-    unclear = partial({"pattern": "no evidence", "name": "", "sentence": "So."})
-    said = dict.fromkeys(cells, unclear)
-    found = look_first(bias_of(cells), said)
+    found = look_first(bias_of(cells), {})
     assert (found.subgroup, found.metric) == ("nearly empty", "bpsn_auc")
     assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of nearly" in found.sentence
     cells["nearly empty"] = cells_of(19, 19, **few)
-    found = look_first(bias_of(cells), said)
-    assert found.subgroup == "many"
+    assert look_first(bias_of(cells), {}).subgroup == "many"
     cells["many"] = cells_of(1, 1, subgroup_auc=0.9)
-    found = look_first(bias_of(cells), said)
+    found = look_first(bias_of(cells), {})
     assert found.subgroup is None
     assert "20 rows of each class" in found.sentence
 

@@ -17,7 +17,7 @@ from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.cautions import warn_of_weights
-from biasgate.tasks.measuring.diagnosis import explain
+from biasgate.tasks.measuring.explaining import explain
 from biasgate.tasks.measuring.identities import list_identities, measure_some, summarise_identities
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -265,16 +265,14 @@ def test_the_column_of_weights_must_exist(frame, source):
         source(frame, weight="tims").check()
 
 
-def test_sampling_weights_have_no_diagnosis_and_no_thresholds(frame, measure):
+def test_sampling_weights_have_no_thresholds(frame, measure):
     _, _, evidence, bias = measure(frame)
     found = explain(evidence, bias, 0.5)
     assert found.thresholds == {}
-    assert {one.pattern for one in found.diagnosis.subgroups.values()} == {"no evidence"}
-    assert "not diagnosed for rows with sampling weights" in found.look_first.sentence
     assert "sampling weights" in warn_of_weights(evidence.record.choices)
 
 
-def test_frequencies_are_diagnosed_as_repeated_rows(frame, measure):
+def test_frequencies_are_counted_as_repeated_rows(frame, measure):
     _, _, evidence, bias = measure(frame, weight_kind="frequency")
     found = explain(evidence, bias)
     rated, _ = arguments(frame)

@@ -26,7 +26,7 @@ SECTIONS = [
     "checks",
     "scores",
     "thresholds",
-    "diagnosis",
+    "findings",
     "data",
     "reproduce",
 ]
@@ -386,7 +386,7 @@ def test_analyses_are_told_in_their_own_words(judged):
         "intersections": AnalysisRecord(options={}, sentences=["Gay and deaf: few."], result={})
     }
     found = page_of((replace(report, analyses=told), verdict, details))
-    assert "Analysis: intersections Gay and deaf: few." in found.one("section", id="diagnosis").text
+    assert "Analysis: intersections Gay and deaf: few." in found.one("section", id="findings").text
 
 
 def test_an_identity_stands_side_by_side_in_each_slice(judged):
@@ -395,7 +395,7 @@ def test_an_identity_stands_side_by_side_in_each_slice(judged):
     slices = {name: {"subgroups": whole} for name in ("language.german", "language.(others)")}
     told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": slices})}
     found = page_of((replace(report, analyses=told), verdict, details))
-    tables = [one.rows() for one in found.one("section", id="diagnosis").find("table")]
+    tables = [one.rows() for one in found.one("section", id="findings").find("table")]
     shown = next(one for one in tables if one[0][1].startswith("language."))
     assert [row[:2] for row in shown] == [
         [name, one]
@@ -405,7 +405,7 @@ def test_an_identity_stands_side_by_side_in_each_slice(judged):
     cell = report.bias.subgroups["gay"].bpsn_auc
     assert shown[0][4] == f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
     assert shown[-1][4] == "undefined"
-    assert "rows; all are in" not in found.one("section", id="diagnosis").text
+    assert "rows; all are in" not in found.one("section", id="findings").text
     many = {f"language.{at:02}": {"subgroups": whole} for at in range(40)}
     told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": many})}
     text = page_of((replace(report, analyses=told), verdict, details)).one("main").text
@@ -523,7 +523,7 @@ def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
 def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_not(tmp_path):
     report, verdict, details = judge(tmp_path, rows(["a `b` c", "gay"]))
     report = replace(report, warnings=["Of a `b` c: say so in the policy (`not_measured`)."])
-    found = page_of((report, verdict, details)).one("section", id="diagnosis").one("p")
+    found = page_of((report, verdict, details)).one("section", id="findings").one("p")
     assert found.text == "Of a `b` c: say so in the policy ( not_measured )."
     assert [one.text for one in found.find("code")] == ["not_measured"]
 

@@ -1,8 +1,7 @@
-"""Third step, continued: what the numbers mean for users of the classifier.
+"""Third step, continued: the meaning of the numbers for users of the classifier.
 
-The pattern of bias of each identity, in words; and the errors once a threshold turns scores into
-decisions: whose harmless comments are flagged, whose toxic comments are missed; and whether scores
-are probabilities.
+Identities with a significantly low AUC; the errors once a threshold turns scores into decisions;
+and whether scores are probabilities.
 """
 
 from __future__ import annotations
@@ -17,22 +16,19 @@ from bias_metrics import (
     Rows,
     SubgroupBias,
     calibration_report,
-    diagnose_bias,
     equal_error_range,
     equal_error_rate,
     rate_gaps,
     threshold_report,
 )
 from bias_metrics.gate import LEAST_ROWS
-from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
-from bias_metrics.report import spread_of
+from bias_metrics.metrics import AUCS, EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN, METRICS
+from bias_metrics.report import Options, bonferroni_level, spread_of
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import (
     AtThreshold,
     Calibration,
-    Diagnoses,
-    DiagnosisRecord,
     Explained,
     LookFirst,
     metric_cells,
@@ -43,30 +39,27 @@ from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
 _FEW = 64
 # Most identities named in a sentence.
 _TOLD = 20
-NO_PATTERN = {"none", "no evidence"}
 
 
 def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = None) -> Explained:
-    """Diagnose every identity, and count the errors at one or two thresholds.
+    """Find significantly low AUCs, and count the errors at one or two thresholds.
+
+    Rows with sampling weights have no thresholds.
 
     Parameters
     ----------
     threshold : float, optional
         The threshold that the candidate is used with; measured beside that of equal errors.
-
-    Rows with sampling weights have neither diagnoses nor thresholds.
     """
     rows, record = evidence.measured, evidence.record
-    told = len(bias.subgroups) <= _FEW
-    spread = spread_of(evidence.measurement, CONFIDENCE) if told else None
+    spread = spread_of(evidence.measurement, CONFIDENCE) if len(bias.subgroups) <= _FEW else None
+    model, level = evidence.measurement, joint_confidence(len(bias.subgroups))
+    harms = find_harms(model.cells(Options.of(model.rows, intervals="cells", confidence=level)))
     if rows.weights is not None:
-        return replace(undiagnosed(bias, "for rows with sampling weights"), spread=spread)
+        return Explained(
+            harms=harms, thresholds={}, look_first=look_first(bias, harms), spread=spread
+        )
     y_true, y_score, groups = rows.labels, rows.y_score, rows.members
-    diagnoses = diagnose_bias(
-        Rows(y_true, groups, background=record.choices.background),
-        y_score,
-        confidence=CONFIDENCE,
-    )
     equal = equal_error_rate(y_true, y_score)
     span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=rows.clusters)
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
@@ -98,94 +91,80 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
         for kind, number in chosen.items()
         if number is not None
     }
-    subgroups = {
-        name: DiagnosisRecord.from_dict(found.to_dict()) for name, found in diagnoses.items()
-    }
     return Explained(
-        diagnosis=Diagnoses(
-            confidence=CONFIDENCE,
-            rows_taken_as_independent=True,
-            subgroups=subgroups,
-        ),
-        thresholds=thresholds,
-        look_first=look_first(bias, subgroups, clustered=rows.clusters is not None),
-        spread=spread,
+        harms=harms, thresholds=thresholds, look_first=look_first(bias, harms), spread=spread
     )
 
 
-def undiagnosed(bias: BiasReport, where: str) -> Explained:
-    """Say what the numbers mean where patterns of bias cannot be told."""
-    reason = f"Patterns of bias are not diagnosed {where}."
-    of_each: DiagnosisRecord = DiagnosisRecord(
-        pattern="no evidence",
-        name="not diagnosed",
-        sentence=reason,
-        evidence={},
-    )
-    subgroups = dict.fromkeys(bias.subgroups, of_each)
-    return Explained(
-        diagnosis=Diagnoses(
-            confidence=CONFIDENCE,
-            rows_taken_as_independent=True,
-            subgroups=subgroups,
-        ),
-        thresholds={},
-        look_first=look_first(bias, subgroups, diagnosed=False),
-    )
+def joint_confidence(n_identities: int) -> float:
+    """Return the confidence at which the bounds of all AUCs of identities hold together at 95 %."""
+    return bonferroni_level(len(AUCS) * n_identities + 1, 1 - CONFIDENCE)
 
 
-def look_first(
-    bias: BiasReport,
-    diagnoses: Mapping[str, DiagnosisRecord],
-    *,
-    clustered: bool = False,
-    diagnosed: bool = True,
-) -> LookFirst:
-    """Choose the identity with the lowest AUC, preferring those with a clear pattern.
+def find_harms(joint: BiasReport) -> dict[str, str]:
+    """Return the identities with a significantly low AUC, each with the metric of its lowest one.
+
+    An AUC is significantly low if its upper bound is below the lower bound of the overall AUC. The
+    bounds must hold together (`joint_confidence`), since the low AUCs are selected.
+    """
+    least, found = joint.overall.auc.low, {}
+    if least is None:
+        return {}
+    for name, subgroup in joint.subgroups.items():
+        cells = metric_cells(subgroup)
+        highs = {metric: cells[metric].high for metric in AUCS}
+        low = [metric for metric, high in highs.items() if high is not None and high < least]
+        if low:
+            found[name] = min(low, key=lambda metric: cells[metric].value or 0.0)
+    return found
+
+
+def describe_harm(bias: BiasReport, harms: Mapping[str, str], group: str) -> str:
+    """Return the harm to an identity as a sentence made from its number; empty if there is none."""
+    if group not in harms:
+        return ""
+    value = metric_cells(bias.subgroups[group])[harms[group]].value
+    usual = bias.overall.auc.value
+    assert value is not None  # noqa: S101 - it has a bound
+    assert usual is not None  # noqa: S101 - so has this
+    harm = METRICS[harms[group]].harm.format(group=group)
+    shares = f"{1 - value:.1%} of pairs; all comments: {1 - usual:.1%}"
+    return f"{harm[0].upper()}{harm[1:]} ({shares})."
+
+
+def look_first(bias: BiasReport, harms: Mapping[str, str]) -> LookFirst:
+    """Choose the identity with the lowest AUC, preferring those with a significantly low one.
 
     AUCs of fewer than 20 rows of a class that they compare do not count.
-
-    Parameters
-    ----------
-    bias : mapping
-        The numbers, as in the report.
-    diagnoses : mapping
-        The diagnosis of each identity.
-    clustered : bool, default=False
-        Whether rows belong to clusters, which the diagnoses do not take into account.
-    diagnosed : bool, default=True
-        Whether there are diagnoses.
     """
     lowest = {
         name: min(known)
         for name, cells in bias.subgroups.items()
         if (known := list(_defined(cells)))
     }
-    clear = [name for name in lowest if diagnoses[name].pattern not in NO_PATTERN]
+    significant = [name for name in lowest if name in harms]
     if not lowest:
         sentence = (
             "No AUC of any identity has enough evidence: that takes "
             f"{LEAST_ROWS} rows of each class that it compares."
         )
         return LookFirst(subgroup=None, metric=None, sentence=sentence)
-    first = min(clear or lowest, key=lambda name: lowest[name])
+    first = min(significant or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
-    found = diagnoses[first]
     number = f"{metric} {value:.3f}{_interval(metric_cells(bias.subgroups[first])[metric])}"
-    told = f"The lowest AUC with enough evidence is {number} of {first}."
-    if diagnosed:
-        told = "No identity shows a clear pattern of bias; the lowest AUC with enough evidence "
-        told += f"is {number} of {first}."
-    if clear:
-        named = "" if found.pattern == "other" else f", {found.name}"
-        told = f"Look first at {first} (its lowest AUC is {number}{named})."
-    told += f" {found.sentence}"
-    others = sorted({*clear} - {first}, key=lambda name: lowest[name])
+    if not significant:
+        told = (
+            "No identity has a significantly low AUC; the lowest AUC with enough evidence is "
+            f"{number} of {first}."
+        )
+        return LookFirst(subgroup=first, metric=metric, sentence=told)
+    told = (
+        f"Look first at {first} (its lowest AUC is {number}). {describe_harm(bias, harms, first)}"
+    )
+    others = sorted({*significant} - {first}, key=lambda name: lowest[name])
     if others:
         more = f" and {len(others) - _TOLD:,} more" if len(others) > _TOLD else ""
-        told += f" Clearly treated differently too: {', '.join(others[:_TOLD])}{more}."
-    if clustered:
-        told += " (This treats rows as independent, which rows of one cluster are not.)"
+        told += f" Also significantly low: {', '.join(others[:_TOLD])}{more}."
     return LookFirst(subgroup=first, metric=metric, sentence=told)
 
 
@@ -203,7 +182,7 @@ def _defined(cells: SubgroupBias) -> Iterator[tuple[float, str]]:
 
 @task(name="explain bias", task_run_name="explain {evidence.folder!m}")
 def explain_bias(bias: BiasReport, threshold: float | None, evidence: EvidenceFile) -> Explained:
-    """Diagnose identities, count errors at thresholds, measure calibration.
+    """Find significantly low AUCs, count errors at thresholds, measure calibration.
 
     Only reads, safe to retry.
     """

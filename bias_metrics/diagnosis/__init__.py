@@ -1,1 +1,0 @@
-"""Which pattern of bias an identity shows."""
