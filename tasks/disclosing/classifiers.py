@@ -7,7 +7,7 @@ found by terms of unknown recall, thresholds chosen on the sample.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.disclosing.filing import Appeals, Filing
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.reporting.results import Published, Results
 from biasgate.tasks.signing.statement import verdict_digest
 
@@ -35,15 +34,16 @@ class Classifier:
     appeals: Appeals | None
     """published, purpose, appeals: its verdict, and what the filing says of it."""
     indicators: Indicators
-    """Of all comments, and by identity."""
+    """Of all labelled comments, and by identity of those whose identities were rated."""
     slices: Mapping[str, GroupIndicators]
     """Of languages and surfaces, by the name of the slice."""
     n_clusters: int | None
     is_weighted: bool
     n_missing: int
     n_unrated: int
-    """n_clusters, is_weighted: what intervals allow for. n_missing, n_unrated: comments without a
-    score, and those whose identities nobody rated, which no number counts."""
+    """n_clusters, is_weighted: what intervals allow for. n_missing: comments without a score, which
+    no number counts. n_unrated: comments whose identities nobody rated, which the numbers by
+    identity do not count."""
     evidence_digest: str
 
     @property
@@ -115,33 +115,32 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     _require_recall(published, filing)
     known = filing.classifiers.get(published.names[1])
     threshold = _threshold(published, None if known is None else known.threshold)
-    chosen = evidence.rows()
-    rows, scores = chosen.checked(evidence.background), chosen.scores[CANDIDATE]
+    everyone, rated = evidence.labelled, evidence.rows()
+    chosen = everyone.rows()
+    rows, scores = chosen.checked(evidence.background).grouped({}), chosen.y_score
     _require_within(threshold, scores, published.names[1])
-    slices = {}
-    for name, mask in _slices(evidence, filing).items():
-        part = rows.within(mask).grouped({})
-        if name in filing.languages:
-            _require_both_classes(name, part.y_true)
-        found = decision_indicators(part, scores[mask], threshold=threshold, confidence=CONFIDENCE)
-        slices[name] = found.overall
+    by_slice = _slices(everyone, filing)
+    for name in filing.languages:
+        _require_both_classes(name, rows.y_true[by_slice[name]])
+    options = {"threshold": threshold, "confidence": CONFIDENCE}
+    by_identity = decision_indicators(rated.checked(evidence.background), rated.y_score, **options)
     return Classifier(
         published=published,
         purpose=None if known is None else known.purpose,
         appeals=None if known is None else known.appeals,
-        indicators=decision_indicators(rows, scores, threshold=threshold, confidence=CONFIDENCE),
-        slices=slices,
+        indicators=replace(
+            by_identity, overall=decision_indicators(rows, scores, **options).overall
+        ),
+        slices={
+            name: decision_indicators(rows.within(mask), scores[mask], **options).overall
+            for name, mask in by_slice.items()
+        },
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),
-        is_weighted=chosen.weights is not None,
-        n_missing=0 if evidence.is_complete else evidence.missing(CONFIDENCE).overall.n_missing,
-        n_unrated=_n_unrated(published),
+        is_weighted=rows.sample_weight is not None,
+        n_missing=0 if everyone.is_complete else everyone.missing(CONFIDENCE).overall.n_missing,
+        n_unrated=rows.n - rated.labels.size,
         evidence_digest=evidence.digest,
     )
-
-
-def _n_unrated(published: Published) -> int:
-    choices = published.report.evaluation_set.choices
-    return choices.n_rows - choices.n_rows_rated if choices.identity_rows == "rated" else 0
 
 
 def _threshold(published: Published, filed: float | None) -> float:

@@ -223,8 +223,8 @@ def _allowed(classifier: Classifier) -> Iterator[str]:
         yield f"{classifier.n_missing:,} comments without a score are not counted."
     if classifier.n_unrated:
         yield (
-            f"{classifier.n_unrated:,} comments of the sample whose identities nobody rated are "
-            "not counted."
+            f"{classifier.n_unrated:,} of the comments are not counted by identity, since nobody "
+            "rated their identities."
         )
 
 

@@ -51,13 +51,10 @@ def choose_rows(
     _refuse_unknown_groups(source, identities)
     if rated is None:
         rated = _rated(evaluation_set, identities)
-    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
-    if WEIGHT in evaluation_set.columns:
-        measured = measured & (evaluation_set.column(WEIGHT).to_numpy() > 0)
-    if source.min_raters is not None:
-        measured = measured & (_raters(evaluation_set) >= source.min_raters)
-    given = _labels(evaluation_set, label)
-    measured, labels = measured & ~np.isnan(given), given >= source.label_threshold
+    measured = labelled_rows(evaluation_set, source, label)
+    if source.identity_rows == "rated":
+        measured = measured & rated
+    labels = _labels(evaluation_set, label) >= source.label_threshold
     strata = strata_of(evaluation_set)
     choices = Choices(
         label_threshold=source.label_threshold,
@@ -80,6 +77,18 @@ def choose_rows(
     if choices.weights is not None:
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
     return measured, labels, choices
+
+
+def labelled_rows(
+    evaluation_set: EvaluationSet, source: SourceSettings, label: str = "label"
+) -> npt.NDArray[np.bool_]:
+    """Return which rows have a label that counts, whether or not identities were rated."""
+    labelled = ~np.isnan(_labels(evaluation_set, label))
+    if WEIGHT in evaluation_set.columns:
+        labelled &= evaluation_set.column(WEIGHT).to_numpy() > 0
+    if source.min_raters is not None:
+        labelled &= _raters(evaluation_set) >= source.min_raters
+    return np.asarray(labelled)
 
 
 def choose_again(

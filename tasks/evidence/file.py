@@ -1,8 +1,9 @@
 """The evidence of a verdict: one file from which anyone can recompute it.
 
-`evidence.parquet` holds every measured row: its id, its label, its identities and slices, its
-cluster, and the scores of the candidate and its rivals; also the rows that would be measured if
-they had a score, with NaN instead. It holds no text. Its metadata name the
+`evidence.parquet` holds every labelled row: its id, its label, its identities and slices, its
+cluster, and the scores of the candidate and its rivals, NaN if a model has none. If identities of
+some rows were not rated, a column says which rows are rated: only these are measured, and the
+others count in error rates over all rows. It holds no text. Its metadata name the
 sets and scores that it was created from. Where a set is judged again by other choices, columns say
 which rows count by each choice, and which of them are toxic.
 """
@@ -51,6 +52,7 @@ RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
 NIGHT = "night"
+RATED = "rated"
 AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
 _AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
 _IDS = "id"
@@ -80,10 +82,17 @@ class EvidenceFile:
     path: Path
     otherwise: str = ""
     """By which other choices rows are measured; empty for those of the set."""
+    with_unrated: bool = False
+    """Whether rows count whose identities nobody rated."""
 
-    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path, str]]:
+    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path, str, bool]]:
         """Keep the path alone: another process reads the rows itself."""
-        return EvidenceFile, (self.path, self.otherwise)
+        return EvidenceFile, (self.path, self.otherwise, self.with_unrated)
+
+    @property
+    def labelled(self) -> EvidenceFile:
+        """The same file with all labelled rows, also those whose identities nobody rated."""
+        return EvidenceFile(self.path, with_unrated=True)
 
     @property
     def again(self) -> list[EvidenceFile]:
@@ -102,7 +111,7 @@ class EvidenceFile:
         It is read again when asked for.
         """
         with _READING:
-            for name in vars(self).keys() - {"path", "otherwise"}:
+            for name in vars(self).keys() - {"path", "otherwise", "with_unrated"}:
                 del self.__dict__[name]
         give_back_memory()
 
@@ -191,10 +200,11 @@ class EvidenceFile:
     @cached_property
     def _counted(self) -> pa.ChunkedArray | None:
         """Which rows count by these choices; None if all do."""
-        name = AGAIN_ROWS + self.otherwise
+        names = [AGAIN_ROWS + self.otherwise, *([] if self.with_unrated else [RATED])]
         with pq.ParquetFile(self.path) as file:
             require_size(file, self.path.name)
-            return file.read([name])[name] if name in file.schema_arrow.names else None
+            found = [name for name in names if name in file.schema_arrow.names]
+            return file.read(found[:1])[found[0]] if found else None
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column, apart from the ids."""

@@ -36,6 +36,7 @@ from biasgate.tasks.evidence.choose import (
     choose_rows,
     cluster_codes,
     counted_of,
+    labelled_rows,
     leave_out_missing,
     strata_of,
 )
@@ -43,6 +44,7 @@ from biasgate.tasks.evidence.file import (
     AGAIN_LABEL,
     AGAIN_ROWS,
     FILE,
+    RATED,
     RECORD,
     SCORE,
     EvidenceFile,
@@ -78,7 +80,10 @@ def write_evidence(
         counted, _ = counted_of(evaluation_set, source, measured)
         n_clusters = int(np.count_nonzero(np.bincount(clusters[counted])))
         choices = replace(choices, n_clusters=n_clusters)
-    every = np.logical_or.reduce([wanted, *(kept for kept, _ in again.values())])
+    # Rows whose identities nobody rated are kept too: error rates over all rows count them.
+    alone = bool(again) or source.pool_nights is not None
+    labelled = wanted if alone else labelled_rows(evaluation_set, source)
+    every = np.logical_or.reduce([labelled, *(kept for kept, _ in again.values())])
     rows, weights = _evidence_rows(evaluation_set, source, every)
     columns: dict[str, Any] = {
         "id": _taken(evaluation_set, "id", rows),
@@ -99,6 +104,9 @@ def write_evidence(
             columns[name] = _taken(evaluation_set, name, rows)
     if again:
         columns[AGAIN_ROWS] = wanted[rows]
+    elif not wanted[rows].all():
+        columns[RATED] = wanted[rows]
+        choices = replace(choices, n_rows_labelled=rows.size)
     for name, (kept, otherwise) in again.items():
         columns |= {AGAIN_ROWS + name: kept[rows], AGAIN_LABEL + name: otherwise[rows]}
     of_models = {CANDIDATE: scored, **rivals}

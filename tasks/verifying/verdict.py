@@ -170,6 +170,9 @@ def n_rows_of(documents: Documents) -> int:
         return documents.verdict.nights.n_rows
     if documents.verdict.again is not None:
         return documents.verdict.again.n_rows
+    labelled = documents.report.evaluation_set.choices.n_rows_labelled
+    if labelled is not None:
+        return labelled
     if documents.report.missing is not None:
         return documents.report.missing.overall.n
     return documents.report.bias.overall.n

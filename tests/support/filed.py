@@ -65,8 +65,9 @@ def judge_site(folder, site, thresholds=THRESHOLDS, **options):
         ):
             columns |= {f"{kind}/{key}": site[key].to_numpy() for key in keys}
         columns["score/candidate"] = site[name].to_numpy()
-        if "cluster" in site:
-            columns["cluster"] = site["cluster"].to_numpy()
+        for key in ("cluster", "rated"):
+            if key in site:
+                columns[key] = site[key].to_numpy()
         each[name] = columns
     return judge_rows(folder, each, thresholds, **options)
 

@@ -40,8 +40,10 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     folder.mkdir(parents=True, exist_ok=True)
     background = options.pop("background", "outside_subgroup")
     source = options.pop("source", {"source": "table", "files": {"rows.csv": "f" * 64}})
+    rated = columns.get("rated", np.ones(columns["label"].size, dtype=bool))
+    label, y_score = columns["label"][rated], columns["score/candidate"][rated]
     members = {
-        one.removeprefix("identity/"): mask
+        one.removeprefix("identity/"): mask[rated]
         for one, mask in columns.items()
         if one.startswith("identity/")
     }
@@ -49,13 +51,15 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     choices = CHOICES | {
         "background": background,
         "n_rows": columns["label"].size + 100,
-        "n_rows_rated": columns["label"].size,
-        "n_rows_measured": columns["label"].size,
+        "n_rows_rated": label.size,
+        "n_rows_measured": label.size,
     }
+    if "rated" in columns:
+        choices["n_rows_labelled"] = columns["label"].size
     evidence = evidence_of(folder, columns, choices=choices, power_mean_groups=groups)
     bias = evaluate_bias(
-        columns["label"],
-        columns["score/candidate"],
+        label,
+        y_score,
         members,
         power_mean_groups=groups,
         background=background,

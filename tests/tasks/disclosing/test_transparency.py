@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 import yaml
 from support.evaluations import run
@@ -69,10 +70,41 @@ def test_the_context_has_interval_n_sampling_and_digests(filed, results):
         "Sampling (random sample): Every 400th comment of the period",
         "Population: All comments",
         "Labels: Two moderators",
-        "100 comments of the sample whose identities nobody rated are not counted",
         f"Evidence SHA-256 {verdict_of(results, 'first')['evidence_digest']}",
     ):
         assert words in context
+
+
+def test_all_labelled_rows_count_also_those_whose_identities_nobody_rated(filed, site, tmp_path):
+    rated = np.arange(len(site)) % 10 < 7
+    # Other than the rated rows, the rest is flagged wrongly more often.
+    site = site.assign(rated=rated, first=np.where(rated, site["first"], 1 - site["first"]))
+    folder = judge_site(tmp_path / "out", site)
+    code, text, output = filed(folder)
+    assert code == 0, text
+    content = json.loads((output / "transparency.json").read_text("utf-8"))
+    found = content["classifiers"]["first"]
+    toxic, flagged = site["label"], site["first"] >= 0.5
+    right = int((toxic & flagged).sum())
+    overall = found["indicators"]["overall"]
+    assert (overall["n"], overall["n_flagged"]) == (len(site), int(flagged.sum()))
+    assert overall["shares"]["precision"]["value"] == right / int(flagged.sum())
+    assert overall["shares"]["recall"]["value"] == right / int(toxic.sum())
+    german = site["german"]
+    of_slice = found["slices"]["german"]
+    assert of_slice["n"] == int(german.sum())
+    recall = int((toxic & flagged & german).sum()) / int((toxic & german).sum())
+    assert of_slice["shares"]["recall"]["value"] == recall
+    gay = site["gay"] & rated
+    of_gay = found["indicators"]["subgroups"]["gay"]
+    assert of_gay["n"] == int(gay.sum())
+    precision = int((toxic & flagged & gay).sum()) / int((flagged & gay).sum())
+    assert of_gay["shares"]["precision"]["value"] == precision
+    assert found["n_unrated"] == 600
+    said = "600 of the comments are not counted by identity, since nobody rated their identities."
+    assert said in rows_of(output)[0]["Contextual Information"]
+    code, text = run("verify", folder)
+    assert code == 0, text
 
 
 def test_the_text_has_all_rates_by_identity_as_scikit_learn_computes_them(filed, site):

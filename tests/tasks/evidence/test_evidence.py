@@ -87,10 +87,21 @@ def test_all_columns_are_of_the_measured_rows(table, written):
     assert codes.tolist() == pd.factorize(measured["thread"])[0].tolist()
 
 
+def test_rows_whose_identities_nobody_rated_are_kept_with_their_labels_and_scores(table, written):
+    rated = table["gay"].notna()
+    every = written.labelled
+    assert every.ids().to_pylist() == table["id"].astype(str).tolist()
+    assert every.column("label").tolist() == (table["label"] == 1).tolist()
+    assert every.column("score/candidate").tolist() == table["prediction"].tolist()
+    assert every.column("rated").tolist() == rated.tolist()
+    assert written.record.choices.n_rows_labelled == written.n_rows == len(table)
+    assert written.record.choices.n_rows_measured == int(rated.sum()) == written.rows().labels.size
+
+
 def test_released_evidence_holds_nothing_and_reads_its_rows_again(written):
     before = written.measurement.rows.y_true.tolist(), written.column("label").tolist()
     written.release()
-    assert vars(written) == {"path": written.path, "otherwise": ""}
+    assert vars(written) == {"path": written.path, "otherwise": "", "with_unrated": False}
     assert (written.measurement.rows.y_true.tolist(), written.column("label").tolist()) == before
 
 

@@ -277,7 +277,7 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
     table = metric_table(report)
     assert table["subgroup"] == ["gay", "muslim"]
     assert table["bpsn_auc"] == [bias.subgroups["gay"].bpsn_auc.value, None]
-    assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",,," + 6 * ","
+    assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",," + 6 * ","
     gaps = report.thresholds["equal_errors"].gaps["gay"]
     for metric in ("fpr_gap", "fnr_gap"):
         columns = [f"{metric}_at_equal_errors{end}" for end in ("", "_low", "_high")]
