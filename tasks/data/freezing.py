@@ -31,10 +31,6 @@ SOURCE_KINDS = Catalogue(
         "templates": f"{_HERE}.templates:TemplatesSource",
         "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
-        "hatecheck": f"{_HERE}.published_sets:HateCheckSource",
-        "toxigen": f"{_HERE}.published_sets:ToxiGenSource",
-        "hatexplain": f"{_HERE}.published_sets:HateXplainSource",
-        "sbic": f"{_HERE}.published_sets:SbicSource",
         "mitigated": "biasgate.tasks.mitigating.source:MitigatedSource",
     },
     hints=dict.fromkeys(

@@ -44,11 +44,10 @@ def test_each_key_has_a_heading_that_can_be_linked_to(pages):
     keys = (pages / "reference" / "evaluation-file.md").read_text("utf-8")
     threshold = "\n### every set: label_threshold\n\na number at most 1 and above 0, default 0.5.\n"
     assert threshold in keys
-    assert (
-        "\n## hatecheck\n\nAlso the keys of [every set](#every-set) and of [table](#table)" in keys
-    )
-    assert "\n### hatecheck: identity_rows\n\n" in keys  # its default is another
-    assert "\n### hatecheck: label_rule\n" not in keys
+    also = "Also the keys of [every set](#every-set) and of [table](#table)"
+    assert f"\n## huggingface\n\n{also}" in keys
+    assert "\n### huggingface: revision\n\n" in keys
+    assert "\n### huggingface: label_rule\n" not in keys
     rules = (pages / "reference" / "policy.md").read_text("utf-8")
     assert re.search(r"\n### PolicyRule: floor\n|\n### \w+: floor\n", rules)
     assert (pages / "schemas" / "policy.schema.json").exists()

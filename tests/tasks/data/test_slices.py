@@ -1,3 +1,5 @@
+"""The values of a column as slices, and the slices that a rule names."""
+
 import unicodedata
 
 import pandas as pd
@@ -9,81 +11,23 @@ from biasgate.tasks.common.settings import SliceName
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.gating.policy_rules import RuleSettings, is_meant
 
-CASES = pd.DataFrame(
-    {
-        "functionality": ["derog_h", "derog_h", "ident_nh", "ident_nh", "object_nh"],
-        "test_case": ["a x", "b x", "a y", "b y", "z"],
-        "label_gold": ["hateful", "hateful", "non-hateful", "non-hateful", "non-hateful"],
-        "target_ident": ["jews", "women", "Jews", "women", None],
-        "templ_id": [1, 1, 2, 2, 3],
-    }
-)
 
-
-def frozen(tmp_path, rows, source="hatecheck", **options):
+def frozen(tmp_path, rows, **options):
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    settings = {"name": "set", "source": source, "path": tmp_path / "rows.csv"} | options
+    settings = {"name": "set", "source": "table", "path": tmp_path / "rows.csv"} | options
     return freeze(SOURCES.validate_python(settings), tmp_path / "store")
-
-
-@pytest.mark.parametrize("column", ["mhc_case_id", "case_id"])
-def test_cases_of_hatecheck_are_read_as_they_are_published(tmp_path, column):
-    ids = [f"dutch-{at}" for at in range(5)]
-    found = frozen(tmp_path, CASES.assign(**{column: ids}))
-    columns = {name: found.column(name).to_pylist() for name in found.columns}
-    assert columns == {
-        "id": ids,
-        "text": ["a x", "b x", "a y", "b y", "z"],
-        "label": [1, 1, 0, 0, 0],
-        "cluster": ["1", "1", "2", "2", "3"],
-        "identity/Jews": [1, 0, 1, 0, None],
-        "identity/women": [0, 1, 0, 1, None],
-        "slice/functionality.derog_h": [True, True, False, False, False],
-        "slice/functionality.ident_nh": [False, False, True, True, False],
-        "slice/functionality.object_nh": [False, False, False, False, True],
-    }
-
-
-def test_a_case_without_a_target_counts_as_no_mention_unless_it_is_said_otherwise():
-    source = SOURCES.validate_python({"name": "set", "source": "hatecheck", "path": "rows.csv"})
-    assert source.identity_rows == "all"
-
-
-def test_identities_of_hatecheck_may_be_chosen(tmp_path):
-    found = frozen(tmp_path, CASES.assign(case_id=range(5)), names=["women"])
-    assert found.identities == ["women"]
-
-
-def test_other_labels_and_missing_columns_are_refused(tmp_path):
-    with pytest.raises(InputError, match="'hateful', 'non-hateful'"):
-        frozen(tmp_path, CASES.assign(case_id=range(5), label_gold="toxic"))
-    with pytest.raises(InputError, match="templ_id"):
-        frozen(tmp_path, CASES.assign(case_id=range(5)).drop(columns="templ_id"))
-    with pytest.raises(InputError, match="must name a target in column 'target_ident'"):
-        frozen(tmp_path, CASES.assign(case_id=range(5), target_ident=None))
-
-
-def test_ratings_of_toxigen_become_fractions(tmp_path):
-    rows = pd.DataFrame(
-        {"text": ["a", "b", "c"], "target_group": ["black", "asian", "black"], "x": [1, 2, 3]}
-    )
-    found = frozen(tmp_path, rows.assign(toxicity_human=[1, 3.0, 5]), "toxigen")
-    assert found.column("label").to_pylist() == [0, 0.5, 1]
-    assert found.identities == ["asian", "black"]
-    with pytest.raises(InputError, match="between 1 and 5"):
-        frozen(tmp_path, rows.assign(toxicity_human=[0, 3, 5]), "toxigen")
 
 
 def test_each_value_of_a_column_is_a_slice(tmp_path):
     rows = pd.DataFrame({"id": range(4), "label": [0, 1, 0, 1], "gay": [1, 1, 0, 0]})
     rows["language"] = ["german", "arabic", None, "german"]
     options = {"identities": ["gay"], "slices_in": ["language"]}
-    found = frozen(tmp_path, rows, "table", **options)
+    found = frozen(tmp_path, rows, **options)
     assert found.column("slice/language.german").to_pylist() == [True, False, False, True]
     assert found.column("slice/language.arabic").to_pylist() == [False, True, False, False]
     assert found.record["in_no_slice"] == {"language": 1}
     whole = rows.assign(language=["german", "arabic", "german", "german"])
-    assert "in_no_slice" not in frozen(tmp_path, whole, "table", **options).record
+    assert "in_no_slice" not in frozen(tmp_path, whole, **options).record
 
 
 def test_a_rule_can_name_the_slice_of_a_value():
@@ -93,7 +37,7 @@ def test_a_rule_can_name_the_slice_of_a_value():
 
 def slices_of(tmp_path, languages):
     rows = pd.DataFrame({"id": range(len(languages)), "label": 0, "gay": 1, "language": languages})
-    found = frozen(tmp_path, rows, "table", identities=["gay"], slices_in=["language"])
+    found = frozen(tmp_path, rows, identities=["gay"], slices_in=["language"])
     return [one.removeprefix("slice/") for one in found.columns if one.startswith("slice/")]
 
 
@@ -128,5 +72,5 @@ def test_a_column_of_comments_makes_no_slices(tmp_path, values):
     n = len(values)
     rows = pd.DataFrame({"id": range(n), "label": 0, "gay": 1, "comment": values})
     with pytest.raises(InputError, match="at most 200 different values") as refused:
-        frozen(tmp_path, rows, "table", identities=["gay"], slices_in=["comment"])
+        frozen(tmp_path, rows, identities=["gay"], slices_in=["comment"])
     assert values[0] not in str(refused.value) or len(values[0]) < 3
