@@ -1,81 +1,45 @@
-"""OpenSSF model signatures: of a model's files, for tools and from vendors without biasgate.
-
-One is a Sigstore bundle: a DSSE envelope around an in-toto statement that lists the files.
-"""
+"""OpenSSF model signatures of a model's files, made and verified by the library model-signing."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
-    load_pem_private_key,
     load_pem_public_key,
 )
 
 from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, read_json
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.untrusted import read_bytes, read_json
 from biasgate.tasks.records import FileRecord
-from biasgate.tasks.signing.envelope import Envelope, pae
 from biasgate.tasks.signing.manifest import Manifest, first_few
 
 MODEL_KEY = "BIASGATE_MODEL_KEY"
 SIGNATURE = "model.sig"
-_PREDICATE = "https://model_signing/signature/v1.0"
-_PAYLOAD = "application/vnd.in-toto+json"
-_CURVES: Mapping[str, hashes.HashAlgorithm] = {
-    "secp256r1": hashes.SHA256(),
-    "secp384r1": hashes.SHA384(),
-    "secp521r1": hashes.SHA512(),
-}
+_CURVES = ("secp256r1", "secp384r1", "secp521r1")
 _MOST_KEY_BYTES = 65_536
-_NEVER_SIGNED = frozenset({".gitattributes", ".gitignore"})  # the standard's tool leaves them out
+_LONGEST_REASON = 500
+_NEVER_SIGNED = frozenset({".gitattributes", ".gitignore"})  # model-signing leaves them out
 
 
-@dataclass(frozen=True)
-class _Bundle:
-    verificationMaterial: dict[str, Any]  # noqa: N815 - of the standard
-    dsseEnvelope: dict[str, Any]  # noqa: N815 - of the standard
-
-
-@dataclass(frozen=True)
-class _Resource:
-    name: str
-    algorithm: str
-    digest: str
-
-
-@dataclass(frozen=True)
-class _Serialization:
-    method: str
-
-
-@dataclass(frozen=True)
-class _Predicate:
-    serialization: _Serialization
-    resources: list[_Resource]
-
-
-@dataclass(frozen=True)
-class _Statement:
-    predicateType: str  # noqa: N815 - of the standard
-    predicate: _Predicate
+def _require_library() -> None:
+    if find_spec("model_signing") is None:
+        msg = f"OpenSSF model signatures need the library model-signing: {to_install('oms')}."
+        raise InputError(msg)
 
 
 def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str] = ()) -> None:
     """Sign a model's files with the key that `BIASGATE_MODEL_KEY` names.
 
-    The key is of an elliptic curve, as the standard asks: biasgate's own is of another kind.
+    The standard asks for an elliptic curve: biasgate's own key is of another kind.
 
     Raises
     ------
@@ -90,32 +54,28 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
             "openssl ecparam -name prime256v1 -genkey -noout -out model_key.pem"
         )
         raise InputError(msg)
+    _require_library()
+    from model_signing import hashing, signing  # noqa: PLC0415 - an extra, and slow
+
     try:
-        from model_signing import hashing, signing  # noqa: PLC0415
-    except ImportError as error:
-        msg = f"an OpenSSF model signature needs the library model-signing: {to_install('oms')}."
-        raise InputError(msg) from error
-    try:
-        found = load_pem_private_key(Path(key).expanduser().read_bytes(), password=None)
-    except (ValueError, TypeError):  # its text may quote the key
-        found = None
-    if not isinstance(found, ec.EllipticCurvePrivateKey):
-        msg = f"{MODEL_KEY} must name a private key on an elliptic curve in PEM, unencrypted."
-        raise InputError(msg)
-    with whole_file(file) as temporary:
         config = signing.Config().use_elliptic_key_signer(private_key=Path(key).expanduser())
-        hashed = hashing.Config().set_ignored_paths(paths=[folder / one for one in leaving_out])
+    except (ValueError, TypeError, AttributeError):  # the error may quote the key
+        msg = f"{MODEL_KEY} must name a private key on an elliptic curve in PEM, unencrypted."
+        raise InputError(msg) from None
+    hashed = hashing.Config().set_ignored_paths(paths=[folder / one for one in leaving_out])
+    with whole_file(file) as temporary:
         config.set_hashing_config(hashed).sign(folder, temporary)
 
 
-def read_model_key(path: Path) -> ec.EllipticCurvePublicKey:
-    """Read the public key of whoever signs models.
+def read_model_key(path: Path) -> str:
+    """Return the SHA-256 of a public key's PEM text, by which signatures name their key.
 
     Raises
     ------
     InputError
-        If it is no public key on a curve of the standard.
+        If it is not a public key on a curve of the standard, or the library is missing.
     """
+    _require_library()
     try:
         found = load_pem_public_key(read_bytes(path, "`signed_by`", _MOST_KEY_BYTES))
     except (FileNotFoundError, ValueError) as error:
@@ -128,87 +88,100 @@ def read_model_key(path: Path) -> ec.EllipticCurvePublicKey:
             f"{', '.join(_CURVES)}; {path} is none."
         )
         raise InputError(msg)
-    return found
+    pem = found.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(pem).hexdigest()
 
 
 def require_model_signature(
     files: Path, manifest: Manifest, key: Path, signature: Path | None, of: str
 ) -> str:
-    """Refuse files that are not exactly those which the owner of a key signed.
+    """Refuse files that are not exactly the files that the owner of a key signed.
 
-    The digests in the statement are compared with those of the manifest, so that files are not
-    read again: what a verdict binds is what was signed. Which files the statement says to ignore
-    does not count.
+    The signature is compared with the digests of the manifest, so a verdict binds what was signed,
+    and no file is read again. A statement cannot exempt files from the comparison.
 
     Parameters
     ----------
     files : Path
         The folder, or the file, that the manifest is of.
     key : Path
-        The public key, as `read_model_key` reads it.
+        The public key.
     signature : Path, optional
         The signature. Default: the file `model.sig` in the folder.
     of : str
-        What it is, for the error.
+        The model, for the error.
 
     Returns
     -------
     str
-        SHA-256 of the key's PEM text, as signatures name their key.
+        SHA-256 of the key, as `read_model_key` returns it.
 
     Raises
     ------
     InputError
         If there is no signature, it is not by this key, or a file differs, lacks or was added.
     """
+    digest = read_model_key(key)
+    from model_signing import hashing, verifying  # noqa: PLC0415 - an extra, and slow
+    from model_signing import manifest as listing  # noqa: PLC0415
+    from model_signing._hashing.hashing import Digest  # noqa: PLC0415
+
     place = signature or (files / SIGNATURE if files.is_dir() else files.with_name(SIGNATURE))
     rule = f"{of} must be signed with the key in {key}"
     own = {place.relative_to(files).as_posix()} if place.is_relative_to(files) else set()
     found = Manifest(tuple(file for file in manifest.files if file.path not in own | _NEVER_SIGNED))
-    public = read_model_key(key)
+    only = {} if files.is_dir() else {".": files.name}  # the standard's name for a single file
+
+    class Found(listing.Manifest):
+        """The known digests; unlike the library, the comparison names each file that differs."""
+
+        def __eq__(self, signed: object) -> bool:
+            listed = signed.resource_descriptors() if isinstance(signed, listing.Manifest) else ()
+            records = [
+                FileRecord(
+                    path=only.get(one.identifier, one.identifier),
+                    size=0,
+                    sha256=one.digest.digest_hex,
+                )
+                for one in listed
+            ]
+            if differ := Manifest(tuple(records)).differences(found):
+                msg = (
+                    f"{rule}; its files are not those that were: {first_few(differ)} "
+                    f"(signature {place})."
+                )
+                raise InputError(msg)
+            return bool(super().__eq__(signed))
+
+        __hash__ = None  # type: ignore[assignment]
+
+    class Hashed(hashing.Config):
+        """The known digests, in place of those of the files on disk."""
+
+        def hash(self, model_path: object, *, files_to_hash: object = None) -> listing.Manifest:
+            del model_path, files_to_hash
+            method = {"method": "files", "hash_type": "sha256", "allow_symlinks": False}
+            kind = listing.SerializationType.from_args(method)
+            items = [
+                kind.new_item(
+                    file.path if files.is_dir() else ".",
+                    Digest("sha256", bytes.fromhex(file.sha256)),
+                )
+                for file in found.files
+            ]
+            return Found(files.name, items, kind)
+
     try:
-        signed = _signed_files(place, public, rule, only=files.name)
+        read_json(place, f"signature {place}")  # a regular file, not too large
+        config = verifying.Config().use_elliptic_key_verifier(public_key=key)
+        config.set_hashing_config(Hashed()).verify(files, place)
     except FileNotFoundError:
         msg = f"{rule}; there is no signature at {place}. Name its file by `signature`."
         raise InputError(msg) from None
-    differ = signed.differences(found)
-    if differ:
-        msg = f"{rule}; its files are not those that were: {first_few(differ)} (signature {place})."
-        raise InputError(msg)
-    return hashlib.sha256(
-        public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    ).hexdigest()
-
-
-def _signed_files(place: Path, key: ec.EllipticCurvePublicKey, rule: str, only: str) -> Manifest:
-    """Return the files that a signature lists; `only` is the one that it calls `.`."""
-    where = f"signature {place}"
-    bundle = check(read_json(place, where), _Bundle, where, rule="a Sigstore bundle", exact=False)
-    envelope = Envelope.of_dict(bundle.dsseEnvelope, where)
-    message = pae(envelope.payload_type, envelope.payload)
-    if not any(_verifies(key, signature.value, message) for signature in envelope.signatures):
-        is_by_key = "publicKey" in bundle.verificationMaterial
-        by = "another key" if is_by_key else "a certificate, not a key,"
-        msg = f"{rule}; {place} was made by {by} or was changed."
-        raise InputError(msg)
-    content = parse_json(envelope.payload, where)
-    statement = check(content, _Statement, where, rule="an OpenSSF model signature", exact=False)
-    predicate = statement.predicate
-    if (envelope.payload_type, statement.predicateType) != (_PAYLOAD, _PREDICATE):
-        msg = f"{where} must be an OpenSSF model signature, version 1.0; it is not."
-        raise InputError(msg)
-    method, listed = predicate.serialization.method, predicate.resources
-    if method != "files" or any(resource.algorithm != "sha256" for resource in listed):
-        msg = f"{where} must list the SHA-256 of each whole file; it lists others. Sign again."
-        raise InputError(msg)
-    names = (only if resource.name == "." else resource.name for resource in listed)
-    records = zip(names, (resource.digest for resource in listed), strict=True)
-    return Manifest.of_records([FileRecord(path=p, size=0, sha256=d) for p, d in records])
-
-
-def _verifies(key: ec.EllipticCurvePublicKey, signature: bytes, message: bytes) -> bool:
-    try:
-        key.verify(signature, message, ec.ECDSA(_CURVES[key.curve.name]))
-    except InvalidSignature:
-        return False
-    return True
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the library raises for a foreign file
+        reason = printable(str(error) or type(error).__name__)[:_LONGEST_REASON]
+        msg = f"{rule}; model-signing does not accept signature {place}: {reason}"
+        raise InputError(msg) from None
+    return digest

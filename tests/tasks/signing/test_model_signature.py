@@ -21,6 +21,7 @@ from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates
+from biasgate.tasks.signing import model_signature
 from biasgate.tasks.signing.manifest import Manifest
 from biasgate.tasks.signing.model_signature import require_model_signature
 from biasgate.tasks.store import Workplace
@@ -145,6 +146,7 @@ def ignoring(vendor):
     sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
 
 
+REFUSED = "it must be signed with the key in .*; model-signing does not accept signature"
 ATTACKS = {
     "a byte is changed": (flip, r"not those that were: weights: changed \(signature"),
     "a file is added": (
@@ -161,10 +163,10 @@ ATTACKS = {
         lambda one: (one / "model" / "model.sig").unlink(),
         r"there is no signature at .*model\.sig\. Name its file by `signature`",
     ),
-    "the signature is of another key": (exchange_keys, "made by another key or was changed"),
-    "the signature is of a certificate": (by_certificate, "a certificate, not a key, or was"),
-    "the statement lists the changed byte": (relist, "made by another key or was changed"),
-    "the statement is unsigned": (no_signatures, "made by another key or was changed"),
+    "the signature is of another key": (exchange_keys, "Key mismatch"),
+    "the signature is of a certificate": (by_certificate, REFUSED),
+    "the statement lists the changed byte": (relist, REFUSED),
+    "the statement is unsigned": (no_signatures, REFUSED),
     "the vendor left a file out": (ignoring, "parts/words: added"),
     "the signature is a link": (
         lambda one: (
@@ -179,7 +181,7 @@ ATTACKS = {
     ),
     "the signature is other JSON": (
         lambda one: (one / "model" / "model.sig").write_text("{}", "utf-8"),
-        "must be a Sigstore bundle; verificationMaterial: Field required",
+        REFUSED,
     ),
 }
 
@@ -200,7 +202,13 @@ def test_a_signature_that_lists_no_plain_digests_is_refused(vendor, ways):
     else:
         hashed.use_file_serialization(hashing_algorithm="blake2")
     sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
-    with pytest.raises(InputError, match="must list the SHA-256 of each whole file"):
+    with pytest.raises(InputError, match="its files are not those that were: "):
+        require(vendor)
+
+
+def test_the_library_is_an_extra_that_is_named_if_it_is_missing(vendor, monkeypatch):
+    monkeypatch.setattr(model_signature, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"need the library model-signing: pip install .*oms"):
         require(vendor)
 
 
