@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,16 +13,15 @@ from rich.filesize import decimal
 from biasgate.options import DEFAULT_STORE, READ, SET_UP, AsJson, Store, example
 from biasgate.printing import print_error, print_json
 from biasgate.tasks.common.console import console, shown
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import WORDS
 from biasgate.telling import USAGE, errors_told, say, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from biasgate.tasks.cleaning import Plan, StoreItem
     from biasgate.tasks.doctor import Check
     from biasgate.tasks.mlflow_server.runs import Gateway
-    from biasgate.tasks.upkeep import Plan, StoreItem
 
 
 app = typer.Typer()
@@ -136,27 +134,17 @@ def schema(
             typer.echo("\n".join(explained(section)))
 
 
-@app.command(rich_help_panel=SET_UP, epilog=example("doctor toxicity.yaml"))
-def doctor(
-    config: Annotated[
-        Path | None, typer.Argument(help="Evaluation file to check, too.", metavar="CONFIG")
-    ] = None,
-    store: Store = DEFAULT_STORE,
-    read_only: Annotated[  # noqa: FBT002
-        bool,
-        typer.Option("--read-only", help="Do not try in the registry whether an alias can be set."),
-    ] = False,
-    as_json: AsJson = False,  # noqa: FBT002
-) -> None:
-    """Check versions, servers, GPU, disks, keys and data.
+@app.command(rich_help_panel=SET_UP, epilog=example("doctor"))
+def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # noqa: FBT002
+    """Check versions, GPU, disks, servers and keys.
 
     Exit codes: 0 nothing is wrong (there may be warnings), 3 something is.
     """
     with errors_told(quiet=as_json):
-        with waiting("looking"):
-            from biasgate.tasks.doctor import examine  # noqa: PLC0415
+        with waiting("checking"):
+            from biasgate.tasks.doctor import run_checks  # noqa: PLC0415
 
-            found = list(examine(store, config, may_write=not read_only))
+            found = list(run_checks(store))
         if as_json:
             print_json(found)
         else:
@@ -180,46 +168,33 @@ def _print_checks(found: list[Check]) -> None:
     out.print(f"{wrong} wrong, {warned} {'warning' if warned == 1 else 'warnings'}.")
 
 
-@app.command(rich_help_panel=SET_UP, epilog=example("clean --keep 90d --keep 20GB"))
+@app.command(rich_help_panel=SET_UP, epilog=example("clean --keep 90d"))
 def clean(
-    keep: Annotated[
-        list[str],
-        typer.Option(
-            "--keep",
-            help="What is kept: an age since the last use (30d, 8w), a size (20GB), or both.",
-        ),
-    ],
+    keep: Annotated[str, typer.Option(help="Keep what was used within this age (30d, 8w).")],
     store: Store = DEFAULT_STORE,
-    nights: Annotated[
-        Path | None, typer.Option(help="The `--output` of `biasgate nightly`: old nights, too.")
-    ] = None,
     yes: Annotated[  # noqa: FBT002
-        bool, typer.Option("--yes", help="Remove. Without it, only say what would be removed.")
+        bool, typer.Option("--yes", help="Remove. Without it, only print what would be removed.")
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Remove what was not used lately from a store.
 
-    That is scores, sets, models, downloads and old nights.
-    What a promotion, a rollback or a reset rests on is kept, and so are MLflow's runs.
+    That is scores, sets, models and downloads. MLflow's runs are kept, and the sets and scores
+    behind a promotion, a rollback or a reset.
     """
     with errors_told(quiet=as_json, places={"store": store}):
-        from biasgate.tasks.upkeep import Keep  # noqa: PLC0415
+        from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove  # noqa: PLC0415
 
-        wanted = Keep.of(keep)
-        if nights is not None and not nights.is_dir():
-            msg = f"`--nights` must be a folder; {nights} is none."
-            raise InputError(msg)
+        age = read_age(keep)
         say("reading the ledgers")
         with waiting("reading the ledgers"):
             from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-            from biasgate.tasks.upkeep import Referenced, plan_cleaning, remove  # noqa: PLC0415
 
             if not os.environ.get("MLFLOW_TRACKING_URI"):
                 require_store(store)
             referenced = Referenced.here(Gateway.of_store(store))
-            plan = plan_cleaning(store.resolve(), wanted, referenced, nights)
+            plan = plan_cleaning(store.resolve(), age, referenced)
         removed = list(remove(plan.removed)) if yes else []
         if as_json:
             print_json(_plan_as_json(plan, removed, yes=yes))
@@ -244,17 +219,17 @@ def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     out = console()
     for item in plan.removed:
         word = "in use " if yes and item not in removed else "removed" if yes else "remove "
-        out.print(f"{word}  {_told([item])}  {shown(str(item.path))}", soft_wrap=True)
+        out.print(f"{word}  {_size_of([item])}  {shown(str(item.path))}", soft_wrap=True)
     gone = removed if yes else plan.removed
-    out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} things, {_told(gone)}.")
+    out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} items, {_size_of(gone)}.")
     out.print(
-        f"Kept {len(plan.kept)} things, {_told(plan.kept)}; and {len(plan.referenced)} on which a "
-        f"move of champion rests, {_told(plan.referenced)}.",
+        f"Kept {len(plan.kept)} items, {_size_of(plan.kept)}; and {len(plan.referenced)} behind a "
+        f"move of champion, {_size_of(plan.referenced)}.",
         soft_wrap=True,
     )
     if plan.removed and not yes:
         out.print("Nothing was removed yet: run the same with --yes.")
 
 
-def _told(items: Sequence[StoreItem]) -> str:
+def _size_of(items: Sequence[StoreItem]) -> str:
     return decimal(sum(item.size for item in items))

@@ -121,7 +121,7 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
         "mitigate good.yaml --output mitigated --candidate trained",
         "policy check own.yaml",
         f"policy plan own.yaml {on_set}",
-        "doctor good.yaml",
+        "doctor",
         "clean --keep 1d",
         *(f"evaluate {name}.yaml --output out-{name}" for name in wrong),
     ]

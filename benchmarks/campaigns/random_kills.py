@@ -48,7 +48,7 @@ COMMANDS = {
     "mitigate": ("mitigation.yaml", "--output", "output", "--promote"),
     "promote": (MODEL, "2", "--reason", "again"),
     "rollback": (MODEL, "--reason", "worse"),
-    "clean": ("--keep", "0B", "--yes"),
+    "clean": ("--keep", "1d", "--yes"),
 }
 """The commands with their arguments."""
 NEW_STORE = ("evaluate", "nightly", "mitigate")

@@ -40,9 +40,9 @@ from support.stack.servers import Stack
 from benchmarks.campaigns import HERE
 from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.flows.nightly import nightly
+from biasgate.tasks.cleaning import Referenced, store_items
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.upkeep import Referenced, store_items
 from biasgate.telling import disk_problem
 
 NAME, MODEL = "soak", "toxicity"
@@ -101,7 +101,7 @@ class Night:
     fault : str or None
         What happened while it ran.
     size : int
-        Bytes of the store and the folders of nights afterwards, without what is pinned.
+        Bytes of the store afterwards, without what is pinned.
     pinned : dict of str to int
         How many sets, scores and nights are kept for ever, since `champion` moved on them.
     """
@@ -190,10 +190,9 @@ class Soak:
 
     def measure(self, night: Night) -> None:
         """Note what is on the disk, and what of it may never be removed."""
-        nights = self.folder / "nights"
-        files = [*self.store.rglob("*"), *nights.rglob("*")]
+        files = self.store.rglob("*")
         rests = Referenced.here(Gateway.of_store(self.store))
-        kept = [item for item in store_items(self.store, nights) if rests.needs(item)]
+        kept = [item for item in store_items(self.store) if rests.needs(item)]
         night.size = sum(one.stat().st_size for one in files if one.is_file())
         night.size -= sum(item.size for item in kept)
         night.pinned = dict(Counter(item.kind for item in kept))
@@ -213,8 +212,7 @@ class Soak:
 
     def clean(self) -> None:
         """Remove what is older than two days."""
-        places = ["--store", str(self.store), "--nights", str(self.folder / "nights")]
-        self.command("clean", "--keep", "2d", *places, "--yes")
+        self.command("clean", "--keep", "2d", "--store", str(self.store), "--yes")
 
 
 def plan(seed: int, n_nights: int) -> dict[int, str]:

@@ -204,10 +204,6 @@ class Registry:
         """Remove an alias; harmless if there is none."""
         self.client.delete_registered_model_alias(name, alias)
 
-    def delete_model(self, name: str) -> None:
-        """Delete a registered model, with its versions."""
-        self.client.delete_registered_model(name)
-
     def tag_model(self, name: str, tags: Mapping[str, str]) -> None:
         """Set tags on a registered model."""
         for key, value in tags.items():

@@ -162,13 +162,6 @@ def check_candidate(
     candidate: CandidateSettings, set_folders: list[str], workplace: Workplace
 ) -> None:
     """Refuse a candidate that cannot be scored on one of the frozen sets. Only reads."""
-    try_candidate(candidate, set_folders, workplace)
-
-
-def try_candidate(
-    candidate: CandidateSettings, set_folders: list[str], workplace: Workplace
-) -> None:
-    """Do what `check_candidate` does, outside of a flow."""
     with candidate.opened(workplace) as scorer:
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
         for evaluation_set in sets:

@@ -71,7 +71,7 @@ def test_the_store_does_not_grow_without_end(soak):
 def test_nothing_is_kept_for_ever_but_what_moved_the_champion(soak):
     promoted, pinned = soaking.promotions(soak).total(), soak.nights[-1].pinned
     assert promoted
-    assert set(pinned) == {"sets", "scores", "nights"}
+    assert set(pinned) == {"sets", "scores"}
     assert all(0 < n_pinned <= promoted for n_pinned in pinned.values())
 
 

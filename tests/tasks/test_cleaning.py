@@ -1,4 +1,4 @@
-"""What is removed from a store: what is old or too much, and nothing on which a promotion rests."""
+"""Cleaning removes what was not used lately, and nothing that a promotion is based on."""
 
 import json
 import os
@@ -11,11 +11,11 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from biasgate.tasks import upkeep
+from biasgate.tasks import cleaning
+from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove, store_items
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import size_of, sizes_of
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.upkeep import Keep, Referenced, plan_cleaning, remove, store_items
 
 NOW, DAY = time.time(), 86_400
 A, B, C = "a" * 64, "b" * 64, "c" * 64
@@ -45,24 +45,12 @@ def store(tmp_path):
     return place
 
 
-@pytest.fixture
-def nights(tmp_path):
-    place = tmp_path / "nightly"
-    for name, run in (("2026-01-01T020000Z", "r1"), ("2026-01-02T020000Z-2", "r2")):
-        made = make(place / name, 70)
-        summary = {"verdicts": [{"run_id": run}]}
-        (made / "summary.json").write_text(json.dumps(summary), "utf-8")
-        os.utime(made, (NOW - 70 * DAY,) * 2)
-    make(place / "mine", 99)
-    return place
-
-
 def names(items):
     return sorted(f"{one.kind}/{one.path.name}" for one in items)
 
 
-def planned(store, *keep, referenced=None, nights=None):
-    return plan_cleaning(store, Keep.of(keep), referenced or Referenced(), nights, NOW)
+def planned(store, keep, referenced=None):
+    return plan_cleaning(store, read_age(keep), referenced or Referenced(), NOW)
 
 
 def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
@@ -76,54 +64,21 @@ def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
     assert names(plan.kept) == ["sets/comments-2"]
 
 
-def test_of_too_much_what_was_used_last_is_kept(store):
-    assert names(planned(store, "2KB").removed) == ["models/0123"]
-    os.utime(store / "models" / "0123", (NOW - 1.5 * DAY,) * 2)
-    assert names(planned(store, "5.2KB").kept)[0] == "models/0123"
-    assert names(planned(store, "0B").kept) == []
-
-
-def test_age_and_size_together_keep_what_both_keep(store):
-    assert names(planned(store, "30d", "2KB").kept) == ["sets/comments-2"]
-
-
 def test_what_was_used_within_a_day_is_never_removed(store):
     os.utime(store / "models" / "0123", (NOW - DAY / 2,) * 2)
-    assert "models/0123" in names(planned(store, "0B").kept)
+    assert "models/0123" in names(planned(store, "1d").kept)
 
 
-def test_what_an_entry_rests_on_is_kept(store, nights):
-    rests = Referenced(sets=frozenset({A}), scores=frozenset({(A, C)}), runs=frozenset({"r2"}))
-    plan = planned(store, "1d", referenced=rests, nights=nights)
-    assert names(plan.referenced) == [
-        "nights/2026-01-02T020000Z-2",
-        "scores/cccccccccccccccc",
-        "sets/comments-1",
-    ]
+def test_what_an_entry_rests_on_is_kept(store):
+    rests = Referenced(sets=frozenset({A}), scores=frozenset({(A, C)}))
+    plan = planned(store, "1d", referenced=rests)
+    assert names(plan.referenced) == ["scores/cccccccccccccccc", "sets/comments-1"]
     assert "scores/bbbbbbbbbbbbbbbb" in names(plan.removed)
 
 
 def test_a_set_whose_digest_is_unknown_keeps_all_of_its_name(store):
     plan = planned(store, "1d", referenced=Referenced(names=frozenset({"comments"})))
     assert names(plan.referenced) == ["sets/comments-1", "sets/comments-2"]
-
-
-def test_only_folders_that_are_named_as_nights_are_nights(store, nights):
-    removed = names(planned(store, "30d", nights=nights).removed)
-    assert [one for one in removed if one.startswith("nights")] == [
-        "nights/2026-01-01T020000Z",
-        "nights/2026-01-02T020000Z-2",
-    ]
-
-
-def test_a_night_whose_summary_cannot_be_read_is_kept(store, nights):
-    folder = nights / "2026-01-01T020000Z"
-    (folder / "summary.json").write_text("{", "utf-8")
-    os.utime(folder, (NOW - 70 * DAY,) * 2)
-    assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).referenced)
-    (folder / "summary.json").unlink()
-    os.utime(folder, (NOW - 70 * DAY,) * 2)
-    assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).removed)
 
 
 def test_links_are_neither_followed_nor_removed(store, tmp_path):
@@ -178,37 +133,15 @@ def test_sizes_are_those_of_the_files(store, tmp_path):
     assert sizes["total"] == sum(size for name, size in sizes.items() if name != "total")
 
 
-@pytest.mark.parametrize(
-    ("text", "age", "size"),
-    [
-        ("30d", timedelta(days=30), None),
-        ("1.5w", timedelta(days=10.5), None),
-        ("36h", timedelta(hours=36), None),
-        ("20GB", None, 20 * 10**9),
-        ("2 GiB", None, 2 * 2**30),
-        ("500mb", None, 500 * 10**6),
-    ],
-)
-def test_what_is_kept_is_an_age_or_a_size(text, age, size):
-    assert Keep.of([text]) == Keep(age, size)
+@pytest.mark.parametrize(("text", "days"), [("30d", 30), ("1.5w", 10.5), ("36h", 1.5), ("2 M", 60)])
+def test_an_age_is_a_number_of_hours_days_weeks_months_or_years(text, days):
+    assert read_age(text) == timedelta(days=days)
 
 
-@pytest.mark.parametrize(
-    ("texts", "words"),
-    [
-        ([], "must be given: an age such as 30d"),
-        (["all"], "got 'all'"),
-        (["-3d"], "got '-3d'"),
-        (["30d", "8w"], "each at most once; got '8w'"),
-        (["1GB", "1TB"], "each at most once; got '1TB'"),
-        (["2h"], "an age of at least a day"),
-        (["9" * 30 + "d"], "must be an age"),
-        (["3x"], "got '3x'"),
-    ],
-)
-def test_what_is_neither_is_refused(texts, words):
-    with pytest.raises(InputError, match=words):
-        Keep.of(texts)
+@pytest.mark.parametrize("text", ["all", "-3d", "2h", "9" * 30 + "d", "3x", "20GB", ""])
+def test_what_is_not_an_age_of_at_least_a_day_is_refused(text):
+    with pytest.raises(InputError, match=f"must be an age of at least a day .* got '{text}'"):
+        read_age(text)
 
 
 class Registry:
@@ -234,8 +167,8 @@ def ledger(monkeypatch):
     given = SimpleNamespace(
         name=found.name, foreign=lambda: found.foreign, chain=None, entries=lambda: found.moves
     )
-    monkeypatch.setattr(upkeep, "Ledger", lambda *_: given)
-    monkeypatch.setattr(upkeep, "wrong_with", lambda *_: found.wrong)
+    monkeypatch.setattr(cleaning, "Ledger", lambda *_: given)
+    monkeypatch.setattr(cleaning, "wrong_with", lambda *_: found.wrong)
     return found
 
 
@@ -245,7 +178,6 @@ def test_moves_rest_on_the_sets_and_scores_of_their_verdicts_and_blocks_on_none(
         sets=frozenset({A}),
         names=frozenset({"set of r2", "set of r3"}),
         scores=frozenset({(A, C)}),
-        runs=frozenset({"r1", "r2", "r3"}),
     )
 
 
@@ -284,7 +216,6 @@ def test_the_command_only_says_what_it_would_remove_until_it_is_told_to(clean, s
     ("given", "words"),
     [
         (["--keep", "all"], "`--keep` must be an age"),
-        (["--keep", "30d", "--nights", "/no/where"], "`--nights` must be a folder"),
         (["--keep", "30d", "--store", "/no/where"], "must be a folder that an evaluation wrote"),
     ],
 )

@@ -1,0 +1,220 @@
+"""Removal of the parts of a store that were not used lately and can be made again.
+
+Sets and scores of a verdict that moved `champion` are never removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import size_of
+from biasgate.tasks.common.untrusted import read_json
+from biasgate.tasks.ledger.entry import MOVES
+from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger
+from biasgate.tasks.ledger.sound import wrong_with
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([hdwmy])")
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
+# Kinds of items, and how deep below their folder in the store they are.
+_PLACES = {"scores": 2, "sets": 1, "models": 1, "work": 1, "downloads": 1}
+# The prefix of what a killed removal leaves behind.
+LEFT = ".removed-"
+
+
+def read_age(text: str) -> timedelta:
+    """Read an age such as `30d`, of at least a day: an evaluation may still use newer items."""
+    found = _AGE.fullmatch(text.strip().lower())
+    try:
+        age = timedelta(days=float(found[1]) * _DAYS[found[2]]) if found else timedelta(0)
+    except OverflowError:
+        age = timedelta(0)
+    if age < timedelta(days=1):
+        msg = (
+            f"`--keep` must be an age of at least a day ({', '.join(_DAYS)}) such as 30d; got "
+            f"{text!r}."
+        )
+        raise InputError(msg)
+    return age
+
+
+@dataclass(frozen=True)
+class StoreItem:
+    """A part of a store that an evaluation can make again."""
+
+    kind: str
+    """`sets`, `scores`, `models`, `downloads`, or `work` for what a killed process left."""
+    path: Path
+    """Its folder or file."""
+    size: int
+    """Bytes."""
+    used: float
+    """The time of its last use, in seconds since 1970."""
+
+
+def store_items(store: Path) -> Iterator[StoreItem]:
+    """Yield the items of a store, without links and what they lead to."""
+    for kind, depth in _PLACES.items():
+        for path in _paths_below(store / kind, depth):
+            inner = (path, *path.parents)
+            if not any(one.is_symlink() for one in inner[: inner.index(store)]):
+                yield _measure("work" if path.name.startswith(LEFT) else kind, path)
+
+
+def _paths_below(folder: Path, depth: int) -> list[Path]:
+    """Return the paths at a depth, without hidden files such as locks."""
+    found = [folder] if folder.is_dir() else []
+    for _ in range(depth):
+        found = [path for each in found if each.is_dir() for path in sorted(each.iterdir())]
+        found = [one for one in found if one.name.startswith(LEFT) or one.name[0] != "."]
+    return found
+
+
+def _measure(kind: str, path: Path) -> StoreItem:
+    try:
+        used = path.stat().st_mtime
+        if kind == "work":  # a folder with a lock does not change while it is used
+            used = max((one.stat().st_mtime for one in path.rglob("*")), default=used)
+    except FileNotFoundError:  # removed meanwhile
+        used = 0.0
+    return StoreItem(kind, path, size_of(path), used)
+
+
+@dataclass(frozen=True)
+class Referenced:
+    """The sets and scores of the verdicts behind promotions, rollbacks and resets."""
+
+    sets: frozenset[str] = frozenset()
+    """Digests of sets."""
+    names: frozenset[str] = frozenset()
+    """Names of sets whose digest is unknown, since the run of the verdict no longer exists."""
+    scores: frozenset[tuple[str, str]] = frozenset()
+    """Digests of set and candidate."""
+
+    @classmethod
+    def here(cls, gateway: Gateway) -> Referenced:
+        """Read all ledgers of a registry.
+
+        Raises
+        ------
+        InputError
+            If a part of a ledger cannot be read, was changed or is missing.
+        """
+        sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
+        for run_id, name in _verdicts_of_moves(gateway):
+            tags = gateway.run_tags(run_id) or {}
+            of_set, candidate = (tags.get(f"biasgate.{of}_digest") for of in ("set", "candidate"))
+            if of_set is None or candidate is None:
+                names.add(name)
+            else:
+                sets.add(of_set)
+                scores.add((of_set, candidate))
+        return cls(frozenset(sets), frozenset(names), frozenset(scores))
+
+    def needs(self, item: StoreItem) -> bool:
+        """Whether a move of `champion` is based on an item."""
+        if item.kind not in {"sets", "scores"}:
+            return False
+        try:
+            record = read_json(item.path / "record.json", str(item.path))
+        except (OSError, InputError):
+            return False
+        if not isinstance(record, dict):
+            return False
+        if item.kind == "sets":
+            return str(record.get("name")) in self.names or str(record.get("digest")) in self.sets
+        found = str(record.get("set_digest")), str(record.get("candidate_digest"))
+        return found in self.scores
+
+
+def _verdicts_of_moves(gateway: Gateway) -> Iterator[tuple[str, str]]:
+    """Yield run and set of each verdict on which `champion` moved."""
+    # A model's ledger may be missing as a whole: its verdicts name entries.
+    for model in dict.fromkeys(name.removesuffix(LEDGER_SUFFIX) for name in gateway.models()):
+        ledger = Ledger(gateway, model)
+        problem = next(iter([*ledger.foreign(), *wrong_with(ledger, ledger.chain)]), None)
+        if problem is not None:
+            msg = (
+                f"the ledger {ledger.name} must be whole and unchanged before anything is removed, "
+                f"because remaining references are unknown; {problem}"
+            )
+            raise InputError(msg)
+        for entry in ledger.entries():
+            if entry.content.action in MOVES:
+                for verdict in entry.content.verdicts:
+                    yield verdict.run_id, verdict.set
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The items of a store by what happens to them."""
+
+    removed: tuple[StoreItem, ...]
+    kept: tuple[StoreItem, ...]
+    referenced: tuple[StoreItem, ...]
+    """Kept only because a move of `champion` is based on them."""
+
+
+def plan_cleaning(
+    store: Path, age: timedelta, referenced: Referenced, now: float | None = None
+) -> Plan:
+    """Choose the items that were not used within an age; nothing is touched."""
+    oldest = (time.time() if now is None else now) - age.total_seconds()
+    removed, kept, needed = list[StoreItem](), list[StoreItem](), list[StoreItem]()
+    for item in store_items(store):
+        chosen = removed if item.used < oldest else kept
+        (needed if referenced.needs(item) else chosen).append(item)
+    return Plan(tuple(removed), tuple(kept), tuple(needed))
+
+
+def remove(items: Sequence[StoreItem]) -> Iterator[StoreItem]:
+    """Remove items, and yield each that was removed; an item in use stays."""
+    for item in items:
+        try:
+            if _remove_work(item.path) if item.kind == "work" else _remove_unused(item):
+                yield item
+        except (Timeout, FileNotFoundError):
+            continue
+
+
+def _remove_unused(item: StoreItem) -> bool:
+    """Remove an item that no process locks and that was not used since it was measured."""
+    lock = item.path.parent / f".{item.path.name}.lock"
+    if lock.is_symlink():
+        return False
+    with FileLock(lock, timeout=0):
+        if item.path.stat().st_mtime > item.used:
+            return False
+        # Renamed first, so that a killed removal leaves nothing that looks whole.
+        gone = item.path.with_name(f"{LEFT}{os.getpid()}-{item.path.name}")
+        item.path.rename(gone)
+        _delete(gone)
+    return True
+
+
+def _remove_work(path: Path) -> bool:
+    """Remove what a killed process left: a folder whose lock is free."""
+    lock = path / ".lock"
+    if path.is_dir() and lock.is_file():
+        with FileLock(lock, timeout=0):
+            shutil.rmtree(path, ignore_errors=True)
+    else:
+        _delete(path)
+    return not path.exists()
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
