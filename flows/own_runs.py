@@ -26,7 +26,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import is_spread, say
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.common.secrets import masked
-from biasgate.tasks.common.steps import StepSettings, steps_as, steps_now
+from biasgate.tasks.common.steps import steps_as, steps_now
 from biasgate.tasks.ending import before_end, end_at_once, end_mlflow_runs, kept_in
 from biasgate.tasks.reading_evaluation import read_step_settings
 
@@ -127,30 +127,22 @@ _first = threading.Lock()
 def steps_of(config: str, store: str) -> Iterator[None]:
     """Try the steps of a flow as its evaluation file says; of a flow within one, as that does."""
     settings = steps_now() or read_step_settings(config)
-    if settings.limited_by is not None and is_spread():
+    if settings.timeout_s is not None and is_spread():
         msg = (
-            f"`steps.{settings.limited_by}.time_limit_s` must be left out where another task "
-            f"runner than threads is chosen, since a limit ends only this process (file {config})."
+            "`step_timeout_s` must be left out with another task runner than threads, since a "
+            f"limit ends only this process (file {config})."
         )
         raise InputError(msg)
-    with steps_as(settings, partial(_end_run, settings, config, store, FlowRunContext.get())):
+    with steps_as(settings, partial(_end_run, config, store, FlowRunContext.get())):
         yield
 
 
-def _end_run(
-    settings: StepSettings,
-    config: str,
-    store: str,
-    flow: FlowRunContext | None,
-    stage: str | None,
-    limit: float,
-) -> NoReturn:
+def _end_run(config: str, store: str, flow: FlowRunContext | None, limit: float) -> NoReturn:
     """End this process because of a step of this flow, in whose context this is called."""
-    _first.acquire()  # for good: of several late steps, the first one is told
+    _first.acquire()  # for good: of several late steps, the first one is reported
     sentence = masked(
-        f"step {runtime.task_run.name!r}{f' of stage {stage}' if stage else ''} took longer than "
-        f"its limit of {limit:g} s, `{settings.key_of_limit(stage)}` in {config}, so the run was "
-        f"ended; {kept_in(Path(store))}"
+        f"step {runtime.task_run.name!r} took longer than its limit of {limit:g} s, "
+        f"`step_timeout_s` in {config}, so the run was ended; {kept_in(Path(store))}"
     )
     say(sentence, is_error=True)
     state: State[Any] = Failed(name=TIMED_OUT, message=sentence)

@@ -23,6 +23,7 @@ import psutil
 from biasgate.tasks.common.own_folders import remove_own_folders
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.progress import show_cursor
+from biasgate.tasks.common.steps import hold_steps
 
 Result = TypeVar("Result")
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
@@ -49,8 +50,6 @@ def end_at_once(code: int, patience_s: float, *last: Callable[[], object]) -> No
     `patience_s`: how long to wait for `last`. `*last`: what to do before, all at the same time;
     servers may not answer. Errors do not matter.
     """
-    from biasgate.tasks.common.steps import hold_steps  # noqa: PLC0415 - numpy
-
     hold_steps()
     threads = [
         threading.Thread(target=copy_context().run, args=(_attempt, one), daemon=True)

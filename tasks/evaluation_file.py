@@ -17,7 +17,7 @@ from biasgate.tasks.analysing.catalogue import AnyAnalysis
 from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings, json_schema
-from biasgate.tasks.common.steps import StepSettings
+from biasgate.tasks.common.steps import RETRIES
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.data.freezing import SOURCE_KINDS, Source
 from biasgate.tasks.gating.policy import Policy, policy_schema, sections_of_policy
@@ -50,7 +50,6 @@ class EvaluationFile(Settings):
         "methods": "methods, as in [pool, random]",
         "outcome_of": "names of candidates",
         "power_mean_groups": "identities, as in [gay, muslim]",
-        "retry_delay_s": "seconds, as in [1, 5]",
     }
 
     name: Name
@@ -83,8 +82,10 @@ class EvaluationFile(Settings):
     """Facts about the models that only the owner knows."""
     mitigation: Mitigation | None = None
     """How bias of candidates that are trained here is mitigated; an evaluation does not use it."""
-    steps: StepSettings = StepSettings()
-    """How often a step is tried, and how long it may take."""
+    step_retries: Annotated[int, Field(ge=0, le=100)] = RETRIES
+    """How many times a failed step is tried again: the first time after a second, then after 5."""
+    step_timeout_s: Annotated[float, Field(ge=1, le=30 * 24 * 3600)] | None = None
+    """Seconds that one try of a step may take. A longer one ends the run. Default: no limit."""
 
     @field_validator("registered_model")
     @classmethod
@@ -216,7 +217,9 @@ class Evaluation(EvaluationFile):
 
     def content(self) -> dict[str, JsonValue]:
         """Return what results depend on, as JSON-ready values, with the digest of the policy."""
-        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation", "steps"})
+        whole = self.model_dump(
+            mode="json", by_alias=True, exclude={"mitigation", "step_retries", "step_timeout_s"}
+        )
         return whole | {"policy_digest": self.policy.digest}
 
 

@@ -176,11 +176,12 @@ def plan_downloads(evaluation: Evaluation, workplace: Workplace) -> None:
 
 
 def read_step_settings(config: str) -> StepSettings:
-    """Return how often steps are tried; the default if the file is wrong, as its step will say."""
+    """Return how steps are tried; the default if the file is wrong: its own step refuses it."""
     try:
-        return read_file(config).steps
+        found = read_file(config)
     except InputError:
         return StepSettings()
+    return StepSettings(found.step_retries, found.step_timeout_s)
 
 
 def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:

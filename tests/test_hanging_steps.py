@@ -1,4 +1,4 @@
-"""A candidate that never answers: the time limit of its stage ends the run.
+"""A candidate that never answers: the time limit of steps ends the run.
 
 Each trial is a real command or worker, whose step waits for a socket: no error can be raised there.
 """
@@ -42,7 +42,7 @@ def folder(tmp_path, service, monkeypatch, prefect_home):
     served = service.candidate()
     content = yaml.safe_load(FILE.replace("    register: toxicity\n", ""))
     content["candidates"].append(served)
-    content |= {"notifications": [HOOK], "steps": {"scoring": {"time_limit_s": LIMIT_S}}}
+    content |= {"notifications": [HOOK], "step_timeout_s": LIMIT_S}
     (tmp_path / "file.yaml").write_text(yaml.safe_dump(content), "utf-8")
     (tmp_path / "temporary").mkdir()
     service.always = "hang"
@@ -79,8 +79,8 @@ def test_a_run_whose_step_hangs_ends_with_one_sentence_and_the_next_one_resumes(
     with receiving() as (address, arrived):
         code, said, started = evaluate(folder, address)
     assert code == 1
-    told = "step 'score served on rows' of stage scoring took longer than its limit of 20 s, "
-    assert said.startswith(f"error: {told}`steps.scoring.time_limit_s` in file.yaml, so the run")
+    told = "step 'score served on rows' took longer than its limit of 20 s, "
+    assert said.startswith(f"error: {told}`step_timeout_s` in file.yaml, so the run")
     assert said.endswith("Run it again to resume.\n")
     assert said.count("\n") == 1
     assert arrived == [{"evaluation": "mistakes", "outcome": "error", "error": "TimedOut"}]

@@ -1,6 +1,6 @@
 """The project-wide `task`. Only this module of `tasks` and `prefect_artifacts` import Prefect.
 
-Every step is created with it, so that all steps have the retries of their stage and Prefect caches
+Every step is created with it, so that all steps have the retries of their run and Prefect caches
 none: results worth keeping (evaluation sets, scores) are files, keyed by digests of their inputs,
 which survive Prefect's own store and can be verified.
 
@@ -36,12 +36,11 @@ from biasgate.tasks.common.errors import (
     to_install,
 )
 from biasgate.tasks.common.secrets import masked, masking
+from biasgate.tasks.common.steps import RETRIES, RETRY_DELAYS_S, StepSettings, limited, steps_now
 
 if TYPE_CHECKING:
     from prefect import Task
     from prefect.task_runners import TaskRunner
-
-    from biasgate.tasks.common.steps import StageSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,12 +101,8 @@ class _Step:
 
     def _task(self) -> Any:
         """Return the Prefect task, with the retries of the run that asks for it."""
-        from biasgate.tasks.common.steps import settings_now, stage_of  # noqa: PLC0415 - numpy
-
-        made, (retries, delays) = self._with_default(), _retries(settings_now(stage_of(self.fn)))
-        if (made.retries, made.retry_delay_seconds) == (retries, delays):
-            return made
-        return made.with_options(retries=retries, retry_delay_seconds=delays)
+        made, retries = self._with_default(), (steps_now() or StepSettings()).retries
+        return made if made.retries == retries else made.with_options(retries=retries)
 
     def _with_default(self) -> Any:
         with _making:
@@ -115,25 +110,18 @@ class _Step:
                 from prefect import Task  # noqa: PLC0415
                 from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
 
-                from biasgate.tasks.common.steps import DEFAULT, limited, stage_of  # noqa: PLC0415
-
-                retries, delays = _retries(DEFAULT)
                 template = self._run_name
                 self._made = Task(
-                    fn=limited(masking(self.fn), stage_of(self.fn)),
+                    fn=limited(masking(self.fn)),
                     name=self.name,
                     task_run_name=None if template is None else partial(run_name, template),
                     cache_policy=NO_CACHE,
                     persist_result=False,
                     retry_condition_fn=_may_pass_next_time,
-                    retries=retries,
-                    retry_delay_seconds=delays,
+                    retries=RETRIES,
+                    retry_delay_seconds=list(RETRY_DELAYS_S),
                 )
         return self._made
-
-
-def _retries(settings: StageSettings) -> tuple[int | None, list[float]]:
-    return settings.retries, list(settings.retry_delay_s or ())
 
 
 def _unsearched(value: Any) -> Any:

@@ -9,6 +9,7 @@ from support.evaluations import write_inputs
 
 from biasgate.flows import own_runs
 from biasgate.flows.own_runs import steps_of
+from biasgate.tasks.common import prefect_task
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 
@@ -17,28 +18,33 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 @pytest.fixture
 def config(tmp_path):
-    """Write an evaluation file with these settings of steps; return its path."""
+    """Write an evaluation file with these keys; return its path."""
     write_inputs(tmp_path)
 
-    def write(name="file", **steps):
-        content = yaml.safe_load((tmp_path / "file.yaml").read_text("utf-8")) | {"steps": steps}
+    before = yaml.safe_load((tmp_path / "file.yaml").read_text("utf-8"))
+
+    def write(name="file", **keys):
         path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(content), "utf-8")
+        path.write_text(yaml.safe_dump(before | keys), "utf-8")
         return str(path)
 
     return write
 
 
-def failing(stage):
-    """A step of a stage that never succeeds, and the list of its tries."""
+@pytest.fixture(autouse=True)
+def _without_delays(monkeypatch):
+    monkeypatch.setattr(prefect_task, "RETRY_DELAYS_S", (0,))
+
+
+def failing():
+    """A step that never succeeds, and the list of its tries."""
     tries = []
 
     def fail(number: int) -> None:
         tries.append(number)
         raise ConnectionError("gone")
 
-    fail.__module__ = f"biasgate.tasks.{stage}.made_up"
-    return task(name=f"fail in {stage}")(fail), tries
+    return task(name="fail")(fail), tries
 
 
 def call(step):
@@ -62,24 +68,19 @@ def run_steps(config: str, ways: list) -> None:
 
 
 @pytest.mark.parametrize("way", [call, submit, map_all])
-def test_each_stage_is_tried_as_often_as_the_file_says_in_this_run_alone(config, way):
-    scoring, of_scoring = failing("scoring")
-    data, of_data = failing("data")
-    every, now = {"retries": 1, "retry_delay_s": 0}, {"retries": 3}
-    ways = [(way, scoring), (way, data)]
-    run_steps(config(every=every, scoring=now), ways)
-    assert (len(of_scoring), len(of_data)) == (4, 2)
-    run_steps(config(every={"retry_delay_s": 0}), ways)
-    assert (len(of_scoring), len(of_data)) == (4 + 3, 2 + 3)
-    run_steps(config(every=every, data={"retries": 0}), ways)
-    assert (len(of_scoring), len(of_data)) == (4 + 3 + 2, 2 + 3 + 1)
-    assert (scoring.retries, scoring.retry_delay_seconds) == (2, [1, 5])
+def test_a_step_is_tried_as_often_as_the_file_says_in_this_run_alone(config, way):
+    step, tries = failing()
+    for keys, n_tries in (({"step_retries": 3}, 4), ({}, 3), ({"step_retries": 0}, 1)):
+        run_steps(config(**keys), [(way, step)])
+        assert len(tries) == n_tries
+        tries.clear()
+    assert step.retries == 2
 
 
 def test_a_flow_within_a_flow_has_the_settings_of_the_outer_one(config):
-    step, tries = failing("scoring")
-    outer = config("outer", every={"retries": 4, "retry_delay_s": 0})
-    inner = config("inner", every={"retries": 0})
+    step, tries = failing()
+    outer = config("outer", step_retries=4)
+    inner = config("inner", step_retries=0)
 
     @flow
     def run_both() -> None:
@@ -94,9 +95,9 @@ def test_a_flow_within_a_flow_has_the_settings_of_the_outer_one(config):
 
 def test_a_limit_is_refused_where_steps_run_in_other_processes(config, monkeypatch):
     monkeypatch.setattr(own_runs, "is_spread", lambda: True)
-    run_steps(config(every={"retries": 1}), [])
-    with pytest.raises(InputError, match=r"`steps.scoring.time_limit_s` must be left out where"):
-        run_steps(config(scoring={"time_limit_s": 60}), [])
+    run_steps(config(step_retries=1), [])
+    with pytest.raises(InputError, match="`step_timeout_s` must be left out with another task"):
+        run_steps(config(step_timeout_s=60), [])
 
 
 def test_people_are_told_by_the_flow_whose_step_hangs():
@@ -126,9 +127,8 @@ def test_workers_of_dask_try_as_often_as_the_file_says(config, tmp_path):
             stream.write(f"{number}\n")
         raise ConnectionError("gone")
 
-    fail.__module__ = "biasgate.tasks.scoring.made_up"
     step = task(name="fail on a worker")(fail)
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     spread = run_steps.with_options(task_runner=runner(cluster_kwargs=options))
-    spread(config(scoring={"retries": 4, "retry_delay_s": 0}), [(map_all, step)])
+    spread(config(step_retries=4), [(map_all, step)])
     assert tries.read_text() == "1\n" * 5

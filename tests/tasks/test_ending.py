@@ -16,7 +16,7 @@ def wait_for_child():
     child.wait()
 
 def work():
-    limited(wait_for_child, "scoring")()
+    limited(wait_for_child)()
     print("the step ended", flush=True)
 
 threading.Thread(target=work).start()
