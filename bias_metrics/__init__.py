@@ -47,9 +47,7 @@ from bias_metrics.groups.dataset import (
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
-from bias_metrics.mitigation.imbalance import LabelImbalance
 from bias_metrics.mitigation.pool import PoolChoice
-from bias_metrics.mitigation.relabelling import Relabelling
 from bias_metrics.mitigation.weights import BalancingWeights
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
@@ -126,7 +124,6 @@ __all__ = [
     "Indicators",
     "Intersections",
     "LabelAgreement",
-    "LabelImbalance",
     "LabelNoise",
     "LabelSensitivity",
     "LengthBucket",
@@ -141,7 +138,6 @@ __all__ = [
     "RateGaps",
     "RatedValue",
     "Reading",
-    "Relabelling",
     "ReliabilityBin",
     "RollUp",
     "Rows",

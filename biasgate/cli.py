@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperGroup
 
 from biasgate import (
-    data_cli,
     keys_cli,
     policy_cli,
     registry_cli,
@@ -35,6 +34,7 @@ from biasgate.options import (
 from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.running import (
     check_input,
+    check_sets,
     run_evaluation,
     run_flow,
     run_tasks_by,
@@ -68,7 +68,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.add_typer(data_cli.app)
 app.add_typer(show_cli.app)
 app.add_typer(registry_cli.app)
 app.add_typer(policy_cli.app, rich_help_panel=SET_UP)
@@ -262,6 +261,64 @@ def nightly(
             yes=yes,
         )
         _conclude(summary, Path(summary.output), store, as_json=as_json)
+
+
+@app.command(rich_help_panel=EVALUATE, epilog=example("mitigate toxicity.yaml --output mitigated"))
+def mitigate(
+    output: Output,
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Evaluation file (YAML). Default: that of the results in `--from`.",
+            metavar="[CONFIG]",
+            show_default=False,
+        ),
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    candidate: Annotated[
+        str | None,
+        typer.Option("--candidate", metavar="NAME", help="Candidate with `train_on`."),
+    ] = None,
+    blocked: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="OUTPUT/SET/CANDIDATE",
+            help="Results of a candidate that did not pass: the identities that failed are "
+            "balanced.",
+        ),
+    ] = None,
+    promote: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option(
+            "--promote", help="Let the policy promote what passes. Without it no alias moves."
+        ),
+    ] = False,
+    as_json: AsJson = False,  # noqa: FBT002
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Train a model again to mitigate its bias, and judge it.
+
+    It is an experiment: `champion` does not move, unless you give --promote.
+    """
+    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+        from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
+        from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
+
+        verdict = blocked_of(blocked, output)
+        named = str(config or file_of(blocked))
+        evaluation = check_input(named, output, store)
+        check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
+        summary = run_evaluation(
+            "mitigate",
+            named,
+            str(output),
+            store=store,
+            candidate=candidate,
+            blocked=None if blocked is None else str(blocked),
+            promote=promote,
+        )
+        _conclude(summary, output, store, as_json=as_json)
 
 
 @app.command(rich_help_panel=EVALUATE, epilog=example("demo"))

@@ -16,12 +16,9 @@ from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD as METHODS
 from biasgate.tasks.mitigating.methods.method import (
-    Adjustment,
     Change,
+    Method,
     MethodUndoneError,
-    RowMethod,
-    ScoreMethod,
-    Tuning,
 )
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -36,7 +33,6 @@ __all__ = [
     "CANDIDATES",
     "METHODS",
     "SOURCES",
-    "Adjustment",
     "Analysis",
     "CandidateSettings",
     "Change",
@@ -45,15 +41,13 @@ __all__ = [
     "Evidence",
     "Findings",
     "InputError",
+    "Method",
     "MethodUndoneError",
-    "RowMethod",
-    "ScoreMethod",
     "Scorer",
     "Source",
     "SourceSettings",
     "TermMatcher",
     "TrainingRows",
-    "Tuning",
     "Workplace",
     "decide",
     "file_digest",

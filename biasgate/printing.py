@@ -91,7 +91,7 @@ def print_next_steps(output: Path) -> None:
         "look at": f"{output / 'report.html'}  (in any browser)",
         "compare": f"{command()} ui --store {output / 'store'}  (open `evaluate demo`)",
         "retrain": f"{command()} mitigate --from {output / 'templates' / 'biased_labels'} "
-        f"--store {output / 'store'} --output {output}-mitigated  (the blocked model, unbiased)",
+        f"--store {output / 'store'} --output {output}-mitigated  (trained against bias)",
         "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
         "measure": "your own model: docs/start.md in the repository",
     }

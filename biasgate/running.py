@@ -58,7 +58,7 @@ def check_sets(check: Callable[[], None], store: Path) -> None:
 
 def flow_called(name: str) -> Any:
     """Return a flow; importing it takes seconds."""
-    module = {"train": "score", "diagnose_data": "mitigate"}.get(name, name)
+    module = {"train": "score"}.get(name, name)
     return getattr(import_module(f"biasgate.flows.{module}"), name)
 
 

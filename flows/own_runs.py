@@ -32,7 +32,7 @@ from biasgate.tasks.reading_evaluation import read_step_settings
 
 STAGES = ("freeze", "score", "measure", "judge", "publish")
 FLOWS = (
-    *("evaluate", "nightly", "train", "diagnose-data", "mitigate", "count", "count shards"),
+    *("evaluate", "nightly", "train", "mitigate", "count", "count shards"),
     *STAGES,
 )
 PROCESS = "biasgate.process"

@@ -12,50 +12,32 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import freeze
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.gating.policy import SHIPPED
 from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
-from biasgate.tasks.mitigating.proposing import (
-    chosen_candidate,
-    mitigation_of,
-    trained_here,
-    training_source,
-)
-from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of
+from biasgate.tasks.mitigating.proposing import chosen_candidate, training_source
+from biasgate.tasks.mitigating.sets import refuse_unfit, sets_of
+from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.scoring.candidate import CandidateSettings
-
-
-def check_diagnosis(evaluation: Evaluation, candidate: str | None, store: Path) -> None:
-    """Refuse training sets that cannot be diagnosed. The sets are frozen, for the flow.
-
-    A source that fails is left to the flow, which tries it again.
-
-    `candidate`: the candidate whose training set is diagnosed. `store`: where sets are frozen.
-    """
-    mitigation = mitigation_of(evaluation.mitigation)
-    for source in trained_here(evaluation.candidates, candidate):
-        try:
-            folder = _frozen(source, store)
-        except SourceError:
-            continue
-        rows_of(SetFolder(source, folder), mitigation).require_classes()
 
 
 def check_mitigation(
     evaluation: Evaluation, candidate: str | None, store: Path, blocked: Blocked | None = None
 ) -> None:
-    """Refuse what an experiment or a mitigation cannot work with. The sets are frozen.
+    """Refuse what a mitigation cannot work with. The sets are frozen, for the flow.
 
-    `evaluation`, `candidate`, `store`: as in `check_diagnosis`.
+    A source that fails is left to the flow, which tries it again. `store`: where sets are frozen.
     """
     chosen = candidate_of(evaluation, candidate, blocked)
-    mitigation = mitigation_of(evaluation.mitigation)
+    mitigation = evaluation.mitigation or Mitigation()
     source = training_source(chosen)
     try:
         sets = sets_of(
-            source, evaluation.evaluation_sets, mitigation, lambda one: _frozen(one, store)
+            source,
+            evaluation.evaluation_sets,
+            mitigation,
+            lambda one: str(freeze(one, store).folder),
         )
     except SourceError:
         return
@@ -78,10 +60,6 @@ def candidate_of(
         )
     named = candidate or (None if blocked is None else blocked.candidate)
     return chosen_candidate(evaluation.candidates, named)
-
-
-def _frozen(source: SourceSettings, store: Path) -> str:
-    return str(freeze(source, store).folder)
 
 
 FILE = "evaluation.yaml"

@@ -53,8 +53,8 @@ def read_evaluation(
         raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
-    for source in (*evaluation.evaluation_sets, *more):
+    pool = None if evaluation.mitigation is None else evaluation.mitigation.pool
+    for source in (*evaluation.evaluation_sets, *(() if pool is None else (pool,))):
         check_source(source)
     found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
     for candidate in (*evaluation.candidates, *found, *rivals):

@@ -117,7 +117,6 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
         "verify shop",
         "promote shop 1 --reason tried",
         "rollback shop --reason tried",
-        "diagnose-data good.yaml --output diagnosed",
         "mitigate good.yaml --output mitigated --candidate trained",
         "policy check own.yaml",
         f"policy plan own.yaml {on_set}",

@@ -1,11 +1,11 @@
-"""Plausible mistakes with `diagnose-data` and `mitigate`: refused before Prefect."""
+"""Plausible mistakes with `mitigate`: refused before Prefect."""
 
 import pytest
 import yaml
 from support.evaluations import frame, run
 from support.made import summary_of, verdict_of
 
-from biasgate import data_cli
+from biasgate import cli
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.scoring.kinds import hugging_face
 
@@ -18,7 +18,7 @@ TRAINING = ROWS | {"name": "training", "path": "train.csv"}
 def begun(monkeypatch):
     """What was begun: commands of this test must refuse before Prefect starts."""
     started = []
-    monkeypatch.setattr(data_cli, "run_flow", lambda name, *_, **__: started.append(name))
+    monkeypatch.setattr(cli, "run_evaluation", lambda name, *_, **__: started.append(name))
     return started
 
 
@@ -65,11 +65,10 @@ def refused(home, begun, *command):
 ONE_CLASS = "training set 'training' must have both classes; all 400 rows are negative"
 
 
-@pytest.mark.parametrize("command", ["diagnose-data", "mitigate"])
-def test_training_rows_of_one_class_are_refused(home, begun, command):
+def test_training_rows_of_one_class_are_refused(home, begun):
     write()
     alter("train.csv", label=0)
-    assert ONE_CLASS in refused(home, begun, command, "file.yaml", "--output", "new")
+    assert ONE_CLASS in refused(home, begun, "mitigate", "file.yaml", "--output", "new")
 
 
 def test_identities_that_never_occur_are_refused(home, begun):

@@ -14,7 +14,7 @@ NAMES = sorted({name for page in PAGES for name in RUN.findall(page)})
 
 
 def test_every_command_that_runs_a_flow_is_looked_at():
-    assert {"evaluate", "nightly", "train", "diagnose_data", "mitigate"} <= set(NAMES)
+    assert {"evaluate", "nightly", "train", "mitigate"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import check_mask, check_rng, check_share
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue
-from bias_metrics.mitigation.imbalance import rows_to_balance
+from bias_metrics._core.values import MetricValue, undefined
 
 IntArray = npt.NDArray[np.intp]
 
@@ -139,6 +139,42 @@ def balance_with_pool(
         chosen += state.fill(rows, pool_mentions)
         cells += state.cells(int(bucket))
     return PoolChoice(np.array(chosen, dtype=np.intp), tuple(cells))
+
+
+def rows_to_balance(
+    n: int, n_positive: float, prior: float, wrong_labels: float = 0.0
+) -> MetricValue:
+    """Return how many rows labelled non-toxic bring a share of toxic rows down to a prior.
+
+    Parameters
+    ----------
+    n : int
+        Rows that there are.
+    n_positive : float
+        The toxic ones among them.
+    prior : float
+        The share that is wanted, from 0 to 1.
+    wrong_labels : float
+        Share of the added rows that are toxic in truth, from 0 to 1.
+
+    Returns
+    -------
+    MetricValue
+        A whole number of at least 0: the smallest m with
+        (n_positive + wrong_labels m) / (n + m) <= prior. 0 if the share is not above the prior.
+        Undefined if the added rows are toxic as often as the prior: no number is enough.
+
+    Examples
+    --------
+    >>> rows_to_balance(10, 4, 0.1).value
+    30.0
+    """
+    excess = n_positive - prior * n
+    if excess <= 1e-9:
+        return MetricValue(0.0)
+    if wrong_labels >= prior:
+        return undefined(f"added rows are toxic as often as the prior {prior:.3g}, or more often")
+    return MetricValue(float(math.ceil(excess / (prior - wrong_labels) - 1e-9)))
 
 
 class _Bucket:

@@ -33,15 +33,14 @@ from bias_metrics import (
     pinned_auc_equality_difference,
     roc_auc,
 )
-from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.metrics import AEGS, AUCS, SUBGROUP_METRICS
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mitigating.methods.method import MethodUndoneError, RowMethod, Tuning
-from biasgate.tasks.mitigating.mitigation_report import harm
-from biasgate.tasks.mitigating.proposing import chosen_candidate, scores_of, training_source
+from biasgate.tasks.mitigating.methods.method import MethodUndoneError
+from biasgate.tasks.mitigating.proposing import chosen_candidate, training_source
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of, table_of
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -59,6 +58,7 @@ SUMS = ("fped", "fned", "pinned")
 RATES = ("false_positive_rate", "false_negative_rate")
 MIN_ROWS = 10  # the rate of an identity with fewer comments of a class says nothing
 PARTS = 20  # of a set: the jackknife over rows leaves each out once
+ROWS_A_STEP = 5_000
 # A training may choose rows by a hash of seed and text, as splits do: it has other seeds.
 SEEDS = 1_000
 
@@ -127,17 +127,13 @@ class Experiment:
         test = whole.of_part(place < TEST_SHARE / 2)
         tune = whole.of_part((place >= TEST_SHARE / 2) & (place < TEST_SHARE))
         pool = sets.pool and rows_of(sets.pool, mitigation, whole=False)
-        base = self._trained(train.table, seed, test, tune)
-        found = {BASELINE: base.numbers()}
+        found = {BASELINE: self._trained(train.table, seed, test, tune).numbers()}
         if self.clean is not None:
             found[CLEAN] = self._trained(self._clean(train), seed, test, tune).numbers()
         for method in mitigation.chosen():
             try:
-                if isinstance(method, RowMethod):
-                    table, _ = changed(method, train, pool, seed)
-                    found[method.called] = self._trained(table, seed, test, tune).numbers()
-                else:
-                    found[method.called] = base.adjusted(method.adjust(base.tuning())).numbers()
+                table, _ = changed(method, train, pool, seed)
+                found[method.called] = self._trained(table, seed, test, tune).numbers()
             except MethodUndoneError as error:
                 print(f"split {seed}: {method.called}: {error}")
         return found
@@ -189,16 +185,23 @@ def fitted(candidate: CandidateSettings, rows: EvaluationSet, folder: Path) -> S
     return TransformerScorer(candidate.pinned("models:/fitted/1"), folder)
 
 
+def scores_of(scorer: Scorer, table: pa.Table) -> np.ndarray:
+    """Score all rows of a table."""
+    batches = table.select(list(scorer.columns)).to_batches(ROWS_A_STEP)
+    parts = [scorer.score(batch) for batch in batches if batch.num_rows]
+    if not all(isinstance(part, np.ndarray) for part in parts):
+        raise SystemExit("the candidate must score every comment; it refused some")
+    return np.concatenate([np.empty(0), *parts])
+
+
 @dataclass(frozen=True)
 class Measured:
-    """All rows with the scores of one model, and its threshold."""
+    """All rows with the scores of one model."""
 
     test: Scored
     tuned: Scored
-    gaps: Scored
     sets: Mapping[str, Scored]
     pairs: Sequence[np.ndarray]
-    threshold: float | None = None
 
     @classmethod
     def of(
@@ -215,11 +218,9 @@ class Measured:
         shown = {one.source.name: rows_of(one, mitigation, whole=False) for one in sets.evaluated}
         pairs = [table_of(one) for one in experiment.pairs]
         order = [np.argsort([str(one) for one in table["id"].to_pylist()]) for table in pairs]
-        tuned, gaps = scored(tune), sets.tune_on
         return cls(
             scored(test),
-            tuned,
-            tuned if gaps is None else scored(rows_of(gaps, mitigation, whole=False)),
+            scored(tune),
             {
                 name: replace(scored(rows), parts=parts_of(rows.table))
                 for name, rows in shown.items()
@@ -227,31 +228,9 @@ class Measured:
             [scores_of(scorer, table)[at] for table, at in zip(pairs, order, strict=True)],
         )
 
-    def tuning(self) -> Tuning:
-        """Return the rows that methods may look at."""
-        general = self.tuned.y_true, self.tuned.y_score
-        return Tuning(self.gaps.y_true, self.gaps.y_score, self.gaps.masks, general)
-
-    def adjusted(self, how: Any) -> Measured:
-        """Return the scores as a method uses them."""
-
-        def moved(rows: Scored) -> Scored:
-            return replace(rows, y_score=how.applied(rows.y_score))
-
-        return Measured(
-            moved(self.test),
-            moved(self.tuned),
-            moved(self.gaps),
-            {name: moved(rows) for name, rows in self.sets.items()},
-            [how.applied(one) for one in self.pairs],
-            how.threshold,
-        )
-
     def numbers(self) -> Numbers:
-        """Measure, by default at the threshold of equal errors when tuning."""
-        threshold = self.threshold
-        if threshold is None:
-            threshold = equal_error_rate(self.tuned.y_true, self.tuned.y_score).threshold
+        """Measure, at the threshold of equal errors when tuning."""
+        threshold = equal_error_rate(self.tuned.y_true, self.tuned.y_score).threshold
         if threshold is None:
             raise SystemExit("tuning rows must have both classes")
         found = Numbers()
@@ -366,6 +345,13 @@ def _table(title: str, methods: Sequence[str], keys: Sequence[str], cell: Any) -
     lines = [[title, *keys], ["---"] * (1 + len(keys))]
     lines += [[one, *(str(cell(one, key)) for key in keys)] for one in methods]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def harm(metric: str, before: float, after: float) -> float:
+    """Return by how much a number became worse: above 0 is worse, whatever the metric."""
+    if metric in AEGS:
+        return abs(after) - abs(before)
+    return before - after if metric in AUCS else after - before
 
 
 def write_costs(trials: Sequence[Trial], path: Path) -> None:

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.row_methods import require_identities, required
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.scoring.training_rows import REPEATED_TEXTS
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class Sets:
     evaluated: tuple[SetFolder, ...]
     """Sets with identities."""
     pool: SetFolder | None = None
-    tune_on: SetFolder | None = None
     """As in `Mitigation`."""
 
 
@@ -54,14 +51,10 @@ def sets_of(
     def frozen(source: SourceSettings) -> SetFolder:
         return SetFolder(source, freeze(source))
 
-    def if_any(source: SourceSettings | None) -> SetFolder | None:
-        return None if source is None else frozen(source)
-
     return Sets(
         training=frozen(training),
         evaluated=tuple(map(frozen, evaluated)),
-        pool=if_any(mitigation.pool),
-        tune_on=if_any(mitigation.tune_on),
+        pool=None if mitigation.pool is None else frozen(mitigation.pool),
     )
 
 
@@ -85,23 +78,6 @@ def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
             pool = required(rows_of(sets.pool, mitigation, whole=False), method.called)
             require_identities(pool, rows)
             break
-    _refuse_tuned(sets)
-
-
-def _refuse_tuned(sets: Sets) -> None:
-    if sets.tune_on is None:
-        return
-    tuned = set(table_of(sets.tune_on)["text"].to_pylist())
-    for folder in sets.evaluated:
-        texts = table_of(folder)["text"].to_pylist()
-        shared = sum(text in tuned for text in texts)
-        if shared > REPEATED_TEXTS * len(texts):
-            msg = (
-                f"`tune_on` must have other comments than evaluation set {folder.source.name!r}; "
-                f"{shared:,} of its {len(texts):,} are in {sets.tune_on.source.name!r}. A "
-                "threshold must not be judged on the comments it was chosen on."
-            )
-            raise InputError(msg)
 
 
 def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:

@@ -8,12 +8,11 @@ from pydantic import Field, model_validator
 
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.freezing import Source
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, AnyMethod
 from biasgate.tasks.mitigating.methods.method import Method
 from biasgate.tasks.mitigating.source import EDGES, Edges
 
-_ALWAYS = ("reweight", "relabel", "swap", "threshold", "calibrate")
+_ALWAYS = ("reweight", "swap")
 _WITH_POOL = ("pool", "random")
 
 
@@ -21,12 +20,9 @@ class Mitigation(Settings):
     """How bias is mitigated; `biasgate mitigate` reads it."""
 
     methods: Annotated[tuple[AnyMethod, ...], Field(min_length=1)] | None = None
-    """Default: `reweight`, `relabel`, `swap`, `threshold` and `calibrate`; with a `pool` also
-    `pool` and `random`."""
+    """Default: `reweight` and `swap`; with a `pool` also `pool` and `random`."""
     pool: Source | None = None
     """Comments that are assumed to be non-toxic, for the methods `pool` and `random`."""
-    tune_on: Source | None = None
-    """Rows on which thresholds and calibrations are chosen. None of them may be evaluated."""
     only: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The identities to balance. Default: all of the training set."""
     edges: Edges = EDGES
@@ -61,7 +57,3 @@ class Mitigation(Settings):
             return list(self.methods)
         kinds = (*(_WITH_POOL if self.pool is not None else ()), *_ALWAYS)
         return [ANY_METHOD.validate_python(kind) for kind in kinds]
-
-    def sources(self) -> list[SourceSettings]:
-        """Return the sets that the section names."""
-        return [source for source in (self.pool, self.tune_on) if source is not None]

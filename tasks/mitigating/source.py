@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.catalogue import AnyMethod, code_of_method
-from biasgate.tasks.mitigating.methods.method import Change, RowMethod
+from biasgate.tasks.mitigating.methods.method import Change, Method
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
 
 # After Dixon et al. (2018), Figure 1.
@@ -33,7 +33,7 @@ class MitigatedSource(SourceSettings):
     base: Source
     """The training set."""
     method: AnyMethod
-    """One that changes the training set, such as `reweight`."""
+    """What changes the training set, such as `reweight`."""
     pool: Source | None = None
     """Comments that are assumed to be non-toxic."""
     only: tuple[str, ...] | None = None
@@ -46,12 +46,6 @@ class MitigatedSource(SourceSettings):
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        if not isinstance(self.method, RowMethod):
-            msg = (
-                f"`method` must change the training set; {self.method.kind} changes how scores are "
-                "used"
-            )
-            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
         if list(self.edges) != sorted(set(self.edges)):
             msg = f"`edges` must ascend; got {list(self.edges)}"
             raise ValueError(msg)
@@ -129,14 +123,11 @@ class MitigatedSource(SourceSettings):
 
 
 def changed(
-    method: Any, rows: TrainingRows, pool: TrainingRows | None, seed: int
+    method: Method, rows: TrainingRows, pool: TrainingRows | None, seed: int
 ) -> tuple[pa.Table, Change]:
     """Return the rows as a method changes them, and what it did."""
     change = method.change(rows, pool, np.random.default_rng([seed, 17]))
     table = rows.table
-    if change.labels is not None:
-        at = table.column_names.index("label")
-        table = table.set_column(at, table.schema.field(at), pa.array(change.labels))
     if change.added is not None:
         table = pa.concat_tables([table, change.added])
     if change.weights is not None:

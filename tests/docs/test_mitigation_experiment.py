@@ -7,7 +7,7 @@ from pathlib import Path
 import mitigation_experiment
 import numpy as np
 import pytest
-from mitigation_experiment import MIN_ROWS, Numbers, Scored, _measure, overall, seeded, tables
+from mitigation_experiment import MIN_ROWS, Numbers, Scored, _measure, harm, overall, seeded, tables
 from over_splits import OverSplits, covariance, recovered
 
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -124,11 +124,10 @@ def test_two_splits_of_the_planted_bias_show_it_and_remove_it(tmp_path, monkeypa
     cells = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in mean.splitlines()[2:]}
     at = mean.splitlines()[0].split(" | ").index("fped/phrases")
     fped = {name: float(line[at].split()[0]) for name, line in cells.items()}
-    # The page: 2.60, .49, 1.23 and .56 over ten splits.
-    assert fped["clean"] < 0.8 > fped["relabel"]
-    assert fped["relabel"] < fped["reweight"] < fped["baseline"] > 2
-    assert fped["calibrate"] == fped["baseline"]
-    assert "| relabel | " in minus
+    # The page: 2.60, .49, 1.23 and .59 over ten splits.
+    assert fped["clean"] < 0.8
+    assert fped["swap 10"] < fped["reweight"] < fped["baseline"] > 2
+    assert "| swap 10 | " in minus
     assert recovers.startswith("| recovered | fped/phrases")
     header, *lines = costs.read_text("utf-8").splitlines()
     assert header.endswith("worse_by,low_over_splits,high_over_splits")
@@ -148,3 +147,15 @@ def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
     candidate = CANDIDATES.validate_python(options | {"fine_tuning": {"max_epochs": 7}})
     other = seeded(candidate, 1003)
     assert (other.fine_tuning.seed, other.fine_tuning.max_epochs) == (1003, 7)
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "worse"),
+    [
+        ("bpsn_auc", 0.9, 0.8, 0.1),
+        ("false_negative_rate", 0.1, 0.3, 0.2),
+        ("negative_aeg", -0.3, 0.1, -0.2),
+    ],
+)
+def test_harm_is_above_0_if_a_number_became_worse(metric, before, after, worse):
+    assert harm(metric, before, after) == pytest.approx(worse)

@@ -1,4 +1,4 @@
-"""Both commands end to end: diagnose, and a blocked candidate tried again."""
+"""A blocked candidate is trained again with each method, from the command to the verdicts."""
 
 import json
 
@@ -32,7 +32,7 @@ def config(folder):
         "evaluation_sets": [PHRASES],
         "candidates": [{"name": "mine", "kind": "tfidf", "train_on": PLANTED}],
         "mitigation": {
-            "methods": ["reweight", {"kind": "swap", "copies": 2}, "calibrate"],
+            "methods": ["reweight", {"kind": "swap", "copies": 2}],
         },
     }
     rules = [{"metric": "bpsn_auc", "scope": "each", "floor": 0.6}]
@@ -48,14 +48,6 @@ def biasgate(folder, *arguments):
     return run(*arguments, "--store", folder / "store")
 
 
-def test_a_diagnosis_is_written_and_logged(folder, config):
-    code, text = biasgate(folder, "diagnose-data", config, "--output", folder / "diagnosis")
-    assert code == 0, text
-    found = json.loads((folder / "diagnosis/training/diagnosis.json").read_text("utf-8"))
-    assert any("with gay are toxic" in one for one in found["sentences"])
-    assert (folder / "diagnosis/training/diagnosis.html").is_file()
-
-
 @pytest.mark.slow
 def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     output = folder / "out"
@@ -65,26 +57,17 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     mitigated = folder / "mitigated"
     code, text = biasgate(folder, "mitigate", "--from", blocked, "--output", mitigated)
     assert code == 0, text
-    found = json.loads((mitigated / "mitigation.json").read_text("utf-8"))
-    assert found["passed"]
-    assert found["promoted"] == []
+    assert "pass" in {outcome for outcome, _ in outcomes(mitigated).values()}
     assert champion_of_planted(folder) is None
     assert "planted has no champion yet: `biasgate mitigate` is an experiment" in joined(text)
     assert "promotes only with `--promote`" in joined(text)
-    assert found["blocked"]["failed"] == ["gay"]
     written = read_evaluation(mitigated / "mitigation" / "evaluation.yaml")
     assert isinstance(written, EvaluationFile)
     assert [one.name for one in written.candidates] == ["mine reweight", "mine swap"]
-    costs = {(one["method"], one["identity"], one["metric"]): one for one in found["costs"]}
-    gained = costs["reweight", "gay", "bpsn_auc"]["worse_by"]
-    assert gained["low"] <= gained["value"] <= gained["high"] < 0
-    for identity in ("all", "gay"):
-        rate = costs["reweight", identity, "false_positive_rate"]
-        worse = rate["worse_by"]
-        assert worse["value"] == pytest.approx(rate["after"] - rate["before"])
-        assert worse["low"] < worse["value"] < worse["high"]
-    values = [one["worse_by"]["value"] for one in found["costs"]]
-    assert values == sorted(values, reverse=True)
+    assert {one.train_on.only for one in written.candidates} == {("gay",)}
+    shown = run("show", mitigated)
+    assert shown[0] == 0
+    assert "mine reweight" in shown[1]
 
 
 @pytest.mark.slow
@@ -94,10 +77,8 @@ def test_the_alias_moves_if_that_is_asked_for(folder):
     options = ("--from", blocked, "--output", folder / "promoted", "--promote")
     code, text = biasgate(folder, "mitigate", *options)
     assert code == 0, text
-    found = json.loads((folder / "promoted" / "mitigation.json").read_text("utf-8"))
     champion = champion_of_planted(folder)
     assert f"{champion.uri} is champion now" in joined(text)
-    assert len(found["promoted"]) == 1
     assert outcomes(folder / "promoted") == before
 
 

@@ -1,1 +1,1 @@
-"""Methods that mitigate bias: before training (`row_methods`), and after (`score_methods`)."""
+"""Methods that mitigate bias before training."""

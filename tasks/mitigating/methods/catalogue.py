@@ -19,10 +19,7 @@ METHODS = Catalogue(
         "pool": f"{_HERE}.row_methods:Pool",
         "random": f"{_HERE}.row_methods:RandomRows",
         "reweight": f"{_HERE}.row_methods:Reweight",
-        "relabel": f"{_HERE}.row_methods:Relabel",
         "swap": f"{_HERE}.row_methods:Swap",
-        "threshold": f"{_HERE}.score_methods:Threshold",
-        "calibrate": f"{_HERE}.score_methods:Calibrate",
     },
 )
 

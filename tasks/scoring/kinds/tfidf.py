@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 
 from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
@@ -61,9 +61,6 @@ class Tfidf(CandidateSettings):
     """The solver stops when no component of the gradient is larger (scikit-learn's tol)."""
     class_weight: Literal["balanced"] | None = None
     """Whether to weight classes by their inverse frequency."""
-    calibration: tuple[Annotated[FiniteFloat, Field(gt=0)], FiniteFloat] | None = None
-    """Slope, above 0, and shift of the log-odds of the trained model, which keep the order of its
-    scores."""
 
     @model_validator(mode="after")
     def _has_origin(self) -> Self:
@@ -91,7 +88,6 @@ class Tfidf(CandidateSettings):
         key = [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
         # Models that were trained before these existed keep their keys.
         key += ["weighted"] if WEIGHT in training_set.columns else []
-        key += [] if self.calibration is None else [list(self.calibration)]
         key += [] if self.tolerance == DEFAULT_TOLERANCE else [{"tolerance": self.tolerance}]
         return json_digest(key)
 
@@ -108,10 +104,6 @@ class Tfidf(CandidateSettings):
         weights = self.training_weights(training_set)
         pipeline = fit(self.pipeline(), partial(_texts, training_set), labels, weights)
         give_back_memory()  # 2.5 GiB after 1.8 million comments
-        if self.calibration is not None:
-            slope, shift = self.calibration
-            pipeline[-1].coef_ *= slope
-            pipeline[-1].intercept_ = pipeline[-1].intercept_ * slope + shift
         return pipeline
 
     def pipeline(self) -> Pipeline:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bias_metrics.mitigation.pool import balance_with_pool
+from bias_metrics.mitigation.pool import balance_with_pool, rows_to_balance
 
 RNG = np.random.default_rng
 
@@ -118,3 +118,16 @@ def test_an_empty_pool_has_nothing_to_add():
     )
     assert found.chosen.size == 0
     assert found.cells[0].lacking == 2
+
+
+def test_added_rows_bring_the_share_to_the_prior():
+    assert rows_to_balance(10, 4, 0.1).value == 30  # 4 of 40
+    assert rows_to_balance(10, 1, 0.1).value == 0
+    assert rows_to_balance(0, 0, 0.1).value == 0
+
+
+def test_wrong_labels_of_a_pool_need_more_rows():
+    found = rows_to_balance(10, 4, 0.1, 0.05).value
+    assert found == 60
+    assert (4 + 0.05 * found) / (10 + found) == pytest.approx(0.1)
+    assert "as often as the prior" in rows_to_balance(10, 4, 0.1, 0.1).reason

@@ -64,7 +64,6 @@ def test_evaluating_on_rows_of_the_pool_is_refused(tmp_path, pool):
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        ("threshold", {}, "`method` must change the training set; threshold changes how"),
         ("pool", {}, "method pool needs a `pool`"),
         ("swap", {"edges": [60, 20]}, "`edges` must ascend"),
         ("swap", {"label_threshold": 0.7}, "`label_threshold` must be that of `base`, 0.5"),
