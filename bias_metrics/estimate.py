@@ -24,7 +24,6 @@ from bias_metrics._core.intervals import (
 )
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner, squares_of
-from bias_metrics._core.strata import Units
 from bias_metrics._core.values import MetricValue, undefined
 
 _LEAST_ROWS = 2.0
@@ -134,7 +133,7 @@ class Estimate:
     """The number."""
     influence: Floats
     """How far each of the n rows moves it; 0 for rows that do not count. Empty where only clusters
-    are counted. Of rows drawn by strata, as `Units.apart` returns it."""
+    are counted."""
     freedom: float = math.inf
     """Degrees of freedom of the standard error."""
     n_effective: float = math.inf
@@ -168,15 +167,13 @@ class Estimate:
         n: int,
         *,
         clusters: npt.NDArray[np.intp] | None = None,
-        units: Units | None = None,
         bounds: tuple[float, float],
         reason: str | None = None,
     ) -> Estimate:
         """Return a number of some of n rows, given their influences on it.
 
         A row, or cluster, with much of the weight pulls the number towards itself, so its own
-        deviation is too small. Each is divided by sqrt(1 - its share of the weight). `units` are
-        the clusters, or rows, if they were drawn by strata.
+        deviation is too small. Each is divided by sqrt(1 - its share of the weight).
 
         References
         ----------
@@ -185,15 +182,10 @@ class Estimate:
         of_rows = unshrunk(influence * weight.sum(), weight, _WHOLE)
         each, counted = np.zeros(n), np.zeros(n, np.bool_)
         each[places], counted[places] = of_rows, True
-        freedom, n_strata = squares_of([of_rows])[1], 1
-        if units is not None and clusters is None:
-            n_strata = units.n_strata(counted)
-            each, counted = units.apart(each), units.counted(counted)
-            freedom = min(squares_of([each[counted]])[1], max(places.size - n_strata, 1.0))
         found = cls(
             value,
             each,
-            freedom,
+            squares_of([of_rows])[1],
             effective_number(weight),
             bounds,
             reason,
@@ -208,15 +200,10 @@ class Estimate:
         )
         by_cluster = unshrunk(sums * weights.sum(), weights, _WHOLE)
         present = np.unique(clusters[places])
-        of_present = by_cluster[present]
-        if units is not None:
-            n_strata = np.unique(units.strata[present]).size
-            by_cluster = units.apart(by_cluster)
-            of_present = by_cluster[present]
-        most = effective_number(weights) - n_strata
+        most = effective_number(weights) - 1
         return replace(
             found,
-            freedom=max(min(most, squares_of([of_present])[1]), 1.0),
+            freedom=max(min(most, squares_of([by_cluster[present]])[1]), 1.0),
             by_cluster=by_cluster,
             n_clusters=int(present.size),
         )

@@ -17,13 +17,11 @@ from bias_metrics._core.checks import (
     check_clusters,
     check_mask,
     check_scores,
-    check_shape,
     check_subgroups,
     check_weights,
     labelled_inputs,
 )
 from bias_metrics._core.packed import PackedMasks, Subgroups
-from bias_metrics._core.strata import Strata, Units
 
 __all__ = [
     "BACKGROUNDS",
@@ -32,7 +30,6 @@ __all__ = [
     "Background",
     "Places",
     "Rows",
-    "Strata",
     "WeightKind",
     "any_of",
     "counted_rows",
@@ -69,11 +66,6 @@ class Rows:
         Article, thread or template of each row: rows of one cluster are not independent.
         A number has no interval if rows of a class that it compares fall into fewer than 20
         clusters.
-    strata : array of shape (n,), or Strata, optional
-        Stratum of each row, if the sample was drawn by strata: whole clusters, or rows, and at
-        least two in each. Intervals are narrower where numbers differ between strata; those of
-        `rate_gaps` and of bins of scores do not use them. Strata drawn at unequal rates need
-        `sample_weight`, too.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         Which rows a subgroup is compared with: all outside it, or those in none of the
         `subgroups`. Never compare numbers from one with numbers from the other.
@@ -87,8 +79,7 @@ class Rows:
     ------
     ValueError
         If a length differs, a label or membership is not 0 or 1, a weight is negative or a
-        frequency not whole, a cluster or stratum is missing, a stratum has one cluster or row, or
-        `background` is neither of the two.
+        frequency not whole, a cluster is missing, or `background` is neither of the two.
     TypeError
         If an argument has the wrong type.
 
@@ -105,7 +96,6 @@ class Rows:
     weight_kind: WeightKind
     clusters: Places | None
     """As codes 0, 1, ..."""
-    strata: Strata | None
     background: Background
     index: Any
     """The labels of the rows, if an argument has any."""
@@ -119,7 +109,6 @@ class Rows:
         sample_weight: npt.ArrayLike | None = None,
         weight_kind: WeightKind = "probability",
         clusters: npt.ArrayLike | None = None,
-        strata: npt.ArrayLike | Strata | None = None,
         background: Background = "outside_subgroup",
     ) -> None:
         given = {"y_true": y_true, "s": subgroups, "w": sample_weight, "c": clusters}
@@ -131,7 +120,6 @@ class Rows:
         if self.sample_weight is not None and weight_kind == "frequency":
             _refuse_fractions(self.sample_weight)
         self.clusters = check_clusters(clusters, self.n)
-        self.strata = self._strata(strata)
         self.background = check_choice("background", background, BACKGROUNDS)
 
     @property
@@ -145,14 +133,13 @@ class Rows:
 
     def within(self, which: BoolArray | Places) -> Rows:
         """Return some of the rows, given a mask, or their places, which may occur repeatedly."""
-        weights, clusters, strata = self.sample_weight, self.clusters, self.strata
+        weights, clusters = self.sample_weight, self.clusters
         y_true = self.y_true[which]
         return self._with(
             y_true=y_true,
             subgroups=masks_of(self.subgroups, which),
             sample_weight=None if weights is None else weights[which],
             clusters=None if clusters is None else check_clusters(clusters[which], y_true.size),
-            strata=None if strata is None else strata.within(which),
             index=None if self.index is None else self.index[which],
         )
 
@@ -180,11 +167,6 @@ class Rows:
         return kept, tuple(of_row[places] for of_row in values)
 
     @property
-    def units(self) -> Units | None:
-        """What was drawn by strata; None without strata."""
-        return None if self.strata is None else self.strata.units(self.clusters)
-
-    @property
     def excluded(self) -> Places | None:
         """The rows that no subgroup is compared with; None if each leaves out only its own."""
         if self.background == BACKGROUNDS[0] or not self.subgroups:
@@ -197,19 +179,6 @@ class Rows:
             if getattr(self, name) is not None:
                 msg = f"`rows` must have no `{name}` in {function}, which does not use it."
                 raise ValueError(msg)
-
-    def _strata(self, given: npt.ArrayLike | Strata | None) -> Strata | None:
-        if given is None:
-            return None
-        weights = self.sample_weight
-        if weights is not None and self.weight_kind == "frequency":
-            msg = "`strata` needs rows that count once; `weight_kind` is 'frequency'."
-            raise ValueError(msg)
-        if isinstance(given, Strata):
-            check_shape("strata", given.of_rows, self.n, "y_true")
-            return given
-        counted = slice(None) if weights is None else weights > 0
-        return Strata.of(given, self.n, self.clusters, counted)
 
     def _with(self, **values: Any) -> Rows:
         found = copy(self)

@@ -17,7 +17,6 @@ from benchmarks.coverage import (
     differences,
     rare,
     rates,
-    stratified,
     weighted,
 )
 from benchmarks.coverage.held import Case, Held
@@ -55,7 +54,6 @@ SECTIONS = (
     Section("paired", differences.HEAD, differences.PAIRED),
     Section("power", differences.HEAD, differences.POWER),
     Section("weighted", weighted.HEAD, weighted.WEIGHTED),
-    Section("stratified", stratified.HEAD, stratified.STRATIFIED),
     Section("crossing", clustered.HEAD, clustered.CROSSING),
     Section("nested", clustered.HEAD, clustered.NESTED),
     Section("apart", clustered.HEAD, clustered.APART),

@@ -21,7 +21,6 @@ TITLES = {
     "paired": "difference of two models on the same rows",
     "power": "the same: how often a model is shown not to be worse by .02",
     "weighted": "weighted rows",
-    "stratified": "rows, or clusters, drawn by strata",
     "crossing": "clusters that hold rows of all groups",
     "nested": "clusters of one group each",
     "apart": "the same, where the model is not equally good for all groups",

@@ -202,22 +202,21 @@ def check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
 _SPREAD = 4
 
 
-def check_clusters(
-    values: npt.ArrayLike | None, n: int, *, name: str = "clusters", like: str = "y_true"
-) -> npt.NDArray[np.intp] | None:
+def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp] | None:
     """Return clusters as codes 0, 1, ... of shape (n,), or None."""
     if values is None:
         return None
     array = np.asarray(values)
-    check_shape(name, array, n, like)
+    check_shape("clusters", array, n, "y_true")
     if array.dtype.kind in "biu":
         return _codes_of_integers(array)
     if array.dtype.kind in "fmM":
-        _refuse(~np.isfinite(array) if array.dtype.kind == "f" else np.isnat(array), array, name)
+        lacking = ~np.isfinite(array) if array.dtype.kind == "f" else np.isnat(array)
+        _refuse(lacking, array, "clusters")
         return np.unique(array, return_inverse=True)[1]
     if not isinstance(values, np.ndarray):
         array = np.asarray(values, dtype=object)  # otherwise a NaN among text becomes text
-    return _codes_of_objects(array, name)
+    return _codes_of_objects(array)
 
 
 def _codes_of_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
@@ -228,7 +227,7 @@ def _codes_of_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
     return np.asarray((np.cumsum(present) - 1)[shifted])
 
 
-def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.intp]:
+def _codes_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     """Give numbers in the order in which names occur: they need not be comparable."""
     known: dict[object, int] = {}
     names = array.tolist()
@@ -236,12 +235,12 @@ def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.
         codes = [known.setdefault(name, len(known)) for name in names]
     except TypeError as error:
         types = ", ".join(sorted({type(name).__name__ for name in names}))
-        msg = f"`{argument}` must be numbers, text or dates; got {types}."
+        msg = f"`clusters` must be numbers, text or dates; got {types}."
         raise TypeError(msg) from error
     missing = [name for name in known if _is_missing(name)]
     if missing:
         row = codes.index(known[missing[0]])
-        msg = f"`{argument}` must not be missing; got {missing[0]!r} (row {row})."
+        msg = f"`clusters` must not be missing; got {missing[0]!r} (row {row})."
         raise ValueError(msg)
     kinds: dict[bool, object] = {}
     for name in known:
@@ -249,7 +248,7 @@ def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.
     if len(kinds) > 1:
         told = " and ".join(f"{kind!r} (row {codes.index(known[kind])})" for kind in kinds.values())
         msg = (
-            f"`{argument}` must be all text or all numbers, since 1 is not '1'; got {told}. Make "
+            f"`clusters` must be all text or all numbers, since 1 is not '1'; got {told}. Make "
             "each text, as `.astype(str)` does."
         )
         raise ValueError(msg)

@@ -1,15 +1,13 @@
 """Rows that come in clusters: how far each cluster moves one AUC, and what its rows are worth.
 
 An AUC compares two classes of rows. The influence of a cluster is the sum of its rows'
-influences, and the variance is the sum over clusters of their squares. Five things differ from
+influences, and the variance is the sum over clusters of their squares. Three things differ from
 independent rows:
 
 - What counts is the number of clusters that hold rows of a *compared* class, of the class with
   fewer: toxic mentions from 5 of 200 threads are 5 pieces of evidence.
 - A few large clusters determine an AUC. Student's degrees of freedom are those of the effective
   number of clusters, (sum of n)^2 / (sum of n^2), less 1.
-- Clusters, or rows, may have been drawn by strata (`Units`): one degree of freedom is lost with
-  each stratum, not one in all.
 - A large cluster pulls the mean towards itself, so its own deviation is too small. It is divided
   by sqrt(1 - its share of the class), which is exact for clusters of one row.
 
@@ -42,7 +40,6 @@ from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number, independent_rows
 from bias_metrics._core.ranks import Floats, SortedClasses, inner, spread_of_squares, squares_of
 from bias_metrics._core.same_cluster import ClassRows, Codes, SameCluster, SamePairs
-from bias_metrics._core.strata import Units
 from bias_metrics.metrics import PAIRS
 
 Both = tuple[Floats, Floats]
@@ -52,17 +49,13 @@ Both = tuple[Floats, Floats]
 class ClusterSums:
     """How far each cluster moves one number, and how much evidence the clusters are."""
 
-    # (number of clusters,): The clusters' influences, which sum to about 0. If clusters were drawn
-    # by strata, as `Units.apart` returns them.
-    each: Floats
+    each: Floats  # (number of clusters,): The clusters' influences, which sum to about 0
     clusters: tuple[int, int]  # Clusters with rows of each compared class
     effective: float  # The effective number of clusters, of the class with the smaller one
     # How many independent rows each compared class is worth at least: its clusters or, if rows have
     # weights, the effective number of these.
     least: tuple[float, float]
-    # Whether each row is a cluster of its own: weighted rows, or strata, without clusters
-    alone: bool = False
-    n_strata: int | None = None  # Strata with rows of a compared class, if there are strata
+    alone: bool = False  # Whether each row is a cluster of its own: weighted rows without clusters
     same: SamePairs | None = None  # The pairs of one cluster, if the number is one AUC
     counted: npt.NDArray[np.bool_] | None = None  # Which clusters have rows behind it; None: all
 
@@ -83,11 +76,7 @@ class ClusterSums:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        most = max(self.effective - (self.n_strata or 1), 1.0)
-        if not self.alone:
-            return most
-        fourths = self.freedom_by_fourths
-        return fourths if self.n_strata is None else min(fourths, most)
+        return self.freedom_by_fourths if self.alone else max(self.effective - 1, 1.0)
 
     @property
     def freedom_by_fourths(self) -> float:
@@ -110,8 +99,7 @@ class ClusterSums:
         if self.counted is not None and other.counted is not None:
             counted = self.counted | other.counted
         found = replace(self, each=each, clusters=fewer, effective=effective, same=None)
-        strata = None if self.n_strata is None else max(self.n_strata, other.n_strata or 1)
-        return replace(found, counted=counted, n_strata=strata)
+        return replace(found, counted=counted)
 
     def minus(self, other: ClusterSums) -> ClusterSums:
         """Return the influences on the difference of two numbers."""
@@ -124,10 +112,8 @@ class ClusterSums:
 
     def clustered(self, auc: Auc) -> Auc:
         """Return an AUC as measured, which has a standard error, that allows for the clusters."""
-        if auc.value is None or auc.std_error is None or (self.alone and self.n_strata is None):
+        if auc.value is None or auc.std_error is None or self.alone:
             return auc
-        if self.alone:
-            return replace(auc, std_error=self.std_error, freedom=self.freedom)
         error = ClusteredError(
             self.std_error,
             self.freedom,
@@ -187,7 +173,6 @@ class Clustering:
     n: int  # Number of clusters
     everyone: SortedClasses
     alone: bool  # Whether each row is a cluster of its own
-    units: Units | None = None  # The same clusters, if they were drawn by strata
 
     @property
     def overall(self) -> Comparison:
@@ -195,7 +180,7 @@ class Clustering:
         return overall_comparison(self.everyone)
 
     @classmethod
-    def of(cls, ranked: RankedRows, codes: Codes | None, units: Units | None = None) -> Clustering:
+    def of(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
         """Put codes 0, 1, ... of the rows in score order; None: each row is a cluster."""
         in_order, alone = {}, codes is None
         codes = np.arange(ranked.y_true.size) if codes is None else codes
@@ -204,7 +189,7 @@ class Clustering:
             in_order[label] = np.empty(rows.size, dtype=np.intp)
             in_order[label][ranked.position[rows]] = codes[rows]
         n = int(codes.max(initial=-1)) + 1
-        return cls(in_order, n, ranked.everyone, alone, units)
+        return cls(in_order, n, ranked.everyone, alone)
 
     def within(self, members: Members | None, counted: RowsOfClasses | None = None) -> Within:
         """Return the clusters of a subgroup, and of those that it is compared with.
@@ -320,22 +305,13 @@ class Within:
         """Return the influences, given those on y and x and the rows, or weight, of each."""
         of_y, of_x = (one / held.divisor for one, held in zip(sums, rows, strict=True))
         clusters = rows[0].n_clusters, rows[1].n_clusters
-        found = ClusterSums(
+        return ClusterSums(
             of_y - of_x if flip else of_x - of_y,
             clusters,
             min(rows[0].effective, rows[1].effective),
             clusters,
             alone=self.clustering.alone,
             counted=rows[0].held | rows[1].held,
-        )
-        units = self.clustering.units
-        if units is None or found.counted is None:
-            return found
-        return replace(
-            found,
-            each=units.apart(found.each),
-            counted=units.counted(found.counted),
-            n_strata=max(units.n_strata(row.held) for row in rows),
         )
 
     def _rows(self, positive: bool, *, inside: bool) -> _InClusters:  # noqa: FBT001 - a class

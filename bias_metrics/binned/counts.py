@@ -120,7 +120,7 @@ class ScoreCounts:
         if not 0 <= bits <= MANTISSA:
             msg = f"`bits` must be from 0 to {MANTISSA}; got {bits}."
             raise ValueError(msg)
-        rows.refuse("ScoreCounts.of", "clusters", "strata")
+        rows.refuse("ScoreCounts.of", "clusters")
         scores = rows.scores("y_score", y_score).astype(np.float64)
         if rows.weight_kind != "frequency":
             rows.refuse("ScoreCounts.of", "sample_weight")

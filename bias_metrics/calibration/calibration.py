@@ -366,7 +366,6 @@ class _Model:
             sample.weight,
             self.rows.n,
             clusters=self.rows.clusters,
-            units=self.rows.units,
             bounds=RANGES[name],
             reason=reason,
         )

@@ -32,7 +32,6 @@ def compare_bias(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
-    strata: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
 ) -> BiasComparison:
     """Compare the bias of two models' scores on the same rows.
@@ -57,7 +56,7 @@ def compare_bias(
         The subgroups that the power means cover; default all.
     confidence : float, default=0.95
         Confidence of each interval. For a one-sided test at 5 %, use 0.90.
-    clusters, strata : array of shape (n,), optional
+    clusters : array of shape (n,), optional
         As in `evaluate_bias`.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         As in `evaluate_bias`, for both models.
@@ -104,7 +103,6 @@ def compare_bias(
         sample_weight=sample_weight,
         weight_kind=weight_kind,
         clusters=clusters,
-        strata=strata,
         background=background,
     )
     options = Options.of(
@@ -153,7 +151,6 @@ def compare_candidates(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
-    strata: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
 ) -> CandidateComparisons:
     """Compare the bias of several candidates with the champion's on the same rows.
@@ -171,7 +168,7 @@ def compare_candidates(
         Scores of the champion.
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
-    sample_weight, weight_kind, power, power_mean_groups, clusters, strata, background
+    sample_weight, weight_kind, power, power_mean_groups, clusters, background
         As in `compare_bias`.
     confidence : float, default=0.95
         Confidence of the intervals of one number for all candidates together. For a one-sided
@@ -215,7 +212,6 @@ def compare_candidates(
         sample_weight=sample_weight,
         weight_kind=weight_kind,
         clusters=clusters,
-        strata=strata,
         background=background,
     )
     level = check_confidence(confidence)

@@ -32,7 +32,6 @@ def evaluate_bias(
     intervals: Intervals = True,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
-    strata: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
 ) -> BiasReport:
     """Measure the unintended identity bias of one classifier's scores.
@@ -69,8 +68,6 @@ def evaluate_bias(
         Article, thread or template of each row: rows of one cluster are not independent.
         A number has no interval if rows of a class that it compares fall into fewer than 20
         clusters.
-    strata : array of shape (n,), optional
-        Stratum of each row, if the sample was drawn by strata, as in `Rows`.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         Which rows a subgroup is compared with: all outside it, or those in none of the
         `subgroups`. Never compare numbers from one with numbers from the other; the report
@@ -121,7 +118,6 @@ def evaluate_bias(
         sample_weight=sample_weight,
         weight_kind=weight_kind,
         clusters=clusters,
-        strata=strata,
         background=background,
     )
     options = Options.of(
@@ -136,8 +132,7 @@ def evaluate_bias(
 
 def report_of(rows: Rows, scores: FloatArray, options: Options) -> BiasReport:
     """Measure the rows that count."""
-    in_units = rows.clusters is not None or rows.strata is not None
-    if options.confidence is not None and (options.aggregates or in_units):
+    if options.confidence is not None and (options.aggregates or rows.clusters is not None):
         return Measurement(rows, scores).report(options)
     rows, (scores,) = rows.counted(scores)
     everyone = sort_classes(rows.y_true, scores, rows.sample_weight)

@@ -107,14 +107,10 @@ class _Moves:
     def __init__(self, ranked: RankedRows, rows: Rows) -> None:
         self._ranked = ranked
         self._members = ranked_members(ranked, rows)
-        codes, units = rows.clusters, rows.units
-        in_units = codes is not None or units is not None
-        clustering = Clustering.of(ranked, codes, units) if in_units else None
-        self._within = (
-            {}
-            if clustering is None
-            else {name: clustering.within(one) for name, one in self._members.items()}
-        )
+        self._within = {}
+        if rows.clusters is not None:
+            clustering = Clustering.of(ranked, rows.clusters)
+            self._within = {name: clustering.within(one) for name, one in self._members.items()}
         self._spread = Spread(ranked, 0.95)
 
     def of(self, name: str, metric: str) -> Any:

@@ -101,19 +101,14 @@ class Measurement:
 
     @cached_property
     def by_rows(self) -> Clustering | None:
-        """Rows as clusters of one row each, if they are weighted or were drawn by strata."""
-        units = self.rows.units if self.rows.clusters is None else None
-        if units is None and not self.ranked.is_weighted:
-            return None
-        return Clustering.of(self.ranked, None, units)
+        """Rows as clusters of one row each, if they are weighted."""
+        return Clustering.of(self.ranked, None) if self.ranked.is_weighted else None
 
     @cached_property
     def clustering(self) -> Clustering | None:
         """The clusters, or rows as such; None if there are neither."""
         codes = self.rows.clusters
-        if codes is None:
-            return self.by_rows
-        return Clustering.of(self.ranked, codes, self.rows.units)
+        return self.by_rows if codes is None else Clustering.of(self.ranked, codes)
 
     def subgroup(self, name: str) -> MeasuredSubgroup:
         """Return a subgroup as measured."""

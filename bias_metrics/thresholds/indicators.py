@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_threshold
-from bias_metrics._core.intervals import FIRM, check_confidence, effective_number, quantile
+from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Row, Tabular, labelled
@@ -132,7 +132,7 @@ def decision_indicators(
     Parameters
     ----------
     rows : Rows
-        The rows, with sampling weights, clusters or strata if they have any.
+        The rows, with sampling weights or clusters if they have any.
     y_score : float array of shape (n,)
         Finite scores, or decisions as 0 and 1 with a threshold of 0.5.
     threshold : float
@@ -211,12 +211,9 @@ class _Share:
     # The largest share of the weight that one more row, or cluster, with and without the event may
     # have; None if all rows weigh the same.
     heaviest: tuple[float, float] | None
-    # The number of independent rows where the variance says too little; None without clusters,
-    # weights and strata.
+    # The number of independent rows where the variance says too little; None without clusters and
+    # weights.
     worth: float | None
-    # The most that any variance lets it be worth: its rows, unless they are of strata that explain
-    # events, and a good many rows show how well.
-    most: float = math.inf
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return Wilson's interval for as many rows as the estimate is worth."""
@@ -232,7 +229,7 @@ class _Share:
             moved = (share + event * more) / (1 + more)
             spread = (variance + (more * (event - moved)) ** 2) / (1 + more) ** 2
             if spread:
-                ends.append(wilson_interval(moved, min(moved * (1 - moved) / spread, self.most), t))
+                ends.append(wilson_interval(moved, min(moved * (1 - moved) / spread, self.n), t))
         return _within((min(low for low, _ in ends), max(high for _, high in ends)))
 
     def measured(self, confidence: float) -> MetricValue:
@@ -333,7 +330,6 @@ class _Decided:
             weight,
             n,
             clusters=clusters,
-            units=self.rows.units,
             bounds=(0.0, 1.0),
         )
         heaviest = None
@@ -341,10 +337,8 @@ class _Decided:
             rest = [one for one in wholes if one not in parts]
             with_, without = (self._one_more(members, kinds) for kinds in (parts, rest))
             heaviest = with_ / whole, without / whole
-        firm = self.rows.strata is not None and estimate.freedom >= FIRM
-        most = math.inf if firm else float(counted.size)
-        worth = self._worth(events, weight, None if clusters is None else clusters[counted], most)
-        return _Share(estimate, int(events.sum()), counted.size, heaviest, worth, most)
+        worth = self._worth(events, weight, None if clusters is None else clusters[counted])
+        return _Share(estimate, int(events.sum()), counted.size, heaviest, worth)
 
     def _one_more(self, members: Places, kinds: Iterable[str]) -> float:
         """Return the weight of one more decision: any row's, or that of one of these clusters."""
@@ -358,17 +352,15 @@ class _Decided:
                 found.append(float(sums.max(initial=0.0)))
         return max(found)
 
-    def _worth(
-        self, events: BoolArray, weight: Floats, clusters: Places | None, most: float
-    ) -> float | None:
+    def _worth(self, events: BoolArray, weight: Floats, clusters: Places | None) -> float | None:
         """Return the most independent rows that some rows are worth; None if they are."""
         if clusters is not None:
             sums = np.bincount(clusters, weight).astype(np.float64)
             with_event = np.bincount(clusters, weight * events, sums.size).astype(np.float64)
             each = [one for one in (with_event, sums - with_event) if one.any()]
             few = len(each) < 2 or min(map(effective_number, each)) < _FEW_CLUSTERS
-            return effective_number(sums) if few else most
-        return most if self.is_weighted or self.rows.strata is not None else None
+            return effective_number(sums) if few else float(events.size)
+        return float(events.size) if self.is_weighted else None
 
 
 def _either(decided: BoolArray) -> Iterator[tuple[bool, BoolArray]]:

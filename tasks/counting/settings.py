@@ -33,7 +33,6 @@ ENDING = ".counts"
 _AT_ONCE = 8
 _IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
 _WITHOUT = {
-    "stratum": "counts do not tell which rows were drawn together",
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
     "pool_nights": "counts of several nights add up as shards do",

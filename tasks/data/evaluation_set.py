@@ -9,7 +9,6 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `text`              large_string   optional; the comment, never logged
 `label`             double         fraction of raters, 0 to 1
 `cluster`           string         optional; rows of one cluster are not independent
-`stratum`           string         optional; the sample was drawn by strata, clusters as a whole
 `weight`            double         optional; at least 0, a row of weight 0 does not count
 `raters`            double         optional; number of raters behind the label, at least 1
 `label/<name>`      double, null   optional; the label by other raters; null: they did not say
@@ -41,8 +40,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
-CLUSTER, STRATUM = "cluster", "stratum"
-SAMPLED_FROM = "sampled_from"
+CLUSTER, SAMPLED_FROM = "cluster", "sampled_from"
 OTHER_LABEL = "label/"
 MOST_RATERS = 1e9
 TYPES = {
@@ -50,7 +48,6 @@ TYPES = {
     "label": pa.float64(),
     "text": pa.large_string(),
     CLUSTER: pa.string(),
-    STRATUM: pa.string(),
     WEIGHT: pa.float64(),
     RATERS: pa.float64(),
 }

@@ -27,7 +27,6 @@ from biasgate.tasks.data.evaluation_set import (
     OTHER_LABEL,
     RATERS,
     SLICE,
-    STRATUM,
 )
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.mapped_columns import (
@@ -69,10 +68,6 @@ class MappedSource(SourceSettings):
     cluster: str | None = None
     """Column of the article, thread or template. Rows of one cluster are not independent, and the
     intervals allow for that; there is none where a compared class is in fewer than 20 clusters."""
-    stratum: str | None = None
-    """Column of the stratum that each row, or its cluster, was drawn from, at least two of each.
-    Intervals are then narrower where strata differ; `weight` undoes unequal chances. Short names,
-    such as `flagged`."""
     weight: str | None = None
     """Column of the weight of each row, at least 0; a row of weight 0 does not count. `weight_kind`
     says what weights mean."""
@@ -297,7 +292,7 @@ class MappedSource(SourceSettings):
         return [self.label] if isinstance(self.label, str) else list(self.label)
 
     def _columns(self) -> list[str]:
-        wanted = [self.id, *self._label_columns(), self.text, self.cluster, self.stratum]
+        wanted = [self.id, *self._label_columns(), self.text, self.cluster]
         wanted += [
             self.weight,
             self.raters,
@@ -316,11 +311,8 @@ class MappedSource(SourceSettings):
         if self.text is not None:
             columns["text"] = reading.to_text(chunk, self.text, ids)
         columns |= self._labels(chunk, ids)
-        columns |= {
-            name: reading.to_strings(chunk, column, ids, shown=name == STRATUM)
-            for name, column in ((CLUSTER, self.cluster), (STRATUM, self.stratum))
-            if column is not None
-        }
+        if self.cluster is not None:
+            columns[CLUSTER] = reading.to_strings(chunk, self.cluster, ids)
         if self.weight is not None:
             whole = self.weight_kind == "frequency"
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)

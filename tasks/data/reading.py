@@ -99,17 +99,11 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     return raw.cast(pa.large_string())
 
 
-def to_strings(chunk: Chunk, column: str, ids: pa.Array, *, shown: bool = False) -> pa.Array:
-    """Return a column of names (a cluster, say) as strings; a missing one is refused.
-
-    So is one that looks like a comment, if messages may show them.
-    """
+def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
+    """Return a column of names (a cluster, say) as strings; a missing name is refused."""
     raw = plain_column(chunk, column).cast(pa.string())
     absent = pc.fill_null(pc.equal(raw, ""), fill_value=True)
     refuse_values(chunk, column, absent, "a value must not be missing", ids)
-    if shown:
-        like_text = pc.match_substring_regex(raw, _LIKE_A_TEXT)
-        refuse_values(chunk, column, like_text, "a name must not look like a comment", ids)
     return raw
 
 

@@ -179,26 +179,11 @@ class SourceSettings(Settings):
 
     @model_validator(mode="after")
     def _samples_rows(self) -> Self:
-        wrong = {
-            "population: these_rows": self.population == "these_rows",
-            "stratum": getattr(self, "stratum", None) is not None,
-        }
-        for key in (key for key, is_set in wrong.items() if is_set and self.sample is not None):
-            msg = f"`sample` and `{key}` must not be set together: remove one of them"
+        if self.population == "these_rows" and self.sample is not None:
+            msg = (
+                "`sample` and `population: these_rows` must not be set together: remove one of them"
+            )
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _draws_each_row_once(self) -> Self:
-        wrong = {
-            "pool_nights": self.pool_nights is not None,
-            "population: these_rows": self.population == "these_rows",
-            "weight_kind: frequency": self.weight_kind == "frequency",
-        }
-        for key in (key for key, is_set in wrong.items() if is_set):
-            if getattr(self, "stratum", None) is not None:
-                msg = f"`stratum` and `{key}` must not be set together: remove one of them"
-                raise ValueError(msg)
         return self
 
     @property

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics.rows import Strata, counted_rows
+from bias_metrics.rows import counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
     OTHER_LABEL,
     RATERS,
-    STRATUM,
     WEIGHT,
     EvaluationSet,
 )
@@ -55,7 +53,6 @@ def choose_rows(
     if source.identity_rows == "rated":
         measured = measured & rated
     labels = _labels(evaluation_set, label) >= source.label_threshold
-    strata = strata_of(evaluation_set)
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,
@@ -69,7 +66,6 @@ def choose_rows(
         confidence=CONFIDENCE,
         n_clusters=None,
         weights=source.weight_kind if WEIGHT in evaluation_set.columns else None,
-        units_drawn=None if strata is None else strata.drawn.tolist(),
         population="these_rows" if source.population == "these_rows" else None,
         planned_rows=None if source.pool_nights is None else source.pool_nights.rows,
     )
@@ -169,42 +165,6 @@ def cluster_codes(evaluation_set: EvaluationSet) -> npt.NDArray[np.intp] | None:
     codes = np.array(names.dictionary_encode().indices, dtype=np.intp)
     codes.flags.writeable = False
     return codes
-
-
-def strata_of(evaluation_set: EvaluationSet) -> Strata | None:
-    """Return the strata that the rows were drawn from; None without strata."""
-    if STRATUM not in evaluation_set.columns:
-        return None
-    names, n = evaluation_set.column(STRATUM).to_numpy(), evaluation_set.n_rows
-    clusters = cluster_codes(evaluation_set)
-    if clusters is not None:
-        _refuse_split_clusters(evaluation_set, names, clusters)
-    counted: npt.NDArray[np.bool_] | slice = slice(None)
-    if WEIGHT in evaluation_set.columns:
-        counted = evaluation_set.column(WEIGHT).to_numpy() > 0
-    try:
-        return Strata.of(names, n, clusters, counted)
-    except ValueError as error:
-        msg = f"strata of evaluation set {evaluation_set.name!r} do not fit: {error}"
-        raise InputError(msg) from error
-
-
-def _refuse_split_clusters(
-    evaluation_set: EvaluationSet, names: npt.NDArray[Any], clusters: npt.NDArray[np.intp]
-) -> None:
-    """Refuse a cluster with rows in two strata, by its name and theirs."""
-    first = np.unique(clusters, return_index=True)[1]
-    split = np.flatnonzero(names != names[first[clusters]])
-    if not split.size:
-        return
-    row, before = int(split[0]), int(first[clusters[split[0]]])
-    cluster = evaluation_set.column(CLUSTER)[row].as_py()
-    msg = (
-        f"strata of evaluation set {evaluation_set.name!r} must have whole clusters; cluster "
-        f"{printable(str(cluster))[:60]!r} is in {printable(str(names[before]))[:60]!r} and in "
-        f"{printable(str(names[row]))[:60]!r} (row {row} of the set)."
-    )
-    raise InputError(msg)
 
 
 def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:

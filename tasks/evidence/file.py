@@ -33,12 +33,12 @@ from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, 
 from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.parts import DominantUnits, PackedMasks, dominant_units
 from bias_metrics.report import Measurement
-from bias_metrics.rows import Background, Strata
+from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy, give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json
-from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE, STRATUM
+from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, SLICE
 from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
@@ -436,17 +436,6 @@ class EvidenceFile:
     def _clusters(self) -> npt.NDArray[Any] | None:
         return self.column(CLUSTER) if CLUSTER in self._table.column_names else None
 
-    @cached_property
-    def _strata(self) -> Strata | None:
-        drawn = self.record.choices.units_drawn
-        if drawn is None:
-            return None
-        found = Strata(self.column(STRATUM), np.array(drawn, np.intp))
-        if not found.can_hold(self._clusters):
-            msg = f"strata in {self.path.name} must have the units that its record says."
-            raise InputError(msg)
-        return found
-
     @property
     def background(self) -> Background:
         """What identities are compared with."""
@@ -473,7 +462,6 @@ class EvidenceFile:
             members=self._members,
             scores=self.columns(SCORE),
             nights=self.column(NIGHT) if self.n_nights else None,
-            strata=self._strata,
         )
         return found if rows is None else found.within(rows)
 

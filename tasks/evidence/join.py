@@ -26,7 +26,6 @@ from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
     SLICE,
-    STRATUM,
     WEIGHT,
     EvaluationSet,
 )
@@ -38,7 +37,6 @@ from biasgate.tasks.evidence.choose import (
     counted_of,
     labelled_rows,
     leave_out_missing,
-    strata_of,
 )
 from biasgate.tasks.evidence.file import (
     AGAIN_LABEL,
@@ -92,7 +90,11 @@ def write_evidence(
     }
     # One bit per row.
     columns |= {IDENTITY + name: pa.array(mask[rows]) for name, mask in mentions.items()}
-    columns |= _units(evaluation_set, source, clusters, rows)
+    if clusters is not None:
+        pooled = source.pool_nights is not None
+        columns[CLUSTER] = (
+            _numbered(_taken(evaluation_set, CLUSTER, rows)) if pooled else recoded(clusters[rows])
+        )
     if weights is not None:
         columns[WEIGHT] = weights
     for role, of_rival in rivals.items():
@@ -127,24 +129,6 @@ def evidence_table(
 ) -> pa.Table:
     """Return the rows as a table with its record as metadata."""
     return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record.to_dict())})
-
-
-def _units(
-    evaluation_set: EvaluationSet,
-    source: SourceSettings,
-    clusters: RowNumbers | None,
-    rows: RowNumbers,
-) -> dict[str, npt.NDArray[np.integer]]:
-    """Return the clusters and strata of rows, as far as the set has any."""
-    found: dict[str, npt.NDArray[np.integer]] = {}
-    if clusters is not None:
-        pooled = source.pool_nights is not None
-        found[CLUSTER] = (
-            _numbered(_taken(evaluation_set, CLUSTER, rows)) if pooled else recoded(clusters[rows])
-        )
-    if (strata := strata_of(evaluation_set)) is not None:
-        found[STRATUM] = strata.of_rows[rows]
-    return found
 
 
 def _evidence_rows(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics.parts import PackedMasks
-from bias_metrics.rows import Background, Strata
+from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.data.evaluation_set import CLUSTER, WEIGHT
 
@@ -30,7 +30,6 @@ class Rows:
     weights: npt.NDArray[np.float64] | None = None
     nights: npt.NDArray[np.integer] | None = None
     """The night of each row, if nights are pooled."""
-    strata: Strata | None = None
 
     def within(self, kept: npt.NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""
@@ -48,7 +47,6 @@ class Rows:
             self.members,
             sample_weight=self.weights,
             clusters=self.clusters,
-            strata=self.strata,
             background=background,
         )
 
@@ -74,7 +72,7 @@ class Rows:
 
 
 def _within(values: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Return what some of the rows have: of an array, masks, strata, or arrays by name."""
+    """Return what some of the rows have: of an array, masks, or arrays by name."""
     if values is None:
         return None
     if isinstance(values, dict):

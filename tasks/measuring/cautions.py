@@ -218,15 +218,9 @@ def warn_of_other_fractions(
 
 
 def warn_of_weights(choices: Choices) -> str | None:
-    """Say what a report of rows with sampling weights does not have, or that strata have none."""
+    """Report what a report of rows with sampling weights does not have."""
     if choices.weights != "probability":
-        if choices.units_drawn is None:
-            return None
-        return (
-            "the rows were drawn by strata and have no weights: unless all were drawn equally "
-            "often, every number is that of the sample, not of what it was drawn from. Name the "
-            "`weight`."
-        )
+        return None
     return (
         "the rows have sampling weights: errors at thresholds are not counted, and the figure of "
         "scores counts each row once."

@@ -73,10 +73,6 @@ class Choices(Record):
             frequency="how many comments a row stands for",
         ),
     )
-    units_drawn: list[int] | None = field(
-        default=None, metadata=_said("strata that comments, or clusters, were drawn from")
-    )
-    """How many of each stratum."""
     n_clusters: int | None = field(metadata=_said("clusters of comments that are not independent"))
 
     @property

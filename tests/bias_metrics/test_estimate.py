@@ -8,20 +8,18 @@ import pytest
 from bias_metrics import Estimate
 from bias_metrics._core.intervals import MIN_CLUSTERS, independent_rows
 from bias_metrics._core.ranks import squares_of
-from bias_metrics._core.strata import Units
 
 N = 200
 RNG = np.random.default_rng(0)
 X, OTHER = RNG.normal(size=(2, N))
 
 
-def mean_of(values, places=None, clusters=None, bounds=(-9.0, 9.0), units=None):
+def mean_of(values, places=None, clusters=None, bounds=(-9.0, 9.0)):
     places = np.arange(N) if places is None else places
     mean = values[places].mean()
     influence = (values[places] - mean) / places.size
     ones = np.ones(places.size)
-    drawn = {"clusters": clusters, "units": units}
-    return Estimate.of(mean, influence, places, ones, N, **drawn, bounds=bounds)
+    return Estimate.of(mean, influence, places, ones, N, clusters=clusters, bounds=bounds)
 
 
 def test_the_error_of_a_mean_is_that_of_the_textbook():
@@ -79,31 +77,6 @@ def test_means_of_different_clusters_are_independent():
     apart = first.minus(second)
     assert apart.std_error == pytest.approx(np.hypot(first.std_error, second.std_error))
     assert (apart.n_clusters, apart.freedom) == (20, first.freedom)
-
-
-@pytest.mark.parametrize("size", [1, 4], ids=["rows", "clusters"])
-def test_a_mean_of_a_sample_drawn_by_strata_has_the_error_of_the_textbook(size):
-    each, clusters = np.arange(N // size), np.arange(N) // size
-    strata = each * 5 // each.size  # five of equal size
-    values = 3 * strata[clusters] + X
-    units = Units(strata, np.bincount(strata))
-    found = mean_of(values, clusters=clusters if size > 1 else None, units=units)
-    means = values.reshape(-1, size).mean(axis=1).reshape(5, -1)
-    expected = np.mean(means.var(axis=1, ddof=1)) / each.size
-    assert found.std_error == pytest.approx(np.sqrt(expected))
-    if size > 1:
-        assert found.number.row_std_error == pytest.approx(values.std(ddof=1) / np.sqrt(N))
-    # Each unit is as far from the mean of its stratum: only their number limits the freedom.
-    alike = 3.0 * strata[clusters] + (clusters % 2)
-    found = mean_of(alike, clusters=clusters if size > 1 else None, units=units)
-    assert found.freedom == pytest.approx(each.size - 5)
-
-
-@pytest.mark.parametrize("n", [2, 3])
-def test_a_few_rows_of_two_strata_have_one_degree_of_freedom(n):
-    strata = np.arange(N) % 2
-    units = Units(strata, np.bincount(strata))
-    assert mean_of(X, np.arange(n), units=units).freedom == pytest.approx(1)
 
 
 def test_the_error_by_cluster_of_a_mean_is_that_of_equal_clusters_means():

@@ -223,19 +223,6 @@ def test_plain_values_have_the_ends_of_intervals():
     assert 0 < found["low"] < found["value"] < found["high"] < 1
 
 
-@pytest.mark.parametrize(("each", "narrower"), [(100, True), (12, False)])
-def test_strata_that_explain_errors_help_where_many_rows_show_it(each, narrower):
-    """Of one stratum nine tenths are right, of the other one tenth: .09 within, .25 in all."""
-    right = np.r_[np.arange(each) % 10 > 0, np.arange(each) % 10 == 0]
-    strata = np.repeat([0, 1], each)
-    options = {"y_true": np.ones(2 * each, bool), "y_score": right * 1.0}
-    plain, by_stratum = (
-        measured(**options, strata=one).overall.shares["accuracy"] for one in (None, strata)
-    )
-    assert (by_stratum.high - by_stratum.low < 0.8 * (plain.high - plain.low)) is narrower
-    assert (by_stratum.low > plain.low) is narrower
-
-
 def test_one_more_missed_cluster_may_be_as_heavy_as_the_heaviest_that_is_not_flagged():
     """Nothing is missed; the rows that are not flagged are of one cluster each, or of one."""
     y_true = np.r_[np.ones(60, bool), np.zeros(60, bool)]

@@ -29,7 +29,7 @@ def test_plain_lists_get_the_types_of_frozen_rows():
         ({"texts": ["x", "y"]}, r"yields 'texts'\. Did you mean 'text'\?"),
         (
             {"gay": [0, 1]},
-            "yields 'gay'. Known columns: id, label, text, cluster, stratum, weight, raters, ",
+            "yields 'gay'. Known columns: id, label, text, cluster, weight, raters, ",
         ),
         ({"identity/": [0, 1]}, "yields 'identity/'"),
         ({"id": [1, 2]}, "must yield 'id' as string; it yields int64"),

@@ -2,14 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.judging import policy_of
 
 from bias_metrics import Rows, evaluate_bias, evaluate_slices
-from bias_metrics.report.evaluation import report_of
-from bias_metrics.report.steps import Options
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence.choose import choose_rows
@@ -38,7 +34,6 @@ def frame():
             "muslim": np.where(np.arange(N) % 5 == 0, np.nan, rng.integers(0, 2, N)),
             "short": rng.integers(0, 2, N),
             "thread": np.arange(N) // 4,
-            "band": np.arange(N) // 100,
             "times": rng.integers(0, 4, N),
             "prediction": np.round(0.3 * label + rng.random(N), 2),
         }
@@ -120,86 +115,6 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
     short = evaluate_slices(rows, scores, slices, confidence=confidence)["short"].to_dict()
     assert found["short", 0.9].report == short
     assert found[None, 0.9].champion["final_score"]["high"] == 0
-
-
-@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
-def test_strata_are_those_of_all_drawn_rows(frame, measure, clustered):
-    cluster = {"cluster": "thread"} if clustered else {}
-    evidence = measure(frame, stratum="band", slices=["short"], **cluster)[2]
-    units = frame["thread"] if clustered else frame.index
-    drawn = pd.Series(units)[frame["times"] > 0].groupby(frame["band"]).nunique()
-    assert evidence.record.choices.units_drawn == drawn.tolist()
-    rows = Rows(
-        frame["label"] == 1,
-        {name: frame[name] == 1 for name in ("gay", "muslim")},
-        sample_weight=frame["times"],
-        clusters=frame["thread"] if clustered else None,
-        strata=frame["band"],
-    )
-    found = evidence.measure([(None, 0.9), ("short", 0.9)])
-    kept = frame["muslim"].notna()
-    for name, mask in ((None, kept), ("short", kept & (frame["short"] == 1))):
-        part, scores = rows.within(mask.to_numpy()), frame["prediction"][mask].to_numpy()
-        expected = report_of(part, scores, Options.of(part, confidence=0.9))
-        own = found[name, 0.9].report
-        for of in (lambda x: x["overall"]["auc"], lambda x: x["subgroups"]["gay"]["bpsn_auc"]):
-            wanted = of(expected.to_dict())
-            assert of(own)["value"] == wanted["value"]
-            assert of(own)["std_error"] == pytest.approx(wanted["std_error"], rel=1e-9)
-
-
-def test_strata_without_weights_are_warned_of(frame, measure):
-    told = "the rows were drawn by strata and have no weights: unless all were drawn equally often"
-    choices = measure(frame, stratum="band", weight=None)[2].record.choices
-    assert warn_of_weights(choices).startswith(told)
-    assert "drawn by strata" not in warn_of_weights(
-        measure(frame, stratum="band")[2].record.choices
-    )
-
-
-def test_a_stratum_with_one_row_is_refused_by_name(frame, source, tmp_path):
-    frame.loc[0, "band"] = 77
-    chosen = source(frame, stratum="band", weight=None)
-    with pytest.raises(InputError, match=r"of evaluation set 'rows' .* stratum '77' has 1"):
-        choose_rows(freeze(chosen, tmp_path / "store"), chosen)
-
-
-def test_a_cluster_in_two_strata_is_refused_by_its_name(frame, source, tmp_path):
-    frame["thread"], frame["band"] = frame.index // 2, frame.index // 10
-    frame.loc[7, "band"] = 5
-    chosen = source(frame, stratum="band", cluster="thread")
-    told = r"'rows' must have whole clusters; cluster '3' is in '0' and in '5' \(row 7 of the set"
-    with pytest.raises(InputError, match=told):
-        choose_rows(freeze(chosen, tmp_path / "store"), chosen)
-
-
-def test_a_stratum_that_looks_like_a_comment_is_refused(frame, source, tmp_path):
-    frame["band"] = "what a long name it is"
-    with pytest.raises(InputError, match="a name must not look like a comment"):
-        freeze(source(frame, stratum="band"), tmp_path / "store")
-
-
-@pytest.mark.parametrize(
-    ("options", "key"),
-    [
-        ({"weight_kind": "frequency"}, "weight_kind: frequency"),
-        ({"pool_nights": {"rows": 100}}, "pool_nights"),
-        ({"population": "these_rows", "cluster": "thread"}, "population: these_rows"),
-    ],
-)
-def test_what_strata_do_not_go_with_is_refused(frame, source, options, key):
-    with pytest.raises(ValueError, match=f"`stratum` and `{key}` must not be set together"):
-        source(frame, stratum="band", **options)
-
-
-def test_evidence_with_other_strata_than_its_record_says_is_refused(frame, measure):
-    evidence = measure(frame, stratum="band")[2]
-    table = pq.read_table(evidence.path)
-    for codes in (np.full(table.num_rows, 7), np.zeros(table.num_rows, int)):
-        at = table.column_names.index("stratum")
-        pq.write_table(table.set_column(at, "stratum", pa.array(codes)), evidence.path)
-        with pytest.raises(InputError, match="must have the units that its record says"):
-            type(evidence)(evidence.path).measure([(None, 0.9)])
 
 
 def test_the_digest_covers_the_weights(frame, source, tmp_path):
