@@ -37,10 +37,7 @@ from bias_metrics.groups.counts import (
     ToxicRows,
 )
 from bias_metrics.groups.dataset import (
-    Agreement,
-    LabelAgreement,
     identity_counts,
-    label_agreement,
     term_frequencies,
     toxicity_by_length,
 )
@@ -49,8 +46,6 @@ from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.mitigation.pool import PoolChoice
 from bias_metrics.mitigation.weights import BalancingWeights
-from bias_metrics.raters.noise import label_noise
-from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.report.between import SubgroupSpread, subgroup_spread
 from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.comparison import CandidateComparisons, compare_bias, compare_candidates
@@ -59,7 +54,6 @@ from bias_metrics.report.evaluation import (
     evaluate_bias,
     evaluate_slices,
 )
-from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import (
     BiasComparison,
     BiasReport,
@@ -100,7 +94,6 @@ from bias_metrics.thresholds.transfer import FlagChange, ThresholdTransfer, tran
 
 __all__ = [
     "IDENTITY_HIERARCHY",
-    "Agreement",
     "BalancingWeights",
     "BiasComparison",
     "BiasReport",
@@ -123,9 +116,6 @@ __all__ = [
     "IdentityCounts",
     "Indicators",
     "Intersections",
-    "LabelAgreement",
-    "LabelNoise",
-    "LabelSensitivity",
     "LengthBucket",
     "MetricValue",
     "MissingScores",
@@ -136,8 +126,6 @@ __all__ = [
     "PowerMeans",
     "RateGapComparison",
     "RateGaps",
-    "RatedValue",
-    "Reading",
     "ReliabilityBin",
     "RollUp",
     "Rows",
@@ -180,9 +168,6 @@ __all__ = [
     "fped",
     "identity_counts",
     "intersections",
-    "label_agreement",
-    "label_noise",
-    "label_sensitivity",
     "lord_share",
     "metric_drift",
     "missing_scores",

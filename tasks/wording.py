@@ -13,7 +13,7 @@ from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
-from biasgate.tasks.records import CandidateDecision, HoldsFor, JudgedAgain, Verdict
+from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict
 
 MOST_EXCEPTIONS = 12
 _NAMED = 3  # most names in a list
@@ -39,7 +39,7 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     text = WORDS[outcome].text
     if n < of:
         text = f"Passed for {n:,} of {of:,} identities"
-    elif any(verdict.exceptions or changed_again(verdict) for verdict in verdicts):
+    elif any(verdict.exceptions for verdict in verdicts):
         text = EXCEPT
     return replace(WORDS[outcome], text=text)
 
@@ -101,8 +101,6 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
     names, of = verdict.holds_for.identities, verdict.holds_for.of
     if len(names) < of:
         yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
-    for text in changed_again(verdict):
-        yield f"Except: {text}" if alone else f"Except{comma} {text}"
     unmeasured: dict[str, list[str]] = {}
     for entry in verdict.exceptions:
         if entry.reason is not None:
@@ -113,35 +111,6 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
             yield f"Except{on_set}: {entry.sentence}"
     for reason, unnamed in unmeasured.items():
         yield f"Except{comma} not measured ({reason}): {', '.join(unnamed)}."
-
-
-def changed_again(verdict: Verdict) -> list[str]:
-    """Say by which other choices of rows and labels the verdict changes, and why."""
-    return [
-        said
-        for judged in (verdict.again.each if verdict.again else ())
-        if (said := _again_in_words(judged, verdict.outcome))
-    ]
-
-
-def _again_in_words(again: JudgedAgain, outcome: str) -> str:
-    """Say what changes; the reason is a check that ends as the verdict does, if there is one."""
-    if again.outcome == outcome and not again.changed and not again.gone:
-        return ""
-    told = f"with {again.choices} the outcome would be {again.outcome}"
-    if again.outcome == outcome:
-        told = f"with {again.choices} the outcome would be the same"
-    reasons = sorted(
-        again.changed, key=lambda result: (not result.counts, result.outcome != again.outcome)
-    )
-    if again.gone:
-        numbers = dict.fromkeys(f"{result.metric} of {result.group}" for result in again.gone)
-        told += f"; not failing then: {first_names(list(numbers), _NAMED)}"
-    if not reasons:
-        return f"{told}."
-    n, checks = len(reasons), counted(again.n_checks, "check")
-    told += f"; {n:,} of {checks} {'ends' if n == 1 else 'end'} otherwise"
-    return f"{told}: {reasons[0].outcome}, {reasons[0].sentence}"
 
 
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:

@@ -114,16 +114,6 @@ WRONG_FILES = {
         "policy: own.yaml\nanalyses: intersections",
         "analyses: must be a list of analyses, as in [intersections]; got 'intersections'.",
     ),
-    "label noise without raters": (
-        "policy: own.yaml",
-        "policy: own.yaml\nanalyses: [label_noise]",
-        "'rows' must have the number of raters of each comment; name it with `raters`.",
-    ),
-    "label noise with weights": (
-        "candidates:",
-        "    raters: id\n    weight: id\nanalyses: [label_noise]\ncandidates:",
-        "'rows' must have no weights; it has `weight`.",
-    ),
     "any analysis with sampling weights": (
         "candidates:",
         "    weight: id\nanalyses: [intersections]\ncandidates:",

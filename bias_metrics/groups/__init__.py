@@ -1,4 +1,4 @@
-"""Subgroups: intersections, counts, agreement."""
+"""Subgroups: intersections and counts."""
 
 from bias_metrics.groups.intersecting import SEPARATOR
 

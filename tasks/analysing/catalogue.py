@@ -18,10 +18,7 @@ KINDS = Catalogue(
         "intersections": f"{_HERE}.intersections:IntersectionsAnalysis",
         "slices": f"{_HERE}.slices:SlicesAnalysis",
         "topic": f"{_HERE}.slices:TopicAnalysis",
-        "label_sensitivity": f"{_HERE}.labels:LabelSensitivityAnalysis",
-        "label_noise": f"{_HERE}.labels:LabelNoiseAnalysis",
         "threshold_transfer": f"{_HERE}.thresholds:ThresholdTransferAnalysis",
-        "agreement": f"{_HERE}.labels:AgreementAnalysis",
     },
 )
 

@@ -103,7 +103,6 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             label_threshold=settings.label_threshold,
             identity_threshold=settings.identity_threshold,
             identity_rows=settings.identity_rows,
-            min_raters=settings.min_raters,
             background=settings.background,
             n_rows=sum(shard.n_rows for shard in shards),
             n_rows_rated=sum(shard.n_rated for shard in shards),

@@ -36,8 +36,6 @@ _WITHOUT = {
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
     "pool_nights": "counts of several nights add up as shards do",
-    "judge_again": "counts have one label for each row",
-    "other_labels": "counts have one label for each row",
 }
 _DECIDES_LATER = {
     "path",

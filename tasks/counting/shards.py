@@ -25,7 +25,7 @@ from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.counting.settings import ENDING, CountFile
 from biasgate.tasks.counting.stores import here, name_of
-from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, RATERS, WEIGHT
+from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, WEIGHT
 from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
 from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -127,8 +127,6 @@ def measured_rows(settings: CountFile, batch: pa.Table) -> tuple[pa.Table, int]:
         if batch[name].null_count:
             rated &= batch[name].is_valid().to_numpy()
     kept = rated if settings.identity_rows == "rated" else np.ones_like(rated)
-    if settings.min_raters is not None:
-        kept = kept & (batch[RATERS].to_numpy() >= settings.min_raters)
     return batch if kept.all() else batch.filter(pa.array(kept)), int(rated.sum())
 
 

@@ -39,8 +39,7 @@ from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_f
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.download import download
-from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE
-from biasgate.tasks.data.mapped_columns import to_raters
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.unpacked import refuse_bomb
 
@@ -93,8 +92,6 @@ Label = Literal[
     "threat",
     "sexual_explicit",
 ]
-RATER_COUNT = "toxicity_annotator_count"
-"""How many raters were asked about toxicity and its subtypes."""
 Split = Literal["train", "val", "test", "test_public", "test_private"]
 
 _HOME = "https://storage.googleapis.com/jigsaw-unintended-bias-in-toxicity-classification"
@@ -311,8 +308,6 @@ class CivilCommentsSource(SourceSettings):
     """Default: the test rows, whatever their splits are called."""
     label: Label = "toxicity"
     """`toxicity` or one of its subtypes."""
-    raters: bool = False
-    """Whether to keep the number of raters of each comment (`toxicity_annotator_count`)."""
     identities: Literal["all"] | Annotated[tuple[Identity, ...], Field(min_length=1)] = JIGSAW_NINE
     """The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task."""
     _archive: dict[str, str] | None = PrivateAttr(default=None)
@@ -461,8 +456,7 @@ class CivilCommentsSource(SourceSettings):
 
     def _columns(self, path: Path) -> list[str]:
         split = ["split"] * self._chosen()[0].by_column
-        raters = [RATER_COUNT] * self.raters
-        return ["id", "comment_text", self._label_column(path), *IDENTITIES, *raters, *split]
+        return ["id", "comment_text", self._label_column(path), *IDENTITIES, *split]
 
     def _label_column(self, path: Path) -> str:
         """Return the label's column: `train.csv` calls toxicity `target`."""
@@ -482,8 +476,6 @@ class CivilCommentsSource(SourceSettings):
         }
         if clustered:
             columns["cluster"] = reading.to_strings(chunk, "article_id", ids)
-        if self.raters:
-            columns[RATERS] = to_raters(chunk, RATER_COUNT, ids)
         for name in IDENTITIES:
             columns[IDENTITY + name] = reading.to_fractions(chunk, name, ids, nullable=True)
         columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT)

@@ -10,9 +10,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import (
     IDENTITY,
-    OTHER_LABEL,
     RANGES,
-    RATERS,
     TYPES,
     TYPES_BY_PREFIX,
 )
@@ -20,7 +18,6 @@ from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.plain_columns import is_text
 
 _NEEDED = frozenset({"id", "label"})
-_NULLABLE = (IDENTITY, OTHER_LABEL)
 
 
 def conformed(chunk: pa.Table, name: str) -> pa.Table:
@@ -35,8 +32,7 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
     ------
     InputError
         If it is no table, a column is missing, unknown or of another type, a required value is
-        missing, a fraction is outside [0, 1], a weight below 0 or infinite, or a number of raters
-        is below 1 or not whole.
+        missing, a fraction is outside [0, 1], or a weight is below 0 or infinite.
     """
     of = f"the source of evaluation set {name!r}"
     if not isinstance(chunk, pa.Table):
@@ -71,15 +67,13 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
     if not fits:
         msg = f"{of} must yield {column!r} as {wanted}; it yields {values.type}."
         raise InputError(msg)
-    if values.null_count and not column.startswith(_NULLABLE):
+    if values.null_count and not column.startswith(IDENTITY):
         msg = f"{of} must yield a {column!r} for every row; "
         msg += f"{counted(values.null_count, 'row has', 'rows have')} none."
         raise InputError(msg)
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
         least, most, rule = RANGES.get(column, (0.0, 1.0, "between 0 and 1"))
         inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
-        if column == RATERS:
-            inside = pc.and_(inside, pc.equal(values, pc.floor(values)))
         outside = pc.invert(inside)
         if pc.any(outside).as_py():
             at = pc.index(outside, True).as_py()

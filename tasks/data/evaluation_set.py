@@ -10,8 +10,6 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `label`             double         fraction of raters, 0 to 1
 `cluster`           string         optional; rows of one cluster are not independent
 `weight`            double         optional; at least 0, a row of weight 0 does not count
-`raters`            double         optional; number of raters behind the label, at least 1
-`label/<name>`      double, null   optional; the label by other raters; null: they did not say
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
 `slice/<name>`      bool           optional; membership of a slice such as short comments
 ==================  =============  =======================================================
@@ -39,26 +37,21 @@ from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
-IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
+IDENTITY, SLICE, WEIGHT = "identity/", "slice/", "weight"
 CLUSTER, SAMPLED_FROM = "cluster", "sampled_from"
-OTHER_LABEL = "label/"
-MOST_RATERS = 1e9
 TYPES = {
     "id": pa.string(),
     "label": pa.float64(),
     "text": pa.large_string(),
     CLUSTER: pa.string(),
     WEIGHT: pa.float64(),
-    RATERS: pa.float64(),
 }
 RANGES = {
     WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
-    RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
 }
 """Of numbers that are no fractions."""
 TYPES_BY_PREFIX = {
     IDENTITY: pa.float64(),
-    OTHER_LABEL: pa.float64(),
     SLICE: pa.bool_(),
 }
 DIGEST_FORMAT = "biasgate evaluation set 1"

@@ -19,23 +19,18 @@ from pydantic import (
 
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.settings import Name, SliceName, slice_name
+from biasgate.tasks.common.settings import SliceName, slice_name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
-    OTHER_LABEL,
-    RATERS,
     SLICE,
 )
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.mapped_columns import (
-    LabelRule,
     LabelValues,
     NameMatcher,
-    to_label_of_votes,
     to_labels,
-    to_raters,
     to_weights,
 )
 from biasgate.tasks.data.plain_columns import plain_column, refuse_lists
@@ -56,11 +51,8 @@ class MappedSource(SourceSettings):
     column whose values look like comments is refused: four words or more, or long text of a script
     without spaces."""
     label: str | Columns = "label"
-    """Column of the label: a fraction of raters, 0 or 1, or true or false. Of several columns,
-    `label_rule` makes one label."""
-    label_rule: LabelRule | None = None
-    """What several label columns are: kinds of toxicity, of which the highest counts, or the
-    answers of one rater each, empty where they did not answer."""
+    """Column of the label: a fraction of raters, 0 or 1, or true or false. Several columns are
+    kinds of toxicity, of which the highest counts."""
     label_values: LabelValues | None = None
     """What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`."""
     text: str | None = None
@@ -71,14 +63,6 @@ class MappedSource(SourceSettings):
     weight: str | None = None
     """Column of the weight of each row, at least 0; a row of weight 0 does not count. `weight_kind`
     says what weights mean."""
-    raters: str | None = None
-    """Column of how many raters each label rests on: whole, at least 1."""
-    votes: str | None = None
-    """Column of how many of the raters said toxic. The label is then `votes` / `raters`, and there
-    is no `label`."""
-    other_labels: dict[Name, str] = Field(default_factory=dict)
-    """Columns of labels by other raters, as in `{experts: expert_label}`, for `judge_again`; empty
-    where they did not say."""
     identities: dict[str, str] = Field(default_factory=dict)
     """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`."""
     names_in: str | None = None
@@ -103,7 +87,6 @@ class MappedSource(SourceSettings):
     @field_validator(
         "identities",
         "slices",
-        "other_labels",
         mode="before",
         json_schema_input_type=dict[str, str] | list[str],
     )
@@ -161,29 +144,9 @@ class MappedSource(SourceSettings):
 
     @model_validator(mode="after")
     def _coherent_labels(self) -> Self:
-        if self.votes is not None and self.raters is None:
-            msg = "`votes` are counted out of all raters: name the column of these with `raters`"
-            raise ValueError(msg)
-        if self.votes is not None and {"label", "label_values"} & self.model_fields_set:
-            msg = "give `label`, or `votes` with `raters`, not both"
-            raise ValueError(msg)
-        several = not isinstance(self.label, str)
-        if several != (self.label_rule is not None):
-            msg = (
-                "several columns in `label` need a `label_rule`, and only they have one: "
-                "`highest` for kinds of toxicity, `raters` for one rater each"
-            )
-            raise ValueError(msg)
-        if several and len(set(self.label)) < len(self.label):
+        if not isinstance(self.label, str) and len(set(self.label)) < len(self.label):
             msg = f"`label` must name each column once; got {', '.join(self.label)}"
             raise ValueError(msg)
-        if self.label_rule == "raters" and self.raters is not None:
-            msg = "`label_rule: raters` counts the raters itself: remove `raters`"
-            raise ValueError(msg)
-        for name in (choices.label for choices in self.judge_again):
-            if name is not None and name not in self.other_labels:
-                msg = f"`label` in `judge_again` must be one of `other_labels`; got {name!r}"
-                raise ValueError(msg)
         return self
 
     @property
@@ -287,20 +250,12 @@ class MappedSource(SourceSettings):
 
     def _label_columns(self) -> list[str]:
         """Return the columns that the label is made of."""
-        if self.votes is not None:
-            return [self.votes]
         return [self.label] if isinstance(self.label, str) else list(self.label)
 
     def _columns(self) -> list[str]:
         wanted = [self.id, *self._label_columns(), self.text, self.cluster]
-        wanted += [
-            self.weight,
-            self.raters,
-            self.names_in,
-            *self.identities.values(),
-            *self.slices.values(),
-        ]
-        wanted += [*self.slices_in, *self.other_labels.values()]
+        wanted += [self.weight, self.names_in, *self.identities.values()]
+        wanted += [*self.slices.values(), *self.slices_in]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
     def _converted(
@@ -310,15 +265,12 @@ class MappedSource(SourceSettings):
         columns = {"id": ids}
         if self.text is not None:
             columns["text"] = reading.to_text(chunk, self.text, ids)
-        columns |= self._labels(chunk, ids)
+        columns["label"] = to_labels(chunk, self._label_columns(), ids, self.label_values)
         if self.cluster is not None:
             columns[CLUSTER] = reading.to_strings(chunk, self.cluster, ids)
         if self.weight is not None:
             whole = self.weight_kind == "frequency"
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
-        columns |= {RATERS: columns.pop(RATERS)} if RATERS in columns else {}
-        for name, column in self.other_labels.items():
-            columns[OTHER_LABEL + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         for name, column in self.identities.items():
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
@@ -335,18 +287,6 @@ class MappedSource(SourceSettings):
             fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=of_words)
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
         return pa.table(columns)
-
-    def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> dict[str, pa.Array]:
-        """Return the column `label` and, if it is known, `raters`."""
-        raters = None if self.raters is None else to_raters(chunk, self.raters, ids)
-        if self.votes is not None and self.raters is not None:
-            label = to_label_of_votes(chunk, self.votes, raters, self.raters, ids)
-        else:
-            label, counted = to_labels(
-                chunk, self._label_columns(), ids, self.label_values, self.label_rule
-            )
-            raters = raters if counted is None else counted
-        return {"label": label} | ({} if raters is None else {RATERS: raters})
 
 
 def _with_slices(rows: pa.Table, chunk: reading.Chunk, column: str, values: list[str]) -> pa.Table:

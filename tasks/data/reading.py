@@ -236,12 +236,8 @@ def to_mapped(
     column: str,
     ids: pa.Array,
     values: Mapping[str, float],
-    *,
-    nullable: bool = False,
 ) -> pa.Array:
     """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
-
-    A missing label is null if `nullable`.
 
     Raises
     ------
@@ -259,12 +255,9 @@ def to_mapped(
     )
     absent = pc.and_(pc.fill_null(pc.equal(raw, ""), fill_value=True), pc.is_null(position))
     wrong = pc.is_null(position)
-    if nullable:
-        wrong = pc.and_not(wrong, absent)
-    else:
-        count = pc.sum(absent).as_py() or 0
-        missing = _remove(column, _how_many(chunk, count, len(raw)))
-        refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
+    count = pc.sum(absent).as_py() or 0
+    missing = _remove(column, _how_many(chunk, count, len(raw)))
+    refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
     shown = raw if words else None
     refuse_values(chunk, column, wrong, rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)

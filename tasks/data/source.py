@@ -41,35 +41,6 @@ class PoolNights(Settings):
         return value
 
 
-class Otherwise(Settings):
-    """Other choices with which a set is judged again; those not named stay."""
-
-    label_threshold: Threshold | None = None
-    """A row is positive if its label is at least this."""
-    identity_rows: Literal["rated", "all"] | None = None
-    """Which rows are measured."""
-    min_raters: Annotated[int, Field(ge=1)] | None = None
-    """Fewest raters behind a label."""
-    label: Name | None = None
-    """Labels of other raters: a name in `other_labels` of a table."""
-
-    @model_validator(mode="after")
-    def _chooses(self) -> Self:
-        if not self.chosen:
-            msg = "must name a choice, as in {label_threshold: 0.4}"
-            raise ValueError(msg)
-        return self
-
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """What is chosen otherwise."""
-        return self.model_dump(exclude_none=True)
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        return ", ".join(f"{key} {value}" for key, value in self.chosen.items())
-
-
 class SourceSettings(Settings):
     """One evaluation set of a configuration; each source adds its own options."""
 
@@ -79,13 +50,11 @@ class SourceSettings(Settings):
             "label_threshold",
             "identity_threshold",
             "identity_rows",
-            "min_raters",
             "background",
             "weight_kind",
             "power_mean_groups",
             "population",
             "pool_nights",
-            "judge_again",
             "required",
             "path",
         }
@@ -108,9 +77,6 @@ class SourceSettings(Settings):
     """`rated` measures only rows whose measured identities were all rated; `all` counts an unrated
     identity as not mentioned. The first line that the command prints says how many rows are left
     out. Results of the two cannot be compared."""
-    min_raters: Annotated[int, Field(ge=1)] | None = None
-    """Leave out rows whose label rests on fewer raters. The set needs their number: `raters` of a
-    table, `raters: true` of `civil_comments`. Results of different numbers cannot be compared."""
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
     """What an identity's rows are compared with: all rows outside it, other identities included, or
     the rows with none of the measured identities. Results of the two cannot be compared."""
@@ -127,10 +93,6 @@ class SourceSettings(Settings):
     pool_nights: PoolNights | None = None
     """The set has fresh rows every night, and a candidate is judged by those of all nights since it
     was first compared with the same champion. Default: by the rows of one night."""
-    judge_again: Annotated[tuple[Otherwise, ...], Field(max_length=10)] = ()
-    """Other choices with which every verdict is judged again, as in
-    `[{label_threshold: 0.4}, {label_threshold: 0.6}, {identity_rows: all}]`. It decides nothing; a
-    verdict that changes is said with its reason."""
     required: bool = True
     """Whether a candidate must pass on this set to be promoted."""
     sample: Annotated[int, Field(ge=1)] | None = None
@@ -163,17 +125,6 @@ class SourceSettings(Settings):
                 "`pool_nights` needs a column of ids that no other night has, so that no comment "
                 "counts twice; got `id: row_number`"
             )
-            raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _judges_one_night_again(self) -> Self:
-        if self.judge_again and self.pool_nights:
-            msg = "`judge_again` and `pool_nights` must not be set together: remove one of them"
-            raise ValueError(msg)
-        names = [str(choices) for choices in self.judge_again]
-        if len(set(names)) < len(names):
-            msg = f"`judge_again` must have different choices; got {'; '.join(names)}"
             raise ValueError(msg)
         return self
 

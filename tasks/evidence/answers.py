@@ -72,7 +72,7 @@ class Answers:
     """None where nothing is missing and there is no limit."""
 
 
-def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answers:
+def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
     """Measure what a verdict needs; `report` has the numbers that the evidence must give.
 
     Raises
@@ -94,9 +94,8 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report | None) -> Answer
         small=asked.small,
         share=asked.share,
     )
-    if report is not None:
-        alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
-        refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
+    alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
+    refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
     return Answers(
         measured=measured,
         everyone=measured[everyone],

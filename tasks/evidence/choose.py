@@ -15,8 +15,6 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
-    OTHER_LABEL,
-    RATERS,
     WEIGHT,
     EvaluationSet,
 )
@@ -29,11 +27,8 @@ def choose_rows(
     evaluation_set: EvaluationSet,
     source: SourceSettings,
     rated: npt.NDArray[np.bool_] | None = None,
-    label: str = "label",
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
     """Return which rows are measured, which are positive, and the choices made.
-
-    `label` is the column of the labels.
 
     Returns
     -------
@@ -49,15 +44,14 @@ def choose_rows(
     _refuse_unknown_groups(source, identities)
     if rated is None:
         rated = _rated(evaluation_set, identities)
-    measured = labelled_rows(evaluation_set, source, label)
+    measured = labelled_rows(evaluation_set)
     if source.identity_rows == "rated":
         measured = measured & rated
-    labels = _labels(evaluation_set, label) >= source.label_threshold
+    labels = np.asarray(evaluation_set.column("label").to_numpy() >= source.label_threshold)
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,
         identity_rows=source.identity_rows,
-        min_raters=source.min_raters,
         background=source.background,
         n_rows=evaluation_set.n_rows,
         sampled_from=evaluation_set.sampled_from,
@@ -75,33 +69,11 @@ def choose_rows(
     return measured, labels, choices
 
 
-def labelled_rows(
-    evaluation_set: EvaluationSet, source: SourceSettings, label: str = "label"
-) -> npt.NDArray[np.bool_]:
+def labelled_rows(evaluation_set: EvaluationSet) -> npt.NDArray[np.bool_]:
     """Return which rows have a label that counts, whether or not identities were rated."""
-    labelled = ~np.isnan(_labels(evaluation_set, label))
-    if WEIGHT in evaluation_set.columns:
-        labelled &= evaluation_set.column(WEIGHT).to_numpy() > 0
-    if source.min_raters is not None:
-        labelled &= _raters(evaluation_set) >= source.min_raters
-    return np.asarray(labelled)
-
-
-def choose_again(
-    evaluation_set: EvaluationSet,
-    source: SourceSettings,
-    rated: npt.NDArray[np.bool_] | None = None,
-) -> dict[str, tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
-    """Return the rows and the positives by each of the choices with which a set is judged again."""
-    found = {}
-    for choices in source.judge_again:
-        chosen = choices.chosen
-        label = "label" if choices.label is None else OTHER_LABEL + chosen.pop("label")
-        measured, labels, _ = choose_rows(
-            evaluation_set, source.model_copy(update=chosen), rated, label
-        )
-        found[str(choices)] = measured, labels
-    return found
+    if WEIGHT not in evaluation_set.columns:
+        return np.ones(evaluation_set.n_rows, dtype=np.bool_)
+    return np.asarray(evaluation_set.column(WEIGHT).to_numpy() > 0)
 
 
 def leave_out_missing(
@@ -176,29 +148,6 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
     return rated
 
 
-def _labels(evaluation_set: EvaluationSet, column: str) -> npt.NDArray[np.floating]:
-    if column not in evaluation_set.columns:
-        msg = (
-            f"evaluation set {evaluation_set.name!r} must have the labels "
-            f"{column.removeprefix(OTHER_LABEL)!r} that `judge_again` names: name their column in "
-            "`other_labels`."
-        )
-        raise InputError(msg)
-    return np.asarray(evaluation_set.column(column).to_numpy())
-
-
-def _raters(evaluation_set: EvaluationSet) -> npt.NDArray[np.floating]:
-    """Return how many raters each label rests on."""
-    if RATERS not in evaluation_set.columns:
-        msg = (
-            f"evaluation set {evaluation_set.name!r} must have the number of raters of each row if "
-            "`min_raters` is set. Name its column with `raters` (`raters: true` of "
-            "`source: civil_comments`), or remove `min_raters`."
-        )
-        raise InputError(msg)
-    return np.asarray(evaluation_set.column(RATERS).to_numpy())
-
-
 def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:
     unknown = [name for name in source.power_mean_groups or () if name not in identities]
     if unknown:
@@ -212,14 +161,12 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 
 def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices: Choices) -> None:
     if labels.size == 0:
-        advice, lacking = "Set `identity_rows: all` to count null as not mentioned.", ""
-        if source.min_raters is not None:
-            advice, lacking = "Lower `min_raters`.", f" and {source.min_raters} raters"
+        advice = "Set `identity_rows: all` to count null as not mentioned."
         if choices.sampled_from is not None:
             advice = "Use a larger sample."
         msg = (
             f"evaluation set {source.name!r} must have rows with rated identities; none of its "
-            f"{choices.n_rows} rows has a value for every identity{lacking}. {advice}"
+            f"{choices.n_rows} rows has a value for every identity. {advice}"
         )
         raise InputError(msg)
     if labels.all() or not labels.any():

@@ -3,9 +3,8 @@
 `evidence.parquet` holds every labelled row: its id, its label, its identities and slices, its
 cluster, and the scores of the candidate and its rivals, NaN if a model has none. If identities of
 some rows were not rated, a column says which rows are rated: only these are measured, and the
-others count in error rates over all rows. It holds no text. Its metadata name the
-sets and scores that it was created from. Where a set is judged again by other choices, columns say
-which rows count by each choice, and which of them are toxic.
+others count in error rates over all rows. It holds no text. Its metadata name the sets and scores
+that it was created from.
 """
 
 from __future__ import annotations
@@ -53,8 +52,6 @@ RECORD = b"biasgate"
 SCORE = "score/"
 NIGHT = "night"
 RATED = "rated"
-AGAIN_ROWS, AGAIN_LABEL = "again/rows/", "again/label/"
-_AGAIN = (AGAIN_ROWS, AGAIN_LABEL)
 _IDS = "id"
 # Steps that measure identities at once share what is read and ranked.
 _READING = threading.RLock()
@@ -80,30 +77,17 @@ class EvidenceFile:
     """The rows of one candidate on one set, in an `evidence.parquet`; read when asked for."""
 
     path: Path
-    otherwise: str = ""
-    """By which other choices rows are measured; empty for those of the set."""
     with_unrated: bool = False
     """Whether rows count whose identities nobody rated."""
 
-    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path, str, bool]]:
+    def __reduce__(self) -> tuple[type[EvidenceFile], tuple[Path, bool]]:
         """Keep the path alone: another process reads the rows itself."""
-        return EvidenceFile, (self.path, self.otherwise, self.with_unrated)
+        return EvidenceFile, (self.path, self.with_unrated)
 
     @property
     def labelled(self) -> EvidenceFile:
         """The same file with all labelled rows, also those whose identities nobody rated."""
         return EvidenceFile(self.path, with_unrated=True)
-
-    @property
-    def again(self) -> list[EvidenceFile]:
-        """The same file by each of the other choices with which the set is judged again."""
-        names = [one for one in pq.read_schema(self.path).names if one.startswith(AGAIN_LABEL)]
-        return [EvidenceFile(self.path, name.removeprefix(AGAIN_LABEL)) for name in names]
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the file, also those that count by other choices alone."""
-        return int(pq.read_metadata(self.path).num_rows)
 
     def release(self) -> None:
         """Let go of what was read and ranked: Prefect keeps what a task returned.
@@ -111,7 +95,7 @@ class EvidenceFile:
         It is read again when asked for.
         """
         with _READING:
-            for name in vars(self).keys() - {"path", "otherwise", "with_unrated"}:
+            for name in vars(self).keys() - {"path", "with_unrated"}:
                 del self.__dict__[name]
         give_back_memory()
 
@@ -181,30 +165,20 @@ class EvidenceFile:
 
     @cached_property
     def _every(self) -> pa.Table:
-        counted, again = self._counted, AGAIN_LABEL + self.otherwise if self.otherwise else None
         with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
             require_size(file, self.path.name)
-            names = [
-                name
-                for name in file.schema_arrow.names
-                if name != _IDS and not name.startswith(_AGAIN) and not (name == "label" and again)
-            ]
+            names = [name for name in file.schema_arrow.names if name != _IDS]
         # A dictionary holds a text once, however many rows have it.
         texts = [CLUSTER] if CLUSTER in names else None
         with pq.ParquetFile(self.path, read_dictionary=texts) as file:
-            found = file.read(names)
-            if again is not None:
-                found = found.append_column("label", file.read([again])[again])
-        return require_short(found if counted is None else found.filter(counted), self.path.name)
+            return require_short(self._counted(file.read(names)), self.path.name)
 
-    @cached_property
-    def _counted(self) -> pa.ChunkedArray | None:
-        """Which rows count by these choices; None if all do."""
-        names = [AGAIN_ROWS + self.otherwise, *([] if self.with_unrated else [RATED])]
+    def _counted(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that count."""
+        if self.with_unrated or RATED not in pq.read_schema(self.path).names:
+            return rows
         with pq.ParquetFile(self.path) as file:
-            require_size(file, self.path.name)
-            found = [name for name in names if name in file.schema_arrow.names]
-            return file.read(found[:1])[found[0]] if found else None
+            return rows.filter(file.read([RATED])[RATED])
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column, apart from the ids."""
@@ -297,8 +271,7 @@ class EvidenceFile:
     def ids(self) -> pa.ChunkedArray:
         """Return the ids of these rows."""
         with pq.ParquetFile(self.path) as file:
-            found = file.read([_IDS])[_IDS]
-        found = found if self._counted is None else found.filter(self._counted)
+            found = self._counted(file.read([_IDS]))[_IDS]
         for kept in (self._scored, self._tonight):
             found = found if kept is None else found.filter(pa.array(kept))
         return found

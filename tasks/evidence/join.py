@@ -31,7 +31,6 @@ from biasgate.tasks.data.evaluation_set import (
 )
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import (
-    choose_again,
     choose_rows,
     cluster_codes,
     counted_of,
@@ -39,8 +38,6 @@ from biasgate.tasks.evidence.choose import (
     leave_out_missing,
 )
 from biasgate.tasks.evidence.file import (
-    AGAIN_LABEL,
-    AGAIN_ROWS,
     FILE,
     RATED,
     RECORD,
@@ -72,16 +69,13 @@ def write_evidence(
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
     measured, choices = leave_out_missing(wanted, labels, y_score, source, choices)
-    again = choose_again(evaluation_set, source, rated)
     clusters = cluster_codes(evaluation_set)
     if clusters is not None:
         counted, _ = counted_of(evaluation_set, source, measured)
         n_clusters = int(np.count_nonzero(np.bincount(clusters[counted])))
         choices = replace(choices, n_clusters=n_clusters)
     # Rows whose identities nobody rated are kept too: error rates over all rows count them.
-    alone = bool(again) or source.pool_nights is not None
-    labelled = wanted if alone else labelled_rows(evaluation_set, source)
-    every = np.logical_or.reduce([labelled, *(kept for kept, _ in again.values())])
+    every = wanted if source.pool_nights is not None else labelled_rows(evaluation_set)
     rows, weights = _evidence_rows(evaluation_set, source, every)
     columns: dict[str, Any] = {
         "id": _taken(evaluation_set, "id", rows),
@@ -104,13 +98,9 @@ def write_evidence(
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
             columns[name] = _taken(evaluation_set, name, rows)
-    if again:
-        columns[AGAIN_ROWS] = wanted[rows]
-    elif not wanted[rows].all():
+    if not wanted[rows].all():
         columns[RATED] = wanted[rows]
         choices = replace(choices, n_rows_labelled=rows.size)
-    for name, (kept, otherwise) in again.items():
-        columns |= {AGAIN_ROWS + name: kept[rows], AGAIN_LABEL + name: otherwise[rows]}
     of_models = {CANDIDATE: scored, **rivals}
     record = EvidenceRecord(
         set_digest=evaluation_set.digest,

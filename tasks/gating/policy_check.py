@@ -10,7 +10,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evidence.choose import choose_again, choose_rows
+from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import EACH_SLICE, over_slices, with_names
 
@@ -23,7 +23,6 @@ def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> Non
     """
     frozen = EvaluationSet.load(Path(set_folder))
     _, _, choices = choose_rows(frozen, source)
-    choose_again(frozen, source)
     if choices.weights == "probability":
         refuse_thresholds(policy, source.name)
     refuse_unknown_names(policy, *_names(source, frozen))

@@ -40,12 +40,10 @@ from biasgate.tasks.gating.policy_rules import on_last_nights, over_slices
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
-    Again,
     Code,
     Compared,
     Context,
     HoldsFor,
-    JudgedAgain,
     JudgedSet,
     OnlineRecord,
     PolicyRecord,
@@ -118,21 +116,14 @@ def build_verdict(
         missing=None if limits is None else limits.level,
     )
     waivers = [one for _, one in policy.waivers_on(evidence.identities, slices)]
-    choices = [] if file is None else file.again
     judging = _Judging(policy, asked, harm_limit, limits, today, waivers)
     try:
-        judged, *others = (
-            judging.judge(each, report if each is evidence else None)
-            for each in (evidence, *choices)
-        )
+        judged = judging.judge(evidence, report)
         objective = measure_objective(policy.objective, judged.answers.compared, confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
     losses, results = judged.answers.losses, judged.results
-    again = [
-        judged.otherwise(of.otherwise, other) for of, other in zip(choices, others, strict=True)
-    ]
     evaluation_set = report.evaluation_set
     if context is None:
         names = [evaluation_set.name] if required else []
@@ -188,7 +179,6 @@ def build_verdict(
         if online is None
         else OnlineRecord(**vars(online) | {"level": share * (1 - policy.confidence)}),
         counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
-        again=Again(n_rows=file.n_rows, each=again) if file and again else None,
     )
 
 
@@ -203,8 +193,8 @@ class _Judging:
     today: date
     waivers: Sequence[Waiver]
 
-    def judge(self, evidence: AnyEvidence, report: Report | None) -> _Judged:
-        """Judge by all checks; `report`, if given, must have the numbers of the evidence."""
+    def judge(self, evidence: AnyEvidence, report: Report) -> _Judged:
+        """Judge by all checks; the report must have the numbers of the evidence."""
         answers = answer(evidence, self.asked, report)
         decision = decide(
             answers.measured,
@@ -237,30 +227,6 @@ class _Judged:
     answers: Answers
     results: list[RuleResult]
     outcome: Outcome
-
-    def otherwise(self, choices: str, other: _Judged) -> JudgedAgain:
-        """Say what these choices change; a check is the same if its number and limit are."""
-        known = {_key(result): result.outcome for result in self.results}
-        there = {_key(result) for result in other.results}
-        return JudgedAgain(
-            choices=choices,
-            outcome=other.outcome,
-            n_checks=len(other.results),
-            changed=[
-                result for result in other.results if known.get(_key(result)) != result.outcome
-            ],
-            gone=[
-                result
-                for result in self.results
-                if result.outcome == "fail" and _key(result) not in there
-            ],
-        )
-
-
-def _key(result: RuleResult) -> tuple[object, ...]:
-    """Return what makes two results those of one check; the worst group may be another."""
-    group = None if result.scope == "worst" else result.group
-    return result.rule, result.kind, result.metric, result.scope, group, result.slice
 
 
 def _identified(rival: Compared | None, evidence: AnyEvidence, role: str) -> Rival | None:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from bias_metrics import BiasReport
 from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import DominantUnits, counted
@@ -24,9 +21,6 @@ _TOLD = 20
 UPSIDE_DOWN = "the scores look upside down"
 BY_CHANCE = "the scores are not shown to separate"
 """Begins the warning that is told before all else, since nothing else of such scores holds."""
-# Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
-_ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
-_FEW_WRONG = 0.01
 _MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was found; identities
 
 
@@ -192,28 +186,6 @@ def warn_of_full_identities(report: BiasReport) -> str | None:
     return (
         f"every measured row mentions {_listed(full)}, so that there is nothing to compare with, "
         f"and metrics are undefined. Is it {columns} only 1s?"
-    )
-
-
-def warn_of_other_fractions(
-    labels: npt.NDArray[np.float64], raters: npt.NDArray[np.float64]
-) -> str | None:
-    """Warn of labels that are no fraction of the raters, as if these were other raters.
-
-    Parameters
-    ----------
-    labels, raters : float arrays of shape (n,)
-        Label and number of raters of each row.
-    """
-    votes, off = labels * raters, _ROUNDED * raters + _ROUNDING
-    wrong = (np.abs(votes - np.round(votes)) > off) & (off < _UNKNOWN)
-    n_wrong = int(np.count_nonzero(wrong))
-    if n_wrong <= _FEW_WRONG * labels.size:
-        return None
-    row = int(np.flatnonzero(wrong)[0])
-    return (
-        f"{n_wrong:,} of {labels.size:,} labels are no fraction of their `raters`, such as "
-        f"{labels[row]:g} of {raters[row]:g} raters: do the two columns belong together?"
     )
 
 

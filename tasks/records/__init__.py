@@ -46,14 +46,12 @@ from biasgate.tasks.records.summary import (
     Summary,
 )
 from biasgate.tasks.records.verdict import (
-    Again,
     AlphaShare,
     Code,
     Compared,
     Context,
     Head,
     HoldsFor,
-    JudgedAgain,
     JudgedSet,
     LoggedVerdict,
     OnlineRecord,
@@ -67,7 +65,6 @@ from biasgate.tasks.records.verdict import (
 
 __all__ = [
     "RATE_OF_GAP",
-    "Again",
     "AlphaShare",
     "AnalysisRecord",
     "AtThreshold",
@@ -92,7 +89,6 @@ __all__ = [
     "GroupScores",
     "Head",
     "HoldsFor",
-    "JudgedAgain",
     "JudgedNights",
     "JudgedSet",
     "LoggedVerdict",

@@ -41,9 +41,6 @@ class Choices(Record):
             all="are measured; no rating counts as no mention",
         )
     )
-    min_raters: int | None = field(
-        default=None, metadata=_said("comments are left out if they have fewer raters than")
-    )
     background: Literal["outside_subgroup", "no_identity"] = field(
         metadata=_said(
             "an identity is compared with",
@@ -117,8 +114,6 @@ class ReportedChoices(Choices):
             yield (
                 "were not shown to identity raters" if official else "lack a value of some identity"
             )
-        if self.min_raters is not None:
-            yield f"have fewer than {self.min_raters} raters"
         if self.weights is not None:
             yield "have weight 0"
 

@@ -140,29 +140,6 @@ class RestsOnCounts(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedAgain(Record):
-    """What comes of a verdict if a set is read by other choices.
-
-    `changed` are the checks whose outcome is another, as judged again, and `gone` the failures, as
-    before, that are not there then: losses that are not shown any more.
-    """
-
-    choices: str
-    outcome: Outcome
-    n_checks: int
-    changed: list[RuleResult]
-    gone: list[RuleResult]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Again(Record):
-    """A verdict judged by other choices; `n_rows` are those of the evidence for all of them."""
-
-    n_rows: int
-    each: list[JudgedAgain]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Verdict(Record):
     """`verdict.json`: the outcome of a policy for one candidate on one set.
 
@@ -172,7 +149,7 @@ class Verdict(Record):
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `nights` is there if the set pools nights,
     `online` if the decision spent a share of a year's alpha, `counts` if there are counts of scores
-    in place of rows, `again` if the set asks to be judged by other choices too.
+    in place of rows.
     """
 
     schema_version: int
@@ -200,7 +177,6 @@ class Verdict(Record):
     nights: JudgedNights | None = None
     online: OnlineRecord | None = None
     counts: RestsOnCounts | None = None
-    again: Again | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,11 @@ from bias_metrics.metrics import (
 )
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.cautions import (
     cautions,
-    warn_of_other_fractions,
 )
 from biasgate.tasks.records import (
     AnalysisRecord,
@@ -97,7 +96,6 @@ def build_report(
         look_first=explained.look_first,
         warnings=[
             *cautions(bias, reported, candidate, unmatched, near),
-            *_cautions_of_raters(evaluation_set),
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,
@@ -105,14 +103,6 @@ def build_report(
         spread=explained.spread,
         analyses=dict(analysed) or None,
     )
-
-
-def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
-    if RATERS not in evaluation_set.columns:
-        return []
-    labels, raters = (evaluation_set.column(one).to_numpy() for one in ("label", RATERS))
-    told = warn_of_other_fractions(labels, raters)
-    return [] if told is None else [told]
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:

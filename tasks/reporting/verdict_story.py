@@ -13,13 +13,11 @@ from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import LEAST_NIGHTS, counted
-from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.records.nights import LAST_NIGHTS
 from biasgate.tasks.reporting.tables import number, titled
 from biasgate.tasks.wording import (
-    changed_again,
     exceptions_in_words,
     shown_worse,
     word_of_verdict,
@@ -140,7 +138,7 @@ class VerdictStory:
             policy=verdict.policy.name,
             counted=_counted(checks),
             bounds=verdict.bounds.sentence,
-            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict), *_again(verdict)),
+            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict)),
             checks=checks,
             unmet=tuple(
                 check for kind in kinds for check in checks if check.result.outcome == kind
@@ -248,18 +246,6 @@ def _year(verdict: Verdict) -> Iterator[str]:
         f"Decision {online.number:,} of {online.year}{planned}: a candidate that is not good "
         f"enough passes it with a chance of at most {100 * online.level:.2g} %, so that {bounds}."
     )
-
-
-def _again(verdict: Verdict) -> Iterator[str]:
-    """Say what comes of other choices of rows and labels; nothing if no set asks for them."""
-    if verdict.again is None:
-        return
-    changed = changed_again(verdict)
-    if not changed:
-        each = "; ".join(judged.choices for judged in verdict.again.each)
-        yield f"Judged again with {printable(each)}: the same outcome, by the same checks."
-    elif verdict.outcome != "pass" or verdict.policy.report_only:
-        yield from (f"Judged again: {printable(text)}" for text in changed)
 
 
 def _groups(checks: Iterable[Check]) -> tuple[str, ...]:

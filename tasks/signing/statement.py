@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics import RuleResult
-from bias_metrics.gate import Outcome
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
@@ -76,8 +75,6 @@ class Annotations(CamelRecord):
     holds_for: HoldsFor
     exceptions: list[str]
     reservations: list[str]
-    judged_again: dict[str, Outcome]
-    """By other choices of rows and labels, the outcome."""
     policy_registered: Registered | None
     ledger: NamedHead | None
     bound: str | None
@@ -221,10 +218,6 @@ def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
         holds_for=verdict.holds_for,
         exceptions=[exception.sentence for exception in verdict.exceptions],
         reservations=verdict.reservations,
-        judged_again={
-            judged.choices: judged.outcome
-            for judged in (verdict.again.each if verdict.again else ())
-        },
         policy_registered=None
         if registered is None
         else Registered(at=registered.at, before_scores=registered.before_scores),

@@ -168,12 +168,9 @@ def _passed(statement: Statement, said: Annotations | None, name: str) -> Findin
     told = ""
     if holds:
         told = f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
-        failing = sum(outcome != "pass" for outcome in said.judged_again.values())
         limits = {
             counted(len(said.exceptions), "exception"): said.exceptions,
             counted(len(said.reservations), "reservation"): said.reservations,
-            counted(failing, "choice of rows or labels", "choices of rows or labels")
-            + " by which it would not pass": failing,
         }
         listed = [limit for limit, known in limits.items() if known]
         told += f"; it lists {', '.join(listed)}" if listed else ""

@@ -28,8 +28,8 @@ from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import Documents, read_verdict
 
 UNNOTICED = (
-    "Whoever can write to these files can replace rows, report and verdict together, or take out "
-    "that it was judged again (`judge_again`): no check notices that."
+    "Whoever can write to these files can replace rows, report and verdict together: no check "
+    "notices that."
 )
 
 

@@ -168,8 +168,6 @@ def n_rows_of(documents: Documents) -> int:
     """Return how many rows the evidence of a verdict must have."""
     if documents.verdict.nights is not None:
         return documents.verdict.nights.n_rows
-    if documents.verdict.again is not None:
-        return documents.verdict.again.n_rows
     labelled = documents.report.evaluation_set.choices.n_rows_labelled
     if labelled is not None:
         return labelled

@@ -107,8 +107,7 @@ REGISTRY = {
 OF_TWO_MODELS = {"compare_bias", "compare_candidates"}
 # Those that describe data or make masks have a registry in test_invariances_of_data.py.
 OF_DATA = {
-    *("identity_counts", "intersections", "label_agreement"),
-    *("label_sensitivity", "roll_up", "term_frequencies", "toxicity_by_length"),
+    *("identity_counts", "intersections", "roll_up", "term_frequencies", "toxicity_by_length"),
     "worst_subgroup",
 }
 # Errors at a threshold have theirs in test_invariances_of_thresholds.py, resamples in
@@ -126,8 +125,6 @@ RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
 INDICATORS = {"decision_indicators"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
-# Labels by a few raters have theirs in raters/.
-RATED = {"label_noise"}
 # Rows and confidences of many nights have theirs in sequential/.
 OF_NIGHTS = {
     *("always_valid_confidence", "lord_share", "night_clusters", "pool_nights"),
@@ -149,7 +146,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD, RESAMPLED),
-        *(RENAMED, RATES, CALIBRATION, RATED, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
         *(INDICATORS, BETWEEN),
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import bias_metrics
 
-MODULES = ("agreement", "dataset", "intersecting", "labels", "subgroups", "worst")
+MODULES = ("dataset", "intersecting", "subgroups", "worst")
 TERMS = ("gay", "muslim", "tall")
 
 
@@ -63,12 +63,6 @@ REGISTRY = {
     ).to_dict(),
     "intersections": lambda rows: bias_metrics.intersections(
         rows.subgroups, max_order=3, min_support=2, y_true=rows.y_true
-    ).to_dict(),
-    "label_agreement": lambda rows: bias_metrics.label_agreement(
-        rows.subgroups, {name: rows.term == name for name in TERMS}
-    ).to_dict(),
-    "label_sensitivity": lambda rows: bias_metrics.label_sensitivity(
-        rows.label_fraction, rows.y_score, rows.subgroups, thresholds=(0.3, 0.5)
     ).to_dict(),
     "roll_up": lambda rows: bias_metrics.roll_up(rows.subgroups).to_dict(),
     "term_frequencies": lambda rows: bias_metrics.term_frequencies(
@@ -135,14 +129,12 @@ def test_results_are_plain_python_values(describe, rows):
     assert {type(leaf) for leaf in leaves(describe(rows))} <= {int, float, str, type(None)}
 
 
-@pytest.mark.parametrize(
-    "name", ["label_sensitivity", "worst_subgroup"], ids=["label_sensitivity", "worst_subgroup"]
-)
 @given(rows=some_rows())
-def test_what_is_made_of_aucs_does_not_change_with_the_ranks(name, rows):
+def test_what_is_made_of_aucs_does_not_change_with_the_ranks(rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
     ranked = replace(rows, y_score=ranks.reshape(-1))
-    assert_the_same(REGISTRY[name](ranked), REGISTRY[name](rows))
+    describe = REGISTRY["worst_subgroup"]
+    assert_the_same(describe(ranked), describe(rows))
 
 
 def shares(node):
@@ -156,8 +148,7 @@ def shares(node):
 @pytest.mark.parametrize(
     "name",
     [
-        *("identity_counts", "label_agreement", "label_sensitivity", "term_frequencies"),
-        *("toxicity_by_length", "worst_subgroup"),
+        *("identity_counts", "term_frequencies", "toxicity_by_length", "worst_subgroup"),
     ],
 )
 @given(rows=some_rows(), times=st.integers(2, 4))

@@ -60,11 +60,6 @@ RESULTS = {
     "fped": lambda f: f(*ROWS),
     "identity_counts": lambda f: f(Y_TRUE, GROUPS),
     "intersections": lambda f: f(GROUPS, y_true=Y_TRUE),
-    "label_agreement": lambda f: f(GROUPS, GROUPS),
-    "label_noise": lambda f: f(
-        np.linspace(0, 1, 60), 3, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_draws=2
-    ),
-    "label_sensitivity": lambda f: f(np.linspace(0, 1, 60), Y_SCORE, GROUPS),
     "metric_drift": lambda f: f(
         night(y_score=Y_SCORE), night(y_score=Y_SCORE), rng=np.random.default_rng(0)
     ),

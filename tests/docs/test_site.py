@@ -47,7 +47,7 @@ def test_each_key_has_a_heading_that_can_be_linked_to(pages):
     also = "Also the keys of [every set](#every-set) and of [table](#table)"
     assert f"\n## huggingface\n\n{also}" in keys
     assert "\n### huggingface: revision\n\n" in keys
-    assert "\n### huggingface: label_rule\n" not in keys
+    assert "\n### huggingface: label_values\n" not in keys
     rules = (pages / "reference" / "policy.md").read_text("utf-8")
     assert re.search(r"\n### PolicyRule: floor\n|\n### \w+: floor\n", rules)
     assert (pages / "schemas" / "policy.schema.json").exists()

@@ -11,8 +11,6 @@ from bias_metrics import (
     evaluate_bias,
     evaluate_slices,
     intersections,
-    label_agreement,
-    label_sensitivity,
 )
 from bias_metrics.metrics import AUCS
 from bias_metrics.report import bonferroni_level, within_strata
@@ -96,79 +94,6 @@ def test_a_long_list_of_intersections_is_cut_with_a_word(frame, measured, monkey
     largest = analyse("intersections", rows)
     assert (largest.result["n_measured"], largest.result["n_with_support"]) == (2, 3)
     assert "Of 3 with enough comments only the 2 largest were measured." in largest.sentences[0]
-
-
-def test_label_sensitivity_has_the_numbers_of_the_library(frame, measured):
-    _, y_score, masks, kept = rated(frame)
-    found = analyse("label_sensitivity", measured(frame), thresholds=[0.2, 0.6])
-    expected = label_sensitivity(kept["label"].to_numpy(), y_score, masks, thresholds=(0.2, 0.6))
-    told = expected.to_dict()
-    assert found.result["spread"] == told["spread"]
-    for part, report in {"contested": told["contested"], "agreed": told["agreed"]}.items():
-        assert found.result[part]["overall"] == report["overall"]
-    assert (
-        found.result["by_threshold"]["0.2"]["final_score"]
-        == (told["by_threshold"]["0.2"]["final_score"])
-    )
-    worst = expected.by_threshold[0.6].worst["bpsn_auc"]
-    assert found.result["by_threshold"]["0.6"]["worst"]["bpsn_auc"] == {
-        "subgroup": worst.subgroup,
-        "value": worst.value.value,
-    }
-    assert found.table == expected.rows()
-    auc = expected.by_threshold[0.2].overall.auc.value
-    assert f"at 0.2 and at 0.6: overall AUC {auc:.3f} and " in found.sentences[0]
-    assert "moves most: by 0." in found.sentences[1]
-
-
-def test_label_sensitivity_keeps_the_background_of_the_set(frame, measured):
-    _, y_score, masks, kept = rated(frame)
-    found = analyse("label_sensitivity", measured(frame, background="no_identity"))
-    labels = kept["label"].to_numpy()
-    expected = label_sensitivity(labels, y_score, masks, background="no_identity").to_dict()
-    assert found.result["spread"] == expected["spread"]
-    assert found.result["spread"] != label_sensitivity(labels, y_score, masks).to_dict()["spread"]
-
-
-def test_agreement_is_that_of_the_library_on_rated_comments(frame, measured):
-    rows = measured(frame, text="text", identity_rows="all")
-    found = analyse("agreement", rows, terms={"muslim": ["muslim", "muslims"]})
-    _, _, masks, kept = rated(frame)
-    matched = kept["text"].str.startswith("Muslims").to_numpy()
-    expected = label_agreement({"muslim": masks["muslim"]}, {"muslim": matched})
-    assert found.result["identities"] == expected.to_dict()["identities"]
-    whole = {"identity": "muslim", "term": None, "language": None}
-    assert found.table[0] == whole | expected.identities["muslim"].rows()[0]
-    recall = expected.identities["muslim"].recall.value
-    assert f"terms find {recall:.1%} of the comments that raters say" in found.sentences[0]
-
-
-def test_agreement_is_also_that_of_each_term_and_language_and_warns_of_what_terms_miss(
-    frame, measured
-):
-    starts = frame["text"].str.startswith("Muslims")
-    frame = frame.assign(language=np.where(starts, "a", "b"))
-    rows = measured(frame, text="text", identity_rows="all", slices_in=["language"])
-    found = analyse("agreement", rows, terms={"muslim": ["muslims", "nobody"]})
-    terms = found.result["terms"]
-    assert terms["muslim: nobody"]["recall"]["value"] == 0.0
-    assert terms["muslim: muslims"] == found.result["identities"]["muslim"]
-    languages = found.result["languages"]
-    assert languages["b"]["muslim"]["recall"]["value"] == 0.0
-    assert languages["a"]["muslim"]["recall"]["value"] == 1.0
-    by_part = {(row["term"], row["language"]) for row in found.table}
-    assert by_part == {(None, None), ("muslims", None), ("nobody", None), (None, "a"), (None, "b")}
-    assert found.warnings[0].startswith("terms find less than 80%")
-    assert "muslim in b (0.0%, 95 % interval 0.0% to " in found.warnings[0]
-    low = analyse("agreement", rows, terms={"muslim": ["muslims"]}, min_recall=1e-9)
-    assert "muslim in a" not in low.warnings[0]
-
-
-def test_agreement_without_any_mention_is_undefined_in_words(frame, measured):
-    rows = measured(frame.assign(muslim=0.0), text="text")
-    found = analyse("agreement", rows, terms={"muslim": ["nobody"]})
-    assert found.result["identities"]["muslim"]["kappa"]["value"] is None
-    assert found.sentences[0].startswith("Raters and terms cannot be compared on the 514 ")
 
 
 def test_a_table_has_the_columns_of_all_records(tmp_path):

@@ -45,26 +45,6 @@ def test_more_intersections_than_can_be_counted_are_refused(frame, frozen, monke
     assert "give 4." in told
 
 
-def test_labels_of_0_and_1_have_no_label_sensitivity(frame, frozen):
-    made = frozen(frame.assign(label=frame["label"] >= 0.5), **TWO)
-    told = refused(made, kind="label_sensitivity")
-    assert "must have labels that are fractions of raters; all of its labels are 0 or 1." in told
-
-
-def test_agreement_needs_text(frame, frozen):
-    told = refused(frozen(frame, **TWO), kind="agreement", terms=["black"])
-    assert "must have text; it has none." in told
-
-
-def test_agreement_needs_labels_of_raters_for_every_identity(frame, frozen):
-    made = frozen(frame, text="text", terms=["muslim"], **TWO)
-    told = refused(made, kind="agreement", terms=["blak"])
-    assert "got 'blak' (known: black, female). Did you mean 'black'?" in told
-    assert "got 'muslim' (known: black, female)." in refused(
-        made, kind="agreement", terms=["muslim"]
-    )
-
-
 @pytest.fixture
 def read(frame, tmp_path):
     """Read an evaluation file with these analyses."""
@@ -105,14 +85,6 @@ WRONG = {
     "on no such set": (
         [TRANSFER | {"sets": ["other"]}],
         "must name evaluation sets; got other (known: rows, others). Did you mean 'others'?",
-    ),
-    "the same threshold twice": (
-        [{"kind": "label_sensitivity", "thresholds": [0.5, 0.5]}],
-        "`thresholds` must differ",
-    ),
-    "bounds upside down": (
-        [{"kind": "label_sensitivity", "contested": [0.7, 0.3]}],
-        "`contested` must give the smaller number first",
     ),
 }
 

@@ -412,11 +412,6 @@ def test_frequencies_count_as_repeated_rows(home):
     [
         ({"cluster": "id", "weight": "old"}, "`cluster` must not be set beside `weight`"),
         ({"slices": ["gay"]}, "`slices` must not be set for counts"),
-        (
-            {"judge_again": [{"label_threshold": 0.4}]},
-            "`judge_again` must not be set for counts: counts have one label for each row",
-        ),
-        ({"other_labels": ["old"]}, "`other_labels` must not be set for counts"),
         ({"weight": "id"}, "must have `weight_kind: frequency`"),
         ({"path": "none/*.parquet"}, "`path` must name files"),
         ({"candidate": {"name": "next", "score": "new"}}, "need the `threshold` that"),

@@ -1,4 +1,3 @@
-import pandas as pd
 import pyarrow.compute as pc
 import pytest
 from pydantic import ValidationError
@@ -236,22 +235,3 @@ def test_the_frozen_set_can_be_opened_again(tmp_path, frozen, release):
     assert again.identities == list(IDENTITIES)
     assert again.record["split"] == "test_private+test_public"
     assert pc.sum(again.column("slice/short")).as_py() > 0
-
-
-@pytest.mark.parametrize("layout", ["kaggle_files", "public_archive", "single_file", "wilds"])
-def test_numbers_of_raters_are_kept_if_asked_for(tmp_path, frozen, layout, release):
-    folder = getattr(release, layout)(tmp_path)
-    with pytest.raises(InputError, match="toxicity_annotator_count"):
-        frozen(folder, raters=True)
-    for path in folder.glob("*.csv"):
-        table = pd.read_csv(path).assign(toxicity_annotator_count=4)
-        table.to_csv(path, index=False)
-    found = frozen(folder, raters=True)
-    assert set(values(found, "raters").values()) == {4.0}
-    assert "raters" not in frozen(folder).columns
-
-
-def test_raters_are_recorded_only_if_they_are_kept(tmp_path, release):
-    folder = release.kaggle_files(tmp_path)
-    assert "raters" not in source(folder).provenance()
-    assert source(folder, raters=True).provenance()["raters"] is True

@@ -147,14 +147,13 @@ def test_the_rows_of_an_archive_are_read_as_they_were_written(
 ):
     file_server.content, rows = generated
     file_server.cuts = [file_server.size // 3]
-    found = freeze(source(url=file_server.url(), split=splits, raters=True), tmp_path / "store")
+    found = freeze(source(url=file_server.url(), split=splits), tmp_path / "store")
     assert len(file_server.sent) == 2
     assert sum(file_server.sent) == file_server.size
     names = [name for name in set(rows["split"].to_pylist()) if name.startswith(tuple(splits))]
     expected = rows.filter(pa.compute.is_in(rows["split"], pa.array(names)))
     assert found.n_rows == len(expected) > 0
     columns = {"text": "comment_text", "label": "toxicity", "cluster": "article_id"}
-    columns |= {"raters": "toxicity_annotator_count"}
     columns |= {f"identity/{name}": name for name in IDENTITIES}
     for ours, theirs in columns.items():
         written = expected[theirs]

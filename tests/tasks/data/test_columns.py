@@ -29,7 +29,7 @@ def test_plain_lists_get_the_types_of_frozen_rows():
         ({"texts": ["x", "y"]}, r"yields 'texts'\. Did you mean 'text'\?"),
         (
             {"gay": [0, 1]},
-            "yields 'gay'. Known columns: id, label, text, cluster, weight, raters, ",
+            "yields 'gay'. Known columns: id, label, text, cluster, weight, ",
         ),
         ({"identity/": [0, 1]}, "yields 'identity/'"),
         ({"id": [1, 2]}, "must yield 'id' as string; it yields int64"),
@@ -39,8 +39,6 @@ def test_plain_lists_get_the_types_of_frozen_rows():
         ({"identity/gay": [None, -0.5]}, "must yield 'identity/gay' between 0 and 1"),
         ({"weight": [1.0, -2.0]}, r"'weight' at least 0; got -2\.0 \(column weight, id b\)"),
         ({"weight": [1.0, float("inf")]}, "must yield 'weight' at least 0; got inf"),
-        ({"raters": [3, 0]}, r"'raters' as whole numbers of at least 1; got 0\.0 .* id b\)"),
-        ({"raters": [1.5, 2]}, r"'raters' as whole numbers of at least 1; got 1\.5"),
         ({"text": ["x", None]}, "must yield a 'text' for every row; 1 row has none"),
         ({"label": [[0], [1]]}, "must yield 'label' as double; it yields list"),
     ],

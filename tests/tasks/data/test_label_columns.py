@@ -1,4 +1,4 @@
-"""Labels from several columns: kinds of toxicity, or one rater each."""
+"""Labels from several columns, which are kinds of toxicity."""
 
 import pandas as pd
 import pytest
@@ -12,13 +12,11 @@ ROWS = pd.DataFrame(
         "id": range(3),
         "insult": [0.2, 1, 0],
         "threat": [0.6, 0, 0],
-        "ann": ["yes", "no", None],
-        "ben": ["yes", None, "no"],
-        "cem": ["no", None, None],
+        "ann": ["yes", "no", "no"],
+        "ben": ["no", "yes", "no"],
         "gay": 0,
     }
 )
-ANSWERS = {"label": ["ann", "ben", "cem"], "label_rule": "raters"}
 YES = {"label_values": {"yes": 1, "no": 0}}
 
 
@@ -29,30 +27,18 @@ def frozen(folder, rows=ROWS, **options):
 
 
 def test_of_kinds_of_toxicity_the_highest_counts(tmp_path):
-    found = frozen(tmp_path, label=["insult", "threat"], label_rule="highest")
+    found = frozen(tmp_path, label=["insult", "threat"])
     assert found.column("label").to_pylist() == [0.6, 1.0, 0.0]
-    assert "raters" not in found.columns
-
-
-def test_of_raters_the_label_is_the_fraction_of_those_who_answered(tmp_path):
-    found = frozen(tmp_path, **ANSWERS, **YES)
-    assert found.column("label").to_pylist() == [2 / 3, 0.0, 0.0]
-    assert found.column("raters").to_pylist() == [3.0, 1.0, 1.0]
-
-
-def test_raters_may_answer_with_numbers(tmp_path):
-    rows = ROWS.replace({"yes": 1, "no": 0})
-    assert frozen(tmp_path, rows, **ANSWERS).column("label").to_pylist() == [2 / 3, 0.0, 0.0]
+    found = frozen(tmp_path, label=["ann", "ben"], **YES)
+    assert found.column("label").to_pylist() == [1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"threat": [0.6, None, 0]}, {"label_rule": "highest"}, r"fraction must be in \[0, 1\]"),
-        ({"threat": [0.6, 7, 0]}, {"label_rule": "highest"}, r"got 7.*column threat, row 1"),
-        ({}, {"label_rule": "raters"}, r"answer of one rater must be 0 or 1; got 0.2"),
-        ({"ann": [None] * 3, "ben": [None] * 3}, ANSWERS | YES, r"ann to cem, row 1, id 1"),
-        ({"ann": ["yes", "perhaps", "no"]}, ANSWERS | YES, r"column ann, row 1"),
+        ({"threat": [0.6, None, 0]}, {}, r"fraction must be in \[0, 1\]"),
+        ({"threat": [0.6, 7, 0]}, {}, r"got 7.*column threat, row 1"),
+        ({"ann": ["yes", "perhaps", "no"]}, YES | {"label": ["ann", "ben"]}, r"column ann, row 1"),
     ],
 )
 def test_labels_that_cannot_be_meant_are_refused(tmp_path, changes, options, message):
@@ -63,12 +49,8 @@ def test_labels_that_cannot_be_meant_are_refused(tmp_path, changes, options, mes
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label": ["insult", "threat"]}, "need a `label_rule`"),
-        ({"label": "insult", "label_rule": "highest"}, "only they have one"),
-        ({"label": ["insult"], "label_rule": "highest"}, "at least 2 items"),
-        ({"label": ["insult", "insult"], "label_rule": "highest"}, "name each column once"),
-        (ANSWERS | {"raters": "insult"}, "remove `raters`"),
-        ({"label": ["a", "b"], "label_rule": "raters", "raters": "n", "votes": "v"}, "not both"),
+        ({"label": ["insult"]}, "at least 2 items"),
+        ({"label": ["insult", "insult"]}, "name each column once"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(tmp_path, options, message):

@@ -10,7 +10,6 @@ from bias_metrics import (
     evaluate_bias,
     identity_counts,
     intersections,
-    label_sensitivity,
     roll_up,
     term_frequencies,
     toxicity_by_length,
@@ -95,19 +94,6 @@ def test_real_categories_hold_their_identities(identities):
     assert "hindu" in rolled.missing["religion"]
     sizes = [identities[name].sum() for name in rolled.members["religion"]]
     assert max(sizes) < rolled.masks["religion"].sum() < sum(sizes)
-
-
-def test_contested_rows_are_harder_than_agreed_ones_for_every_identity(rated, identities):
-    moved = label_sensitivity(rated.toxicity, rated.prediction, identities)
-    assert moved.contested.overall.n + moved.agreed.overall.n == len(rated)
-    assert moved.unanimous.overall.n < moved.agreed.overall.n
-    for name in identities:
-        contested = moved.contested.subgroups[name].bpsn_auc.value
-        assert contested < moved.agreed.subgroups[name].bpsn_auc.value - 0.1
-        # The threshold moves what is told apart far more than who scores higher.
-        gap, auc = moved.spread(name, "negative_aeg").value, moved.spread(name, "bpsn_auc").value
-        assert gap < 0.02
-        assert auc > 0.05
 
 
 def test_wikipedia_comments_are_toxic_by_length_as_in_figure_1(wikipedia):

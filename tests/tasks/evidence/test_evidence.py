@@ -101,7 +101,7 @@ def test_rows_whose_identities_nobody_rated_are_kept_with_their_labels_and_score
 def test_released_evidence_holds_nothing_and_reads_its_rows_again(written):
     before = written.measurement.rows.y_true.tolist(), written.column("label").tolist()
     written.release()
-    assert vars(written) == {"path": written.path, "otherwise": "", "with_unrated": False}
+    assert vars(written) == {"path": written.path, "with_unrated": False}
     assert (written.measurement.rows.y_true.tolist(), written.column("label").tolist()) == before
 
 

@@ -15,7 +15,6 @@ from biasgate.tasks.measuring.cautions import (
     on_dominant_units,
     on_unmeasured_rows,
     warn_of_inversion,
-    warn_of_other_fractions,
 )
 from biasgate.tasks.records import ReportedChoices
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -57,19 +56,6 @@ def test_clusters_that_decide_alone_are_named_and_many_counted():
         "one cluster has 34% (12 rows)."
     )
     assert on_dominant_units([one] * 8).endswith("; and 3 more.")
-
-
-def test_labels_that_are_no_fraction_of_their_raters_are_counted():
-    raters = np.full(100, 4.0)
-    labels = np.array([0.25] * 90 + [0.3] * 10)
-    told = warn_of_other_fractions(labels, raters)
-    assert told.startswith("10 of 100 labels are no fraction of their `raters`, such as 0.3 of 4")
-
-
-def test_rounded_labels_and_very_many_raters_are_not_warned_of():
-    thirds = np.array([0.33, 0.67] * 50)
-    assert warn_of_other_fractions(thirds, np.full(100, 3.0)) is None
-    assert warn_of_other_fractions(thirds, np.full(100, 1000.0)) is None
 
 
 def test_scores_upside_down_name_their_column_and_what_to_do():

@@ -22,7 +22,7 @@ from biasgate.tasks.measuring.identities import (
     summarise,
     summarise_identities,
 )
-from biasgate.tasks.records import Bound, ReportedChoices
+from biasgate.tasks.records import Bound
 from biasgate.tasks.reporting.report import build_report, metric_csv, metric_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -164,34 +164,6 @@ def test_a_background_without_identities_is_that_of_one_call(frame, measure, ide
     assert bias.to_dict() == one_call.to_dict()
     assert bias.to_dict()["subgroups"] != expected(rows)["subgroups"]
     assert evidence.record.choices.background == "no_identity"
-
-
-def test_rows_with_few_raters_are_left_out(frame, measure):
-    table = frame.assign(asked=1 + frame["id"] % 5)
-    rows, _, evidence, bias = measure(table, raters="asked", min_raters=3)
-    kept = table[table["gay"].notna() & (table["asked"] >= 3)]
-    assert bias.to_dict() == expected(kept)
-    choices = evidence.record.choices
-    assert (choices.min_raters, choices.n_rows_measured) == (3, len(kept))
-    reported = ReportedChoices(**vars(choices), split="all", source={"source": "table"})
-    assert reported.left_out == (
-        f"{len(kept)} of 400 rows: {100 - len(kept) / 4:.0f} % lack a value of some identity or "
-        "have fewer than 3 raters"
-    )
-    assert ("comments are left out if they have fewer raters than", "3") in reported.in_words()
-    assert measure(table, raters="asked")[0].digest == rows.digest
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"min_raters": 3}, "Name its column with `raters`"),
-        ({"min_raters": 6, "raters": "asked"}, "every identity and 6 raters. Lower `min_raters`"),
-    ],
-)
-def test_too_many_raters_to_ask_for_are_refused(frame, measure, options, told):
-    with pytest.raises(InputError, match=told):
-        measure(frame.assign(asked=1 + frame["id"] % 5), **options)
 
 
 def test_membership_is_of_measured_rows(frame, measure):

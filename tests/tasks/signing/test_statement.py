@@ -11,7 +11,7 @@ from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.records import Again, FileRecord, HoldsFor, JudgedAgain
+from biasgate.tasks.records import FileRecord, HoldsFor
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import (
@@ -71,19 +71,16 @@ def test_a_waived_rule_warns_and_a_passed_one_passes(statement):
 
 def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
     exception = PassException("gay", "blind", 3, "gay: not excluded is a loss of .04.")
-    judged = JudgedAgain(choices="label .4", outcome="fail", n_checks=3, changed=[], gone=[])
     verdict = replace(
         signed[2],
         holds_for=HoldsFor(identities=["muslim"], of=2),
         exceptions=[exception],
         reservations=["2 comments have no score."],
-        again=Again(n_rows=9, each=[judged]),
     )
     said = annotations_of(statement_of(verdict, dict.fromkeys(RESTS_ON, "0" * 64), "now"))
     assert said.holds_for == HoldsFor(identities=["muslim"], of=2)
     assert said.exceptions == ["gay: not excluded is a loss of .04."]
     assert said.reservations == ["2 comments have no score."]
-    assert said.judged_again == {"label .4": "fail"}
 
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
