@@ -47,7 +47,6 @@ from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.mitigation.pool import PoolChoice
 from bias_metrics.mitigation.weights import BalancingWeights
 from bias_metrics.report.between import SubgroupSpread, subgroup_spread
-from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.comparison import CandidateComparisons, compare_bias, compare_candidates
 from bias_metrics.report.evaluation import (
     SliceReports,
@@ -97,8 +96,6 @@ __all__ = [
     "BalancingWeights",
     "BiasComparison",
     "BiasReport",
-    "BootstrapReport",
-    "BootstrapValue",
     "Calibrated",
     "CalibrationComparison",
     "CalibrationReport",
@@ -148,7 +145,6 @@ __all__ = [
     "WorstSubgroup",
     "always_valid_confidence",
     "bnsp_auc",
-    "bootstrap_bias",
     "bpsn_auc",
     "calibration_report",
     "compare_bias",

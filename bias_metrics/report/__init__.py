@@ -1,4 +1,4 @@
-"""Many metrics at once: reports, comparisons, bootstrap, worst subgroup."""
+"""Many metrics at once: reports, comparisons, worst subgroup."""
 
 from bias_metrics.report.between import spread_of
 from bias_metrics.report.jointly import bonferroni_level, joint_level

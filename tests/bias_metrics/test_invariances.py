@@ -110,13 +110,11 @@ OF_DATA = {
     *("identity_counts", "intersections", "roll_up", "term_frequencies", "toxicity_by_length"),
     "worst_subgroup",
 }
-# Errors at a threshold have theirs in test_invariances_of_thresholds.py, resamples in
-# test_bootstrap.py.
+# Errors at a threshold have theirs in test_invariances_of_thresholds.py.
 AT_A_THRESHOLD = {
     *("equal_error_rate", "error_rates", "fned", "fped", "pinned_auc"),
     *("pinned_auc_equality_difference", "threshold_report", "threshold_table"),
 }
-RESAMPLED = {"bootstrap_bias"}
 # How far subgroups are apart has its own in report/test_between.py.
 BETWEEN = {"subgroup_spread"}
 # Gaps of error rates have their invariances in test_rates.py.
@@ -145,7 +143,7 @@ def test_the_registry_holds_every_public_function():
     public = {name: getattr(bias_metrics, name) for name in bias_metrics.__all__}
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
-        *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD, RESAMPLED),
+        *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD),
         *(RENAMED, RATES, CALIBRATION, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
         *(INDICATORS, BETWEEN),
     )

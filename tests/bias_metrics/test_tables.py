@@ -42,7 +42,6 @@ def night(**scores):
 
 
 RESULTS = {
-    "bootstrap_bias": lambda f: f(*ROWS, rng=np.random.default_rng(0), n_replicates=5),
     "calibration_report": lambda f: f(CHECKED, Y_SCORE),
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
     "compare_calibration": lambda f: f(CHECKED, Y_SCORE, Y_SCORE[::-1]),
