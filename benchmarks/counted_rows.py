@@ -123,18 +123,13 @@ def timed(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any
     return found | {"seconds": seconds, "wall": wall, "peak": peak}
 
 
-def write(folder: Path, n: int, n_clusters: int = 0) -> dict[str, Any]:
-    """Write the shards and the count file; rows of a cluster score alike, and most are small."""
-    effects = np.random.default_rng(SEED + 1).normal(size=n_clusters)
+def write(folder: Path, n: int) -> dict[str, Any]:
+    """Write the shards and the count file."""
     rng = np.random.default_rng(SEED)
     (folder / "shards").mkdir()
     for begin in range(0, n, SHARD):
         size = min(SHARD, n - begin)
-        if n_clusters:
-            threads = (n_clusters * rng.random(size) ** 2).astype(np.int64)
-            columns = made_scores(rng, size, moved=effects[threads]) | {"thread": threads}
-        else:
-            columns = made_scores(rng, size)
+        columns = made_scores(rng, size)
         path = folder / f"shards/part-{begin // SHARD:03d}.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=SHARD // 4)
     content = {
@@ -145,7 +140,6 @@ def write(folder: Path, n: int, n_clusters: int = 0) -> dict[str, Any]:
         "identities": list(IDENTITIES),
         **{role: {"name": name, "score": name} for role, name in MODELS.items()},
         "policy": "no-worse",
-        **({"cluster": "thread"} if n_clusters else {}),
     }
     (folder / "chats.yaml").write_text(yaml.safe_dump(content))
     return {"bytes": size_of(folder / "shards")}
@@ -386,7 +380,7 @@ def by_command(folder: Path) -> dict[str, float]:
 def stages_of(out: Path, began: float) -> dict[str, float]:
     """Return how long the stages of a count took, by when their files were last written."""
     counted = max(path.stat().st_mtime for path in (out / "counts").iterdir())
-    ends = {"shards": counted, "clusters, and deciding": (out / FILE).stat().st_mtime}
+    ends = {"shards": counted, "deciding": (out / FILE).stat().st_mtime}
     ends["pages"] = time.time()
     return dict(zip(ends, np.diff([began, *ends.values()]).tolist(), strict=True))
 

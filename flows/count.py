@@ -14,7 +14,7 @@ from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.common.prefect_task import is_spread
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
-from biasgate.tasks.counting.shards import FOLDER, add_clusters, add_shard, at_once, count_shard
+from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_shard
 from biasgate.tasks.evidence.counted import Counted
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.publish import check_places
@@ -27,7 +27,6 @@ def count(config: str, output: str, store: str) -> Verdict:
     - count each shard in its own task, as many at a time as there are cores and as fit into
       2 GiB (on a cluster, workers share them); counts that `output/counts` has are read instead
     - add them; refuse a shard that is there twice, is missing or is of another set
-    - if rows come in clusters, read them once more, and add up what each cluster does
     - judge by the policy; write evidence, report, verdict and page into `output`
 
     Returns
@@ -39,8 +38,6 @@ def count(config: str, output: str, store: str) -> Verdict:
         check_places(output, store)
         settings, policy = read_count_file(Path(config))
         counted = count_shards(settings, output)
-        if settings.cluster is not None:
-            counted = add_clusters(counted, settings, output)
         return judge_counts(counted, settings, policy, output)
 
 

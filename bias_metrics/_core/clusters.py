@@ -38,7 +38,7 @@ from bias_metrics._core.cells import (
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number, independent_rows
-from bias_metrics._core.ranks import Floats, SortedClasses, inner, spread_of_squares, squares_of
+from bias_metrics._core.ranks import Floats, SortedClasses, inner, squares_of
 from bias_metrics._core.same_cluster import ClassRows, Codes, SameCluster, SamePairs
 from bias_metrics.metrics import PAIRS
 
@@ -137,31 +137,6 @@ class ClusterSums:
             independent_rows(n, effect, least) for n, least in zip(sizes, self.least, strict=True)
         )
         return base, searched
-
-
-@dataclass(frozen=True, eq=False)
-class AddedClusters(ClusterSums):
-    """The same of clusters that were added up: no influence of a single one is kept."""
-
-    squares: float = 0.0
-    fourths: float = 0.0
-    n: int = 0
-    """The sums of squares and fourth powers of n clusters' influences."""
-    moved: float = 0.0
-    """By how much the root of `squares` may be off."""
-    unsure: bool = False
-    """Whether the pairs of one cluster may be too few to matter."""
-
-    @property
-    def std_error(self) -> float:
-        """The largest standard error that is possible."""
-        return math.sqrt(self.squares) + self.moved
-
-    @property
-    def freedom_by_fourths(self) -> float:
-        """As of all influences."""
-        error = spread_of_squares(self.squares, self.fourths, self.n) if self.squares else 0.0
-        return 2 * self.squares**2 / error if error else math.inf
 
 
 @dataclass(frozen=True, eq=False)

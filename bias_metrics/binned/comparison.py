@@ -22,7 +22,7 @@ from bias_metrics._core.differences import (
     sized,
     undefined_difference,
 )
-from bias_metrics._core.intervals import few_clusters, few_errors
+from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue, Named
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import Key, compared, numbers_of
@@ -31,7 +31,6 @@ from bias_metrics.report.report import BiasComparison, Overall
 from bias_metrics.rows import Background
 
 if TYPE_CHECKING:
-    from bias_metrics.binned.clusters import ClusterTotals
     from bias_metrics.binned.counts import ScoreCounts
 
 
@@ -87,17 +86,12 @@ class Related:
     moved: float
     slack: float
     small: bool
-    n_clusters: int | None = None
 
     def difference(
         self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool
     ) -> Difference:
         """Return the difference, whatever the rows that are related in an unknown way do."""
-        n = self.n_clusters
-        if n is not None and (reason := few_clusters(n)):
-            known = less(a, b), self.error(self.together)
-            return Difference(a.value, b.value, *known, reason=reason, n_clusters=n)
-        found = replace(self._apart(a, b, self.together, confidence), n_clusters=n)
+        found = self._apart(a, b, self.together, confidence)
         if not is_gap:
             return found
         total = self._apart(a, negated(b), self.together.negated(), confidence)
@@ -126,9 +120,6 @@ def _related(
     first: ScoreCounts, second: ScoreCounts, pairs: ScoreCounts | None, background: Background
 ) -> Iterator[tuple[Key, Related | None]]:
     """Yield how the two models' numbers are related, where that is known and both have an error."""
-    if (clusters := shared_clusters(first, second)) is not None:
-        yield from _related_in_clusters(first, second, *clusters, background)
-        return
     if pairs is None:
         yield from ((key, None) for key, _, _ in compared(first, background))
         return
@@ -148,51 +139,6 @@ def _related(
                 a.moved + b.moved,
                 a.slack + b.slack,
                 any(few_errors(cell.binned.value or 0.0, *cell.binned.sizes) for cell in (a, b)),
-            ),
-        )
-
-
-def shared_clusters(first: ScoreCounts, second: ScoreCounts) -> tuple[ClusterTotals, int] | None:
-    """Return the clusters of both models, and which of them the second is, if there are any.
-
-    Raises
-    ------
-    ValueError
-        If they are of one alone, or the first is not the first of them.
-    """
-    if first.clusters is None and second.clusters is None:
-        return None
-    (totals, own), (others, other) = (counts.clusters or (None, 0) for counts in (first, second))
-    if totals is None or totals is not others or own != 0 or other == 0:
-        msg = "clusters must be of both models, the first of them the candidate; they are not."
-        raise ValueError(msg)
-    return totals, other
-
-
-def _related_in_clusters(
-    first: ScoreCounts,
-    second: ScoreCounts,
-    totals: ClusterTotals,
-    other: int,
-    background: Background,
-) -> Iterator[tuple[Key, Related | None]]:
-    """Yield the same of rows in clusters."""
-    known = zip(first.cells(background).items(), second.cells(background).values(), strict=True)
-    for at, ((key, a), b) in enumerate(known):
-        if a.binned.clustered is None or b.binned.clustered is None:
-            yield key, None
-            continue
-        sums = [totals.sums(model, at, flip=False) for model in (0, other)]
-        yield (
-            key,
-            Related(
-                totals.together(other, at),
-                0.0,
-                (sums[0].std_error - sums[0].moved, sums[1].std_error - sums[1].moved),
-                sums[0].moved + sums[1].moved,
-                a.slack + b.slack,
-                small=True,
-                n_clusters=sums[0].n_clusters,
             ),
         )
 

@@ -21,7 +21,6 @@ from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of, packed, unpacked
-from bias_metrics.binned.clusters import ClusterTotals
 from bias_metrics.binned.comparison import comparison_of
 from bias_metrics.binned.pairs import pair_codes
 from bias_metrics.binned.rates import (
@@ -91,8 +90,6 @@ class ScoreCounts:
     """(2, k): those of them that are in any subgroup."""
     subgroups: Counts
     """(number of subgroups, 2, k)."""
-    clusters: tuple[ClusterTotals, int] | None = None
-    """What clusters do to the numbers of several models, and which of them this one is."""
     _measured: dict[Any, Any] = field(init=False, repr=False, default_factory=dict)
     """What is measured once for all confidences."""
 
@@ -103,7 +100,7 @@ class ScoreCounts:
         Parameters
         ----------
         rows : Rows
-            With frequencies as weights, or without weights; for clusters see `in_clusters`.
+            Independent, with frequencies as weights or without weights.
         y_score : float array of shape (n,)
             Higher means more toxic; any finite scale.
         shard : str
@@ -224,7 +221,6 @@ class ScoreCounts:
 
         return replace(
             self,
-            clusters=None,
             bins=bins,
             least=spread(self.least, np.inf),
             most=spread(self.most, -np.inf),
@@ -237,15 +233,6 @@ class ScoreCounts:
     def n(self) -> int:
         """Number of rows."""
         return int(self.everyone.sum())
-
-    def in_clusters(self, totals: ClusterTotals, model: int = 0) -> ScoreCounts:
-        """Return the same counts, whose intervals and differences allow for clusters of rows.
-
-        `totals` are of several models, of which this is one; the first can be compared with each.
-        Sums and bytes do not keep what clusters do. Error rates are known at the thresholds that
-        the totals are of.
-        """
-        return replace(self, clusters=(totals, model))
 
     def cells(self, background: Background) -> dict[Key, Cell]:
         """Return the overall AUC and each subgroup's cells, measured once for all confidences."""
@@ -379,13 +366,7 @@ class ScoreCounts:
     ) -> RateGaps:
         """Return the gaps of `rate_gaps`; if the threshold is inside a bin, with their bounds.
 
-        Values are then those in the middle of what is possible, and intervals hold all of it. With
-        clusters they are exact: see `ClusterTotals.of` for its `thresholds`.
-
-        Raises
-        ------
-        ValueError
-            If clusters were not added up at the threshold.
+        Values are then those in the middle of what is possible, and intervals hold all of it.
         """
         level, at = check_confidence(confidence), check_threshold(threshold)
         return rate_gaps_of(self, at, threshold_range, level, background)
@@ -413,8 +394,7 @@ class ScoreCounts:
     ) -> ThresholdReport:
         """Return the errors of `threshold_report`.
 
-        If the threshold is inside a bin, half of the rows that it leaves open count as flagged, but
-        with clusters they are known.
+        If the threshold is inside a bin, half of the rows that it leaves open count as flagged.
         """
         summed = check_power_mean_groups(groups, dict.fromkeys(self.names), "groups")
         return threshold_report_of(self, check_threshold(threshold), summed)

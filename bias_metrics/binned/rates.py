@@ -6,7 +6,7 @@ that it cuts, at most all. Intervals hold those of every number in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +16,14 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, negated, paired, sized
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics.binned.comparison import refuse_other_rows, shared_clusters, widest
+from bias_metrics.binned.comparison import refuse_other_rows, widest
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import Counts
 from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.errors import ErrorRates
-from bias_metrics.thresholds.rate_gaps import (
-    Gaps,
-    RateGapComparison,
-    RateGaps,
-    compared_gaps,
-    measured_gaps,
-)
+from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 from bias_metrics.thresholds.shares import Share, ShareGap
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
@@ -39,7 +33,6 @@ from bias_metrics.thresholds.thresholds import (
 )
 
 if TYPE_CHECKING:
-    from bias_metrics.binned.clusters import ClusterTotals
     from bias_metrics.binned.counts import ScoreCounts
 
 Range = tuple[float, float] | None
@@ -53,12 +46,6 @@ def rate_gaps_of(
     background: Background,
 ) -> RateGaps:
     """Return the gaps; see `ScoreCounts.rate_gaps`."""
-    if counts.clusters is not None:
-        totals, model = counts.clusters
-        gaps, models = _in_clusters(
-            totals, {model: (counts, threshold, threshold_range)}, background
-        )
-        return measured_gaps(gaps, models.index(model), threshold, confidence)
     found: dict[str, dict[str, MetricValue]] = {name: {} for name in counts.names}
     for metric, rate in threshold_metrics().items():
         moved = _moved(counts, threshold_range, rate, background)
@@ -66,29 +53,6 @@ def rate_gaps_of(
             each = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in ends]
             found[name][metric] = _between(each)
     return RateGaps(threshold, found, confidence)
-
-
-def _in_clusters(
-    totals: ClusterTotals,
-    asked: Mapping[int, tuple[ScoreCounts, float, Range]],
-    background: Background,
-) -> tuple[Gaps, list[int]]:
-    """Return gaps that allow for clusters, and of which models they are.
-
-    `asked` has the counts, threshold and its range of one model or of two.
-    """
-    sums = totals.rates_at({model: at for model, (_, at, _) in asked.items()}, background)
-    found: Gaps = {}
-    for metric, rate in threshold_metrics().items():
-        moved = {
-            model: _moved(counts, around, rate, background)
-            for model, (counts, _, around) in asked.items()
-        }
-        names = next(iter(moved.values()))
-        for name, gap in zip(names, sums.gaps(metric, rate), strict=True):
-            of_models = tuple(moved[model][name] if model in moved else () for model in sums.models)
-            found.setdefault(name, {})[metric] = replace(gap, moved=of_models)
-    return found, sums.models
 
 
 def equal_error_of(counts: ScoreCounts) -> EqualErrorRate:
@@ -107,12 +71,7 @@ def equal_error_range_of(counts: ScoreCounts, confidence: float) -> tuple[float,
         [counts.least < threshold, counts.least >= threshold]
     ).T.astype(np.int64)
     wrong = zip((int(missed), int(flagged)), counts.everyone.sum(axis=-1).tolist(), strict=True)
-    clustered = None
-    if counts.clusters is not None:
-        totals, model = counts.clusters
-        sums = totals.rates_at({model: threshold}, totals.background)
-        clustered = sums.apart().numbers[sums.models.index(model)], totals.n
-    low, high = ends_of_range(classes, reach_of(wrong, confidence, clustered))
+    low, high = ends_of_range(classes, reach_of(wrong, confidence))
     first, last = np.searchsorted(counts.least, [min(low, threshold), max(high, threshold)])
     beyond = np.append(counts.least, counts.most[-1])
     return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
@@ -139,11 +98,6 @@ def threshold_report_of(
         )
 
     flagged = counts.flagged(threshold)
-    if counts.clusters is not None:
-        totals, model = counts.clusters
-        flagged = totals.rates_at({model: threshold}, totals.background).flagged(
-            model, counts.names
-        )
     rates = {
         name: errors(flagged[name], own)
         for name, own in zip(counts.names, counts.subgroups, strict=True)
@@ -162,10 +116,6 @@ def rate_gap_comparison_of(
     """Return the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
     for counts in (models[1], *(() if pairs is None else (pairs,))):
         refuse_other_rows(models[0], counts)
-    if (clusters := shared_clusters(*models)) is not None:
-        totals, other = clusters
-        asked = dict(zip((0, other), zip(models, thresholds, ranges, strict=True), strict=True))
-        return compared_gaps(_in_clusters(totals, asked, background)[0], thresholds, confidence)
     a, b = (
         rate_gaps_of(counts, at, around, confidence, background)
         for counts, at, around in zip(models, thresholds, ranges, strict=True)

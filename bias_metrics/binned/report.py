@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import Auc, lacks, placed_auc
-from bias_metrics._core.clusters import AddedClusters
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.ranks import Placed, Runs, inner, spread_of_squares
 from bias_metrics._core.values import MetricValue, undefined
@@ -47,8 +46,6 @@ class Cell:
     slack: float
     moved: float = 0.0
     """The part of the standard error that is for binning alone."""
-    across: float = 0.0
-    """How far the AUC of pairs from different clusters may be off."""
 
     @classmethod
     def of(
@@ -83,17 +80,6 @@ class Cell:
             found = replace(found, std_error=found.std_error + moved)
         return cls(found, int(y @ x) / pairs, moved)
 
-    def clustered(self, sums: AddedClusters) -> Cell:
-        """Return the same of rows in clusters; it has a standard error."""
-        of_rows = self.binned.std_error
-        assert of_rows is not None  # noqa: S101
-        least = replace(self.binned, std_error=max(of_rows - 2 * self.moved, 0.0))
-        found = replace(self.binned, clustered=sums.clustered(least).clustered)
-        across = self.slack / (1.0 if sums.same is None else 1 - sums.same.share)
-        if sums.unsure and self.binned.value is not None:
-            across += abs(sums.across(self.binned.value) - self.binned.value)
-        return replace(self, binned=found, across=across)
-
     def at(self, confidence: float) -> MetricValue:
         """Return the number with an interval that holds that of the exact scores."""
         found, low, high = (auc.at(confidence) for auc in (self.binned, *self._moved()))
@@ -106,41 +92,24 @@ class Cell:
 
     def _moved(self) -> tuple[Auc, Auc]:
         """Return the smallest and the largest number that is possible."""
-        value, clustered = self.binned.value, self.binned.clustered
+        value = self.binned.value
         if value is None:
             return self.binned, self.binned
-
-        def moved(sign: int) -> Auc:
-            found = replace(self.binned, value=_share(value + sign * self.slack))
-            if clustered is None:
-                return found
-            across = _share(clustered.across + sign * self.across)
-            return replace(found, clustered=replace(clustered, across=across))
-
-        return moved(-1), moved(1)
-
-
-def _share(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+        low, high = max(value - self.slack, 0.0), min(value + self.slack, 1.0)
+        return replace(self.binned, value=low), replace(self.binned, value=high)
 
 
 def cells_of(counts: ScoreCounts, background: Background) -> dict[Key, Cell]:
     """Return the cells of each subgroup, after the overall AUC."""
     several = counts.least < counts.most
     found = {}
-    totals, model = counts.clusters or (None, 0)
-    if totals is not None:
-        totals.refuse_background(background)
-    for at, ((name, metric), y, x) in enumerate(compared(counts, background)):
+    for (name, metric), y, x in compared(counts, background):
         words, flip = ("negatives", "positives"), False
         if name is not None:
             pair = PAIRS[metric]
             side = "subgroup" if pair.inside else "background"
             words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
-        cell = Cell.of(y, x, several, words, metric, flip=flip)
-        if totals is not None and cell.binned.std_error is not None:
-            cell = cell.clustered(totals.sums(model, at, flip=flip))
-        found[name, metric] = cell
+        found[name, metric] = Cell.of(y, x, several, words, metric, flip=flip)
     return found
 
 
@@ -274,8 +243,6 @@ def calibration_gaps_of(
 ) -> dict[str, dict[str, MetricValue]]:
     """Return the gaps; see `ScoreCounts.calibration_gaps`."""
     reason = _no_probabilities(counts)
-    if counts.clusters is not None:
-        reason = "counts do not tell what clusters do to calibration"
     found: dict[str, dict[str, MetricValue]] = {}
     for name, own in zip(counts.names, counts.subgroups, strict=True):
         out = own if background == "outside_subgroup" else counts.anyone

@@ -246,7 +246,16 @@ class MeasuredRates:
         names: Iterable[str] | None = None,
     ) -> RateGapComparison:
         """Return both models' gaps beside each other; `names` are the subgroups, default all."""
-        return compared_gaps(self._gaps(ranges, names), self.thresholds, confidence)
+        gaps = self._gaps(ranges, names)
+        first, second = (
+            measured_gaps(gaps, model, threshold, confidence)
+            for model, threshold in enumerate(self.thresholds)
+        )
+        differences = {
+            name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
+            for name, of_group in gaps.items()
+        }
+        return RateGapComparison(first, second, differences)
 
     def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
         """Return gaps that allow for the ranges in which the thresholds lie."""
@@ -287,16 +296,3 @@ def measured_gaps(gaps: Gaps, model: int, threshold: float, confidence: float) -
         for name, of_group in gaps.items()
     }
     return RateGaps(threshold, found, confidence)
-
-
-def compared_gaps(gaps: Gaps, thresholds: Sequence[float], confidence: float) -> RateGapComparison:
-    """Return two models' gaps with their differences."""
-    first, second = (
-        measured_gaps(gaps, model, threshold, confidence)
-        for model, threshold in enumerate(thresholds)
-    )
-    differences = {
-        name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
-        for name, of_group in gaps.items()
-    }
-    return RateGapComparison(first, second, differences)

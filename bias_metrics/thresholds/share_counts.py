@@ -143,32 +143,6 @@ class Counts:
         events = tuple(int(np.count_nonzero(of_model)) for of_model in happened)
         return cls(n, events, int(np.count_nonzero(reduce(np.logical_and, happened))))
 
-    def totals(self) -> list[float]:
-        """Return what adds up over clusters: numbers of rows, and sums over all clusters."""
-        assert self.near is not None  # noqa: S101
-        parts = [self.near.sums.flat(), *([self.far.flat()] if self.far else [])]
-        rows = map(float, (self.n, *self.events, self.both))
-        return [*rows, *map(sum, zip(*parts, strict=True))]
-
-    @staticmethod
-    def n_totals(n_models: int) -> int:
-        """Return how many numbers `totals` has."""
-        return 5 * n_models + 6
-
-    @classmethod
-    def of_totals(cls, totals: Sequence[float], n_models: int) -> Counts:
-        """Return counts of which no cluster is known by itself."""
-        n, *events, both = map(int, totals[: n_models + 2])
-        empty = np.zeros(0), (np.zeros(0, np.int32),) * n_models
-        far = Sums.of_flat(totals[n_models + 2 : cls.n_totals(n_models)], n_models)
-        return cls(n, tuple(events), both, ByCluster(*empty), far)
-
-    @property
-    def vectors(self) -> Floats:
-        """Rows, and events under each model, of each cluster that is near."""
-        assert self.near is not None  # noqa: S101
-        return np.array([self.near.rows, *self.near.events], dtype=np.float64)
-
     def less(self, other: Counts) -> Counts:
         """Return the counts without those of `other`, which is part of them."""
         events = zip(self.events, other.events, strict=True)
@@ -231,33 +205,6 @@ class Counts:
         """Clusters with more events under one of two models."""
         assert self.near is not None  # noqa: S101
         return self.near.disagreeing + (self.far.disagreeing if self.far else 0)
-
-    def could_be(self, n_clusters: int) -> bool:
-        """Say whether totals may be of rows in some of so many clusters."""
-        far, n = self.far, self.n
-        assert far is not None  # noqa: S101
-        clusters = far.hit, far.spared, (far.disagreeing,)
-        return (
-            min(far.flat()) >= 0
-            and far.n_clusters <= min(n, n_clusters)
-            and n <= far.rows <= float(n) ** 2
-            and max(map(max, clusters)) <= far.n_clusters
-            and 0 <= self.both <= min(self.events)
-            and all(
-                a <= b <= c for a, b, c in zip(self.events, far.events, far.together, strict=True)
-            )
-        )
-
-    @property
-    def products(self) -> Floats:
-        """Sums over all clusters of the products of their rows, and events under each model."""
-        far = self.far
-        assert far is not None  # noqa: S101
-        found = np.diag([far.rows, *far.events])
-        found[0, 1:] = found[1:, 0] = far.together
-        if len(self.events) == 2:
-            found[1, 2] = found[2, 1] = far.both
-        return found
 
     @cached_property
     def freedom(self) -> float:

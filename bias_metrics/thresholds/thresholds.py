@@ -378,7 +378,7 @@ def ends_of_range(classes: SortedClasses, reach: float) -> tuple[float, float]:
 def reach_of(
     errors: Iterable[tuple[int, int]],
     confidence: float,
-    clustered: tuple[Number, int] | None,
+    clustered: tuple[Number, int] | None = None,
 ) -> float:
     """Return how far apart two rates may be by chance, given errors and rows of each class.
 

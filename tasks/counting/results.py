@@ -95,7 +95,7 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
 
 def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> CountedEvidence:
     """Write the sum of all shards with its origin, atomically."""
-    shards, clusters = counted.record.shards, counted.record.clusters
+    shards = counted.record.shards
     rows_digest = json_digest([settings.key, [shard.sha256 for shard in shards]])
     origin = EvidenceRecord(
         set_digest=rows_digest,
@@ -109,7 +109,7 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             n_rows_measured=sum(shard.n_measured for shard in shards),
             confidence=CONFIDENCE,
             weights=settings.weight_kind if settings.is_weighted else None,
-            n_clusters=None if clusters is None else clusters.n,
+            n_clusters=None,
         ),
         power_mean_groups=settings.power_mean_groups,
         scores={role: json_digest([rows_digest, x.score]) for role, x in settings.models.items()},

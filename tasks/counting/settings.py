@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,7 +14,7 @@ from pydantic.config import JsonDict
 
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN, METRICS
-from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
@@ -33,6 +32,7 @@ ENDING = ".counts"
 _AT_ONCE = 8
 _IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
 _WITHOUT = {
+    "cluster": "counts are of independent rows; judge rows in clusters with `biasgate evaluate`",
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
     "pool_nights": "counts of several nights add up as shards do",
@@ -110,10 +110,6 @@ class CountFile(FileSource):
         if self.population == "these_rows":
             msg = "`population: these_rows` is for lists of phrases, which need no counts"
             raise ValueError(msg)
-        for other, is_set in (("weight", self.is_weighted), ("earlier", self.earlier is not None)):
-            if self.cluster is not None and is_set:
-                msg = f"`cluster` must not be set beside `{other}` for counts"
-                raise ValueError(msg)
         if self.is_weighted and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)
@@ -142,13 +138,7 @@ class CountFile(FileSource):
         if self.earlier is not None and not self.earlier_files():
             msg = f"`earlier` must name files, as in days/*/{FILE}; {self.earlier} names none."
             raise InputError(msg)
-        if self.cluster is not None and find_spec("duckdb") is None:
-            msg = f"`cluster` needs the library DuckDB for counts: {to_install('clusters')}."
-            raise InputError(msg)
         counts = [shard for shard in shards if name_of(shard).endswith(ENDING)]
-        if counts and self.cluster is not None:
-            msg = f"`cluster` needs rows, since clusters of counts do not add up; got {counts[0]}."
-            raise InputError(msg)
         of_rows = [shard for shard in shards if shard not in counts]
         if not counts:
             self._refuse_other_names({name_of(shard) for shard in shards})
@@ -284,8 +274,6 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
         metric = METRICS[rule.metric]
-        if metric.needs_probabilities and settings.cluster is not None:
-            yield f"rule {rule.name} beside `cluster`", "what these do to calibration is unknown"
         if metric.name == "slope_gap":
             yield f"rule {rule.name}", "slopes need exact scores"
         if rule.reference_margin is not None and settings.reference is None:

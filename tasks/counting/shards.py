@@ -1,7 +1,4 @@
-"""The steps that count a shard, in the memory of a batch of rows, and its clusters.
-
-DuckDB sorts the rows by cluster on disk, so none need be in memory.
-"""
+"""The steps that count a shard, in the memory of a batch of rows."""
 
 from __future__ import annotations
 
@@ -11,21 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow.dataset import dataset
 
 from bias_metrics import Rows, ScoreCounts
-from bias_metrics.binned import ClusterTotals
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, whole_file
-from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.counting.settings import ENDING, CountFile
 from biasgate.tasks.counting.stores import here, name_of
-from biasgate.tasks.data.evaluation_set import CLUSTER, IDENTITY, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT
 from biasgate.tasks.evidence.counted import Counted, CountedRecord, Shard, read_counted, shown
 from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.evidence.rows import CANDIDATE
@@ -109,41 +101,27 @@ def batches_of(source: CountFile) -> Iterator[pa.Table]:
 
 def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.ndarray], int]:
     """Return the measured rows, the scores of each model, and how many rows were rated."""
-    measured, rated = measured_rows(settings, batch)
-    rows = Rows(
-        is_positive(settings, measured),
-        members_of(settings, measured),
-        sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
-        weight_kind="frequency",
-    )
-    return rows, {role: measured[SCORE + role].to_numpy() for role in settings.models}, rated
-
-
-def measured_rows(settings: CountFile, batch: pa.Table) -> tuple[pa.Table, int]:
-    """Return the rows that are measured, and how many were rated."""
     columns = [name for name in batch.column_names if name.startswith(IDENTITY)]
     rated = np.ones(batch.num_rows, dtype=np.bool_)
     for name in columns:
         if batch[name].null_count:
             rated &= batch[name].is_valid().to_numpy()
     kept = rated if settings.identity_rows == "rated" else np.ones_like(rated)
-    return batch if kept.all() else batch.filter(pa.array(kept)), int(rated.sum())
-
-
-def is_positive(settings: CountFile, measured: pa.Table) -> npt.NDArray[np.bool_]:
-    """Return which rows are of the positive class."""
-    return np.asarray(measured["label"].to_numpy() >= settings.label_threshold)
-
-
-def members_of(settings: CountFile, measured: pa.Table) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return which rows mention each identity."""
-    return {
+    measured = batch if kept.all() else batch.filter(pa.array(kept))
+    mentions = {
         name.removeprefix(IDENTITY): pc.fill_null(
             pc.greater_equal(measured[name], settings.identity_threshold), fill_value=False
         ).to_numpy()
-        for name in measured.column_names
-        if name.startswith(IDENTITY)
+        for name in columns
     }
+    rows = Rows(
+        np.asarray(measured["label"].to_numpy() >= settings.label_threshold),
+        mentions,
+        sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
+        weight_kind="frequency",
+    )
+    scores = {role: measured[SCORE + role].to_numpy() for role in settings.models}
+    return rows, scores, int(rated.sum())
 
 
 def add_shard(total: Counted | None, found: bytes | str, folder: str) -> Counted:
@@ -202,110 +180,3 @@ def count_shard(settings: CountFile, shard: str, folder: str, *, send: bool) -> 
     say(f"counted {shown(path.name)}: {n:,} rows", aside=True)
     data = counted.to_bytes()
     return data if send else str(keep(counted, data, Path(folder)))
-
-
-_SORTING = "512MiB"
-"""What DuckDB may use; it sorts the rest on disk."""
-_BITS = "bits"
-_CHUNK = 100_000
-
-
-@task(name="add clusters")
-def add_clusters(counted: Counted, settings: CountFile, output: str) -> Counted:
-    """Return the counts with what clusters do to their numbers. Safe to retry.
-
-    It reads all shards again, and needs about as much disk as they take, in `output`; nothing of
-    that is left there. A cluster must fit into memory.
-    """
-    with own_folder(Path(output), ".clusters-") as folder:
-        for number, shard in enumerate(settings.shards()):
-            with here(shard) as path:
-                _write_rows(settings, path, folder / f"{number}.parquet")
-        ordered = folder / "sorted"
-        _sort(folder, ordered)
-        roles = list(counted.counts)
-        try:
-            totals = ClusterTotals.of(
-                list(counted.counts.values()),
-                lambda: _clusters_of(ordered, counted.names, roles),
-                settings.background,
-                [[settings.models[role].threshold for role in roles]],
-            )
-        except ValueError as error:
-            msg = f"the shards must not change while they are counted: {error}"
-            raise InputError(msg) from error
-    say(f"clusters: {totals.n:,}", aside=True)
-    return replace(counted, record=replace(counted.record, clusters=totals))
-
-
-def _write_rows(settings: CountFile, path: Path, to: Path) -> None:
-    """Write what is needed of a shard's measured rows: no text and no id."""
-    writer: pq.ParquetWriter | None = None
-    for batch in batches_of(settings.of_shard(path)):
-        measured, _ = measured_rows(settings, batch)
-        masks = [is_positive(settings, measured), *members_of(settings, measured).values()]
-        bits = np.packbits(np.stack(masks, axis=1), axis=1)
-        columns = {
-            CLUSTER: measured[CLUSTER],
-            _BITS: pa.array(bits.view(f"V{bits.shape[1]}").ravel().tolist(), pa.binary()),
-            **{SCORE + role: measured[SCORE + role] for role in settings.models},
-        }
-        table = pa.table(columns)
-        writer = writer or pq.ParquetWriter(to, table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
-
-
-def _sort(folder: Path, to: Path) -> None:
-    """Sort the rows of all files by cluster."""
-    import duckdb  # noqa: PLC0415 - an extra
-
-    options: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": _SORTING,
-        "temp_directory": str(folder / "spilled"),
-        "threads": 2,
-    }
-    with duckdb.connect(config=options) as engine:
-        rows = engine.from_arrow(dataset(sorted(folder.glob("*.parquet"))))
-        # By all columns, so that the same rows have the same sums to the last bit.
-        rows.order(", ".join(f'"{name}"' for name in rows.columns)).write_parquet(
-            str(to), row_group_size=_CHUNK
-        )
-
-
-def _clusters_of(
-    path: Path, names: tuple[str, ...], roles: list[str]
-) -> Iterator[tuple[Rows, list[np.ndarray]]]:
-    """Yield sorted rows with whole clusters, about as many as are counted at once."""
-    held: list[pa.RecordBatch] = []
-    # Buffered ahead, all of the file would stay in memory.
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        for chunk in file.iter_batches(_CHUNK):
-            held.append(chunk)
-            if sum(one.num_rows for one in held) < ROWS:
-                continue
-            table = pa.Table.from_batches(held).combine_chunks()
-            ends = np.flatnonzero(_is_new(table))
-            held = table.slice(ends[-1]).to_batches()
-            if ends[-1]:
-                yield _rows(table.slice(0, ends[-1]), names, roles)
-    if held:
-        yield _rows(pa.Table.from_batches(held).combine_chunks(), names, roles)
-
-
-def _is_new(table: pa.Table) -> np.ndarray:
-    """Return which rows have another cluster than the row before, or are the first."""
-    names = table[CLUSTER]
-    changes = pc.not_equal(names.slice(1), names.slice(0, max(len(names) - 1, 0)))
-    return np.append(True, changes.to_numpy())
-
-
-def _rows(
-    table: pa.Table, names: tuple[str, ...], roles: list[str]
-) -> tuple[Rows, list[np.ndarray]]:
-    packed = np.frombuffer(b"".join(table[_BITS].to_pylist()), dtype=np.uint8)
-    bits = np.unpackbits(packed.reshape(table.num_rows, -1), axis=1).astype(np.bool_)
-    masks = dict(zip(names, bits.T[1:], strict=False))
-    rows = Rows(bits[:, 0], masks, clusters=np.cumsum(_is_new(table)))
-    return rows, [table[SCORE + role].to_numpy() for role in roles]

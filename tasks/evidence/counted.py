@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from bias_metrics import ScoreCounts
-from bias_metrics.binned import ClusterTotals, widest
+from bias_metrics.binned import widest
 from bias_metrics.gate import (
     LEAST_COMPARED,
     Evidence,
@@ -44,10 +44,6 @@ from biasgate.tasks.records.record import Record
 
 FILE = "evidence.counts"
 NO_ROWS = "Rows, clusters, slices and curves of calibration are not in counts."
-CLUSTERS = (
-    "Rows, slices and calibration are not in counts. Bounds allow for clusters by sums that were "
-    "made of rows, and cannot be made again from counts."
-)
 NO_MEMBERS = (
     "Which comments mention several identities is unknown: bounds of power means and of the final "
     "score are wider than needed, and whose comments a loss comes from is not told."
@@ -85,14 +81,12 @@ class Shard(Record):
 class CountedRecord(Record):
     """What was counted: `key` is a digest of everything that decides the counts of a shard.
 
-    `origin` is there in the evidence of a verdict: the same as for rows. So are `clusters`, if rows
-    come in them; the clusters of two sets do not add up.
+    `origin` is there in the evidence of a verdict: the same as for rows.
     """
 
     key: str
     shards: list[Shard]
     origin: EvidenceRecord | None = None
-    clusters: ClusterTotals | None = None
 
 
 @dataclass(frozen=True)
@@ -206,12 +200,6 @@ class Counted:
         if not of_record:
             msg = f"{what} must have the counts of the shards that it names; it has others."
             raise InputError(msg)
-        if self.record.clusters is not None:
-            try:
-                self.record.clusters.refuse_others(list(self.counts.values()))
-            except ValueError as error:
-                msg = f"{what} must have the clusters of its rows: {error}"
-                raise InputError(msg) from error
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -265,13 +253,10 @@ class CountedEvidence:
             raise InputError(msg)
         return origin
 
-    @cached_property
+    @property
     def counts(self) -> Mapping[str, ScoreCounts]:
-        """By role; their intervals allow for clusters, if rows come in them."""
-        counts, totals = self.counted.counts, self.counted.record.clusters
-        if totals is None:
-            return counts
-        return {role: of.in_clusters(totals, at) for at, (role, of) in enumerate(counts.items())}
+        """By role."""
+        return self.counted.counts
 
     @property
     def roles(self) -> list[str]:
@@ -296,11 +281,7 @@ class CountedEvidence:
     @property
     def not_told(self) -> list[str]:
         """What the counts do not tell."""
-        clustered = self.counted.record.clusters is not None
-        said = [CLUSTERS if clustered else NO_ROWS, NO_MEMBERS]
-        if len(self.roles) > 1:
-            said += [NO_PAIRS] if clustered else [IN_PAIRS, NO_PAIRS]
-        return said
+        return [NO_ROWS, NO_MEMBERS, *([IN_PAIRS, NO_PAIRS] if len(self.roles) > 1 else [])]
 
     def told(self, *, categories: bool) -> RestsOnCounts:
         """Return what a verdict says of the counts: what they are of, and what they do not tell.
@@ -459,26 +440,22 @@ class CountedEvidence:
         """Return the candidate's gaps at its threshold, or both models', each at its own."""
         own, options = self.counts[CANDIDATE], {"background": self.background}
         roles = [CANDIDATE, *([] if rival is None else [rival])]
-        try:
-            spans = [self._span(name, role, confidence) for role in roles]
-            if rival is None:
-                return own.rate_gaps(
-                    threshold=at[CANDIDATE],
-                    threshold_range=spans[0],
-                    confidence=confidence,
-                    **options,
-                ).to_dict()
-            return own.compare_rate_gaps(
-                self.counts[rival],
-                self.counted.pairs[rival],
-                thresholds=(at[CANDIDATE], at[rival]),
-                threshold_ranges=(spans[0], spans[1]),
+        spans = [self._span(name, role, confidence) for role in roles]
+        if rival is None:
+            return own.rate_gaps(
+                threshold=at[CANDIDATE],
+                threshold_range=spans[0],
                 confidence=confidence,
                 **options,
             ).to_dict()
-        except ValueError as error:
-            msg = f"file {self.path} must have the errors at the thresholds of its verdict: {error}"
-            raise InputError(msg) from error
+        return own.compare_rate_gaps(
+            self.counts[rival],
+            self.counted.pairs[rival],
+            thresholds=(at[CANDIDATE], at[rival]),
+            threshold_ranges=(spans[0], spans[1]),
+            confidence=confidence,
+            **options,
+        ).to_dict()
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated."""

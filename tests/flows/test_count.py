@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 from support.evaluations import run
-from support.shards import POLICY, N, write_shards
+from support.shards import POLICY, write_shards
 
 
 def evaluate(config, output):
@@ -81,23 +81,3 @@ def test_a_changed_verdict_or_evidence_does_not_hold(home, tmp_path):
     assert run("verify", tmp_path)[0] == 3
     (tmp_path / "evidence.counts").write_bytes(b"nothing")
     assert run("verify", tmp_path)[0] == 3
-
-
-def test_clusters_are_counted_and_verified(tmp_path, prefect_server):
-    del prefect_server
-    pytest.importorskip("duckdb")
-    write_shards(tmp_path, cluster="id")
-    out = tmp_path / "out"
-    code, text = run(
-        "evaluate", tmp_path / "chats.yaml", "--output", out, "--store", tmp_path / "st"
-    )
-    assert code == 0, text
-    choices = json.loads((out / "report.json").read_text())["evaluation_set"]["choices"]
-    assert choices["n_clusters"] == N - 10
-    code, text = run("verify", out)
-    assert code == 0
-    assert "not checked evidence: what clusters do to the bounds on " in text
-    report = json.loads((out / "report.json").read_text())
-    report["thresholds"]["given"]["threshold"] = 0.6
-    (out / "report.json").write_text(json.dumps(report))
-    assert run("verify", out)[0] in {2, 3}

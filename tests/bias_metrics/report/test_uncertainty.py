@@ -8,7 +8,6 @@ import pytest
 
 import bias_metrics
 from bias_metrics import evaluate_bias, power_mean, roc_auc
-from bias_metrics._core.clusters import AddedClusters, ClusterSums
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
@@ -514,20 +513,6 @@ def test_p_values_are_those_of_the_normal_distribution():
     assert two_sided_p(1.959964, 1.0) == pytest.approx(0.05, abs=1e-6)
     assert two_sided_p(0.0, 0.0) == 1
     assert two_sided_p(0.1, 0.0) == 0
-
-
-def test_clusters_that_were_added_up_have_the_error_and_the_degrees_of_freedom_of_each():
-    each = np.random.default_rng(2).exponential(size=30) ** 2
-    shared = each, (30, 40), 25.0, (30, 40)
-    kept = ClusterSums(*shared, alone=True)
-    sums = {"squares": float((each**2).sum()), "fourths": float((each**4).sum()), "n": 30}
-    added = AddedClusters(*shared, alone=True, **sums)
-    assert added.error() == pytest.approx(kept.error())
-    assert added.freedom < 29  # a few terms dominate
-    unsure = AddedClusters(*shared, **sums, moved=0.5)
-    assert unsure.std_error == pytest.approx(kept.std_error + 0.5)  # the largest that is possible
-    nothing = AddedClusters(np.zeros(30), (30, 40), 25.0, (30, 40), n=30)
-    assert (nothing.std_error, nothing.freedom_by_fourths) == (0, math.inf)
 
 
 def test_an_influence_that_is_cleared_is_none():

@@ -410,7 +410,7 @@ def test_frequencies_count_as_repeated_rows(home):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"cluster": "id", "weight": "old"}, "`cluster` must not be set beside `weight`"),
+        ({"cluster": "id"}, "`cluster` must not be set for counts: .* with `biasgate evaluate`"),
         ({"slices": ["gay"]}, "`slices` must not be set for counts"),
         ({"weight": "id"}, "must have `weight_kind: frequency`"),
         ({"path": "none/*.parquet"}, "`path` must name files"),

@@ -11,10 +11,10 @@ from support.judged import judge
 
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import add_clusters, add_shard, count_shard
+from biasgate.tasks.counting.shards import add_shard, count_shard
 from biasgate.tasks.gating.policy import SHIPPED
 
-N, N_CLUSTERS, AT = 6_000, 700, 0.5
+N, AT = 6_000, 0.5
 NAMES = {"muslim": 0.15, "black": 0.06, "female": 0.3}
 KEY = ("rule", "metric", "kind", "group")
 RATES = (
@@ -25,8 +25,7 @@ RATES = (
     {"metric": "calibration_gap", "scope": "each", "ceiling": 0.04},
     {"metric": "brier_gap", "scope": "each", "ceiling": 0.02},
 )
-OF_RATES = {"none": "pass", "toxic": "insufficient", "harmless": "fail"}
-QUICK = {("strict", "harmless"), *(("rates", plant) for plant in OF_RATES)}
+QUICK = {("strict", "harmless"), *(("rates", plant) for plant in ("none", "toxic", "harmless"))}
 OUTCOMES = {
     ("default", "none"): "pass",
     ("no-worse", "none"): "pass",
@@ -36,15 +35,13 @@ OUTCOMES = {
 }
 
 
-def rows(plant, clusters):
-    """Rows of clusters that score alike; harmless or toxic mentions of one identity are shifted."""
+def rows(plant):
+    """Rows of which harmless or toxic mentions of one identity are shifted."""
     rng = np.random.default_rng(5)
     label = rng.random(N) < 0.3
     groups = {name: rng.random(N) < share for name, share in NAMES.items()}
-    threads = rng.integers(0, N_CLUSTERS, N)
+    rng.integers(0, 700, N)  # the draws of rows whose outcomes are known
     base = 3 * label - 2 + rng.standard_normal(N)
-    if clusters:
-        base += 0.5 * rng.standard_normal(N_CLUSTERS)[threads]
     old, new = (base + 0.3 * rng.standard_normal(N) for _ in range(2))
     if plant in {"harmless", "both"}:
         new += 0.9 * (groups["black"] & ~label)
@@ -55,8 +52,7 @@ def rows(plant, clusters):
     scores = {"candidate": new, "champion": old}
     columns = {"id": pa.array([str(one) for one in range(N)]), "label": label}
     columns |= {f"identity/{name}": mask for name, mask in groups.items()}
-    columns |= {f"score/{role}": 1 / (1 + np.exp(-score)) for role, score in scores.items()}
-    return columns | ({"cluster": threads} if clusters else {})
+    return columns | {f"score/{role}": 1 / (1 + np.exp(-score)) for role, score in scores.items()}
 
 
 def by_counts(columns, content):
@@ -76,7 +72,6 @@ def by_counts(columns, content):
             for role in ("candidate", "champion")
         },
         "policy": "own.yaml",
-        **({"cluster": "cluster"} if "cluster" in columns else {}),
     }
     Path("counts.yaml").write_text(yaml.safe_dump(count_file))
     settings, policy = read_count_file(Path("counts.yaml"))
@@ -85,8 +80,6 @@ def by_counts(columns, content):
         total = add_shard(
             total, count_shard.fn(settings, shard, "out/counts", send=False), "out/counts"
         )
-    if settings.cluster is not None:
-        total = add_clusters.fn(total, settings, "out")
     return judge_counts.fn(total, settings, policy, "out")
 
 
@@ -95,27 +88,20 @@ def outcomes(verdict):
 
 
 CASES = [
-    pytest.param(
-        policy, plant, clusters, marks=[] if (policy, plant) in QUICK else [pytest.mark.slow]
-    )
+    pytest.param(policy, plant, marks=[] if (policy, plant) in QUICK else [pytest.mark.slow])
     for policy in ("default", "no-worse", "strict", "rates")
     for plant in ("none", "slight", "harmless", "toxic", "both")
-    for clusters in (False, True)
 ]
 
 
-@pytest.mark.parametrize(("policy", "plant", "clusters"), CASES)
-def test_each_check_has_the_outcome_that_it_has_by_rows(
-    tmp_path, monkeypatch, policy, plant, clusters
-):
+@pytest.mark.parametrize(("policy", "plant"), CASES)
+def test_each_check_has_the_outcome_that_it_has_by_rows(tmp_path, monkeypatch, policy, plant):
     """Except what is wider by counts: bounds of aggregates, and those of losses, by Bonferroni."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
-    columns = rows(plant, clusters)
+    columns = rows(plant)
     if policy == "rates":
-        of_clusters = [rule for rule in RATES if "threshold" in rule or "floor" in rule]
-        rules = of_clusters if clusters else list(RATES)
-        content = {"version": 1, "name": "rates", "allow_first": True, "rules": rules}
+        content = {"version": 1, "name": "rates", "allow_first": True, "rules": list(RATES)}
     else:
         content = yaml.safe_load((SHIPPED / f"{policy}.yaml").read_text())
     counted = by_counts(columns, content)
@@ -123,8 +109,6 @@ def test_each_check_has_the_outcome_that_it_has_by_rows(
     judged = {"rules": tuple(content["rules"]), "threshold": AT, **options}
     _, exact, _ = judge(tmp_path / "exact", columns, **judged)
     expected = OUTCOMES.get((policy, plant), exact.outcome)
-    if policy == "rates" and clusters:
-        expected = OF_RATES.get(plant, expected)
     assert counted.outcome == exact.outcome == expected
     own, real = outcomes(counted), outcomes(exact)
     for key in own.keys() | real.keys():

@@ -18,7 +18,7 @@ from biasgate.tasks.common.errors import InputError, SourceError
 from biasgate.tasks.counting import stores
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import read_count_file
-from biasgate.tasks.counting.shards import add_clusters, add_shard, count_shard
+from biasgate.tasks.counting.shards import add_shard, count_shard
 
 SECRET = "hunter2hunter2"  # noqa: S105
 DAY = "s3://chats/day 1/*.parquet"
@@ -82,20 +82,15 @@ def test_counts_are_those_of_the_same_files(s3, home):
         judge_counts.fn(*count(earlier), "out")
 
 
-def test_clusters_and_csv_are_read_from_a_store(s3, home):
-    pytest.importorskip("duckdb")
+def test_csv_is_read_from_a_store(s3, home):
     (home / "shards").mkdir()
     for number in range(2):
-        frame(number).assign(thread=frame(number).id // 7).to_csv(
-            home / f"shards/c [{number}]%.csv.gz", index=False
-        )
-    options = {"cluster": "thread", "policy": "default"}
+        frame(number).to_csv(home / f"shards/c [{number}]%.csv.gz", index=False)
     uploaded(s3, home, "csv/")
-    total, found, _ = count(write_file(home, path="s3://chats/csv/c*.csv.gz", **options))
+    total, *_ = count(write_file(home, path="s3://chats/csv/c*.csv.gz", policy="default"))
     assert [one.name for one in total.record.shards] == ["c [0]%.csv.gz", "c [1]%.csv.gz"]
-    of_store = add_clusters.fn(total, found, "out")
-    local, found, _ = count(write_file(home, path="shards/*", **options))
-    assert add_clusters.fn(local, found, "out").to_bytes() == of_store.to_bytes()
+    local, *_ = count(write_file(home, path="shards/*", policy="default"))
+    assert local.to_bytes() == total.to_bytes()
 
 
 def test_a_file_url_is_a_path(home):
