@@ -18,12 +18,13 @@ from bias_metrics.borkan import (
     roc_auc,
     subgroup_auc,
 )
-from bias_metrics.calibration.calibration import calibration_report, compare_calibration
-from bias_metrics.calibration.numbers import ReliabilityBin
-from bias_metrics.calibration.results import (
+from bias_metrics.calibration import (
     Calibrated,
     CalibrationComparison,
     CalibrationReport,
+    ReliabilityBin,
+    calibration_report,
+    compare_calibration,
 )
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate

@@ -8,7 +8,6 @@ metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -32,7 +31,6 @@ __all__ = [
     "Pair",
     "Rate",
     "Scope",
-    "calibration_metrics",
     "metrics_of",
     "subgroup_metric",
     "threshold_metrics",
@@ -79,11 +77,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A number that compares scores, as probabilities, with labels: subgroup minus background."""
-
-    # Mean score minus the share of positives, Brier score, or slope of a logistic regression of the
-    # labels on the log-odds of the scores.
-    of: Literal["bias", "brier", "slope"]
+    """Mean score, as a probability, minus the share of positives: subgroup minus background."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +144,7 @@ def _aeg(which: Class, kind: str, other: str) -> Metric:
     )
 
 
+CALIBRATION_GAP = "calibration_gap"
 _TABLE = (
     Metric(
         "subgroup_auc",
@@ -223,39 +218,16 @@ _TABLE = (
         sides=("less often", "more often"),
     ),
     Metric(
-        "calibration_gap",
+        CALIBRATION_GAP,
         "Calibration gap",
         ("subgroup",),
-        Calibration("bias"),
+        Calibration(),
         question="how much more the scores of comments that mention {of} exceed their share of "
         "toxic ones than other scores do (calibration gap)",
         harm="as probabilities, scores of comments that mention {group} are {side} than others",
         ideal=0,
         largest=2.0,
         sides=("more too low, or less too high,", "more too high, or less too low,"),
-    ),
-    Metric(
-        "brier_gap",
-        "Brier gap",
-        ("subgroup",),
-        Calibration("brier"),
-        question="how much farther from the labels the scores of comments that mention {of} are "
-        "than other scores (Brier gap)",
-        harm="scores of comments that mention {group} are {side} the labels than others",
-        ideal=0,
-        sides=("nearer to", "farther from"),
-    ),
-    Metric(
-        "slope_gap",
-        "Slope gap",
-        ("subgroup",),
-        Calibration("slope"),
-        question="how much more or less extreme than other scores those of comments that mention "
-        "{of} should be (slope gap)",
-        harm="scores of comments that mention {group} are {side} than others, as probabilities",
-        ideal=0,
-        largest=math.inf,
-        sides=("more overconfident", "more underconfident"),
     ),
 )
 
@@ -272,12 +244,6 @@ def threshold_metrics() -> dict[str, Rate]:
     """Return what each metric at a threshold compares, by name."""
     found = {name: one.compares for name, one in METRICS.items()}
     return {name: one for name, one in found.items() if isinstance(one, Rate)}
-
-
-def calibration_metrics() -> dict[str, Calibration]:
-    """Return what each metric of calibration compares, by name."""
-    found = {name: one.compares for name, one in METRICS.items()}
-    return {name: one for name, one in found.items() if isinstance(one, Calibration)}
 
 
 PAIRS = {one.name: one.compares for one in _TABLE if isinstance(one.compares, Pair)}

@@ -1,4 +1,4 @@
-"""Gaps of calibration of a small group: scores are probabilities, so that the gaps are 0."""
+"""The calibration gap of a small group: scores are probabilities, so that it is 0."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from benchmarks.coverage.aggregates import samples_of
 from benchmarks.coverage.held import Case, Sample
 from bias_metrics import Rows
 from bias_metrics.calibration import MeasuredCalibration
+from bias_metrics.metrics import CALIBRATION_GAP
 
 OTHERS = 1000
 
@@ -31,8 +32,8 @@ class Calibrated(Case):
     """Clusters of the group, whose rows have one chance; 0 for independent rows."""
 
     def truths(self) -> Mapping[str, float]:
-        """Return the gaps."""
-        return dict.fromkeys(NUMBERS, 0.0)
+        """Return the gap."""
+        return {CALIBRATION_GAP: 0.0}
 
     def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
         """Draw chances, labels and scores."""
@@ -48,7 +49,7 @@ class Calibrated(Case):
         odds = self.sharpness * (np.log(chance) - np.log1p(-chance))
         rows = Rows(rng.random(n) < chance, {"group": np.arange(n) < self.n}, clusters=clusters)
         measured = MeasuredCalibration(rows, {"score": 1 / (1 + np.exp(-odds))})
-        wide, narrow = (measured.report(level).gaps["group"] for level in (0.95, 0.9))
+        wide, narrow = ({CALIBRATION_GAP: measured.report(at).gaps["group"]} for at in (0.95, 0.9))
         return samples_of((wide, narrow))
 
     def described(self) -> list[str]:
@@ -63,7 +64,6 @@ class Calibrated(Case):
         ]
 
 
-NUMBERS = ("calibration_gap", "brier_gap", "slope_gap")
 HEAD = ["rows", "kind", "toxic", "spread", "sharpness", "number"]
 CALIBRATED = [
     *(

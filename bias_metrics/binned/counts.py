@@ -44,7 +44,7 @@ from bias_metrics.binned.report import (
     report_of,
 )
 from bias_metrics.borkan import check_power
-from bias_metrics.calibration.numbers import N_BINS
+from bias_metrics.calibration import N_BINS
 from bias_metrics.metrics import CLASSES, Class
 from bias_metrics.report.report import BiasComparison, BiasReport
 from bias_metrics.rows import Background, Rows, any_of
@@ -434,8 +434,8 @@ class ScoreCounts:
 
     def calibration_gaps(
         self, *, confidence: float = 0.95, background: Background = "outside_subgroup"
-    ) -> dict[str, dict[str, MetricValue]]:
-        """Return the gaps of `calibration_report` but that of slopes, by subgroup and metric.
+    ) -> dict[str, MetricValue]:
+        """Return the gaps of `calibration_report`, by subgroup.
 
         Intervals hold those of exact scores, wherever in its bin each is.
         """

@@ -19,9 +19,9 @@ from bias_metrics._core.cells import Auc, lacks, placed_auc
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.ranks import Placed, Runs, inner, spread_of_squares
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.calibration.numbers import ESTIMATES, ReliabilityBin, Sample, curve, labels_of
+from bias_metrics.calibration import ReliabilityBin, Sample, bias_of, curve_of, labels_of
 from bias_metrics.estimate import Number, Positives
-from bias_metrics.metrics import CLASSES, METRICS, PAIRS, SUBGROUP_METRICS, calibration_metrics
+from bias_metrics.metrics import CALIBRATION_GAP, CLASSES, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.report.steps import report_from
 from bias_metrics.rows import Background
@@ -215,7 +215,6 @@ def _bracket(value: MetricValue) -> Bracket | None:
     return None if value.low is None or value.high is None else (value.low, value.high)
 
 
-_GAPS = {name: kind.of for name, kind in calibration_metrics().items() if kind.of != "slope"}
 Reliability = dict[str | None, tuple[ReliabilityBin, ...]]
 
 
@@ -240,27 +239,26 @@ def _no_probabilities(counts: ScoreCounts) -> str | None:
 
 def calibration_gaps_of(
     counts: ScoreCounts, confidence: float, background: Background
-) -> dict[str, dict[str, MetricValue]]:
+) -> dict[str, MetricValue]:
     """Return the gaps; see `ScoreCounts.calibration_gaps`."""
     reason = _no_probabilities(counts)
-    found: dict[str, dict[str, MetricValue]] = {}
+    found = {}
     for name, own in zip(counts.names, counts.subgroups, strict=True):
         out = own if background == "outside_subgroup" else counts.anyone
         sides = {"subgroup": own, "background": counts.everyone - out}
         empty = [side for side, rows in sides.items() if not rows.sum()]
         lack = reason or (f"{empty[0]}: no rows" if empty else None)
-        found[name] = {
-            metric: undefined(lack)
-            if lack
-            else _gap([_Mean.of(counts, rows, of) for rows in sides.values()], metric, confidence)
-            for metric, of in _GAPS.items()
-        }
+        if lack:
+            found[name] = undefined(lack)
+        else:
+            subgroup, outside = (_Mean.of(counts, rows) for rows in sides.values())
+            found[name] = _gap(subgroup, outside, confidence)
     return found
 
 
 @dataclass(frozen=True)
 class _Mean:
-    """A mean over some rows whose scores are in the middle of their bins."""
+    """The bias of some rows whose scores are in the middle of their bins."""
 
     value: float
     squares: float
@@ -273,26 +271,22 @@ class _Mean:
     positives: tuple[Positives, ...]
 
     @classmethod
-    def of(cls, counts: ScoreCounts, own: Counts, name: str) -> _Mean:
-        """Measure the bias or the Brier score of rows, of which there are some."""
+    def of(cls, counts: ScoreCounts, own: Counts) -> _Mean:
+        """Measure the bias of rows, of which there are some."""
         known = np.flatnonzero(own)
         weight, n = own.ravel()[known].astype(np.float64), int(own.sum())
         labels = np.repeat([1.0, 0.0], counts.bins.size)[known]
         ends = [np.tile(end, 2)[known] for end in (counts.least, counts.most)]
         score, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
         sample = Sample(known, labels, weight, None)
-        value, influence, _ = ESTIMATES[name](score, sample)
-        assert value is not None  # noqa: S101
+        value, influence = bias_of(score, sample)
         each = influence / weight / math.sqrt(max(1 - 1 / n, 1 / n))
-        off = half if name == "bias" else half * (2 * np.abs(score - labels) + half)
         squares = inner(weight, each**2)
-        moved = math.sqrt(inner(weight, off**2) / (n * max(n - 1, 1)))
-        resting = labels_of(name, score, sample)
-        assert resting is not None  # noqa: S101
-        share, noise, step = resting
+        moved = math.sqrt(inner(weight, half**2) / (n * max(n - 1, 1)))
+        share, noise, step = labels_of(score, sample)
         positives = Positives(share, n, noise, step, math.sqrt(squares) + moved)
         few = few_errors(share, n)
-        slack = inner(weight, off) / n
+        slack = inner(weight, half) / n
         fourths = inner(weight, each**4)
         return cls(value, squares, fourths, n, slack, moved, (positives,) if few else ())
 
@@ -304,10 +298,9 @@ class _Mean:
         )
 
 
-def _gap(sides: list[_Mean], metric: str, confidence: float) -> MetricValue:
+def _gap(own: _Mean, other: _Mean, confidence: float) -> MetricValue:
     """Return the difference of two means, with an interval that holds that of exact scores."""
-    own, other = sides
-    largest = METRICS[metric].largest
+    largest = METRICS[CALIBRATION_GAP].largest
     squares = own.squares + other.squares
     spread = spread_of_squares(squares, own.fourths + other.fourths, own.n + other.n)
     positives: tuple[Positives, ...] = ()
@@ -346,4 +339,4 @@ def _curve(
         np.bincount(at, values)
         for values in (of_bin[known], own[0, known], of_bin[known] * middles)
     )
-    return curve(n.astype(np.int64), score / n, positive / n, n.astype(np.float64), confidence)
+    return curve_of(n.astype(np.int64), score / n, positive / n, n.astype(np.float64), confidence)

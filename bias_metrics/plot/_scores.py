@@ -101,8 +101,8 @@ def reliability_panels(
 def _draw_bins(
     axes: Axes, name: str, found: Mapping[str, Any], behind: Mapping[str, Any] | None
 ) -> None:
-    error, bins = found["calibration_error"]["value"], found["reliability"]
-    heading = "" if error is None else f"calibration error {error:.3f}"
+    bias, bins = found["bias"]["value"], found["reliability"]
+    heading = "" if bias is None else f"mean score {bias:+.3f} off"
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=0.8)
     axes.set_aspect("equal")
     axes.tick_params(labelsize=8)

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 from pydantic.config import JsonDict
 
 from bias_metrics.gate import thresholds_needed
-from bias_metrics.metrics import GIVEN, METRICS
+from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
@@ -273,8 +273,5 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
-        metric = METRICS[rule.metric]
-        if metric.name == "slope_gap":
-            yield f"rule {rule.name}", "slopes need exact scores"
         if rule.reference_margin is not None and settings.reference is None:
             yield f"rule {rule.name} with `reference_margin`", "there is no `reference`"

@@ -29,7 +29,14 @@ from bias_metrics.gate import (
     SmallGroups,
     needs_calibration,
 )
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.metrics import (
+    CALIBRATION_GAP,
+    EQUAL_ERRORS,
+    GIVEN,
+    METRICS,
+    SUBGROUP_METRICS,
+    threshold_metrics,
+)
 from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
@@ -407,12 +414,11 @@ class CountedEvidence:
         return {
             "subgroups": {
                 name: {
-                    metric: cell.to_dict(interval=True)
+                    CALIBRATION_GAP: gap.to_dict(interval=True)
                     if other is None
-                    else widest(cell, other[name][metric], METRICS[metric], confidence).to_dict()
-                    for metric, cell in cells.items()
+                    else widest(gap, other[name], METRICS[CALIBRATION_GAP], confidence).to_dict()
                 }
-                for name, cells in own.items()
+                for name, gap in own.items()
             }
         }
 

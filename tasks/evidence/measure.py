@@ -31,7 +31,6 @@ from bias_metrics.metrics import (
     GIVEN,
     METRICS,
     SUBGROUP_METRICS,
-    calibration_metrics,
     threshold_metrics,
 )
 from bias_metrics.parts import PackedMasks
@@ -231,7 +230,7 @@ class Measuring:
         special = self.thresholds or self.calibrated or partly
         if special or self.rows.weights is not None:
             each = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
-            each += len(calibration_metrics()) * self.calibrated
+            each += self.calibrated
             n = len(of) * each if looked_at is None else sum(map(len, looked_at.values()))
             return bonferroni_level(n, alpha)
         scores, rows = self.rows.scores, self.rows.checked(self.background)

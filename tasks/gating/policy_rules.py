@@ -29,7 +29,7 @@ class RuleSettings(Settings):
     metric: str
     """The number to judge. Overall: `auc`. Of identities: `subgroup_auc`, `bpsn_auc`, `bnsp_auc`,
     `positive_aeg`, `negative_aeg`; at a `threshold` `fpr_gap`, `fnr_gap`; of probabilities
-    `calibration_gap`, `brier_gap`, `slope_gap`. With `aggregate`: `final_score`, or the power mean
+    `calibration_gap`. With `aggregate`: `final_score`, or the power mean
     of an AUC."""
     scope: str | list[str]
     """`overall`, `each` identity, the `worst`, `aggregate`, or names of identities."""

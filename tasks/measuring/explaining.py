@@ -215,12 +215,9 @@ def calibration_sentence(found: Calibration) -> str:
     """Say how far scores are from probabilities, and for which identity they are worst."""
     if found.reason is not None:
         return f"Calibration is not measured: {found.reason}."
-    overall = found.overall
-    slope = _number(overall.slope)
     text = (
         f"As probabilities, scores differ from the share of toxic comments by "
-        f"{overall.bias.value:+.3f} in the mean; Brier score {_number(overall.brier)}, "
-        f"slope {slope} (1 is best), calibration error {_number(overall.calibration_error)}."
+        f"{found.overall.bias.value:+.3f} in the mean."
     )
 
     def enough(name: str) -> bool:
@@ -239,7 +236,3 @@ def calibration_sentence(found: Calibration) -> str:
     apart = f"{gap.value:+.3f}{bounds}"
     off = f"they are farthest off, with enough evidence, for {worst}: {apart}."
     return f"{text} Compared with others {off}"
-
-
-def _number(cell: MetricValue) -> str:
-    return "undefined" if cell.value is None else f"{cell.value:.3f}"

@@ -26,21 +26,15 @@ class Calibrated(Record):
     n: int
     n_positive: int
     bias: MetricValue
-    brier: MetricValue
-    slope: MetricValue
-    calibration_error: MetricValue
-    cumulative_error: MetricValue
     reliability: list[Bin]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedGroup(Calibrated):
-    """The calibration of an identity, of its background, and the gaps between them."""
+    """The calibration of an identity, of its background, and the gap between them."""
 
     background: Calibrated
     calibration_gap: MetricValue
-    brier_gap: MetricValue
-    slope_gap: MetricValue
 
 
 @dataclass(frozen=True, kw_only=True)

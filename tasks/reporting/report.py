@@ -12,10 +12,10 @@ from typing import Any
 
 from bias_metrics import BiasReport, MetricValue
 from bias_metrics.metrics import (
+    CALIBRATION_GAP,
     EQUAL_ERRORS,
     GIVEN,
     SUBGROUP_METRICS,
-    calibration_metrics,
     threshold_metrics,
 )
 from biasgate.tasks.common.files import write_json
@@ -42,10 +42,6 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
 SCHEMA_VERSION = 1
-CALIBRATION = (
-    *("brier", "slope", "calibration_error", "cumulative_error"),
-    *calibration_metrics(),
-)
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 # A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.
@@ -123,9 +119,8 @@ def metric_table(report: Report) -> dict[str, list[Any]]:
             cells_of = [metric_cells(lacking[name])[key] for name in subgroups]
             _add_cells(table, key, cells_of)
     calibrated = report.calibration.subgroups if report.calibration is not None else {}
-    for metric in CALIBRATION if calibrated else ():
-        known = [metric_cells(calibrated[name])[metric] for name in subgroups]
-        _add_cells(table, metric, known)
+    if calibrated:
+        _add_cells(table, CALIBRATION_GAP, [calibrated[name].calibration_gap for name in subgroups])
     return table
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bias_metrics import BiasReport, MetricValue
 from bias_metrics.gate import WORST_FIRST
-from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
+from bias_metrics.metrics import CALIBRATION_GAP, FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.markdown import as_text
@@ -110,15 +110,10 @@ def metric_keys(report: Numbers | Report) -> dict[str, float]:
 
 
 def _calibration_cells(report: Numbers | Report) -> Iterator[tuple[str, MetricValue | Value]]:
-    """Yield Brier score, slope and calibration error of all rows, and the gaps of each identity."""
-    if report.calibration is None:
-        return
-    overall = metric_cells(report.calibration.overall)
-    for name in ("brier", "slope", "calibration_error"):
-        yield f"{name}/overall", overall[name]
-    for group, cells in report.calibration.subgroups.items():
-        for metric in calibration_metrics():
-            yield f"{metric}/{metric_name(group)}", metric_cells(cells)[metric]
+    """Yield the calibration gap of each identity."""
+    if report.calibration is not None:
+        for group, cells in report.calibration.subgroups.items():
+            yield f"{CALIBRATION_GAP}/{metric_name(group)}", cells.calibration_gap
 
 
 def _missing_cells(report: Numbers | Report) -> Iterator[tuple[str, MetricValue | Value]]:

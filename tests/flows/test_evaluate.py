@@ -125,7 +125,7 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
     at = first.read("comments/words/report.json")["thresholds"]["equal_errors"]
     assert metrics["fped/equal_errors"] == at["fped"]["value"]
     of_deaf = {key for key in metrics if key.endswith("/deaf")}
-    defined = {"bpsn_auc", "negative_aeg", "calibration_gap", "brier_gap", "n_rows", "n_positive"}
+    defined = {"bpsn_auc", "negative_aeg", "calibration_gap", "n_rows", "n_positive"}
     assert of_deaf == {f"{name}/deaf" for name in defined}
 
 

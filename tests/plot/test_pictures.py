@@ -366,7 +366,7 @@ def test_terms_of_no_model_or_three_are_refused(models):
 
 
 def test_the_labels_of_a_square_alone_stand_beside_its_axes():
-    calibrated = {"calibration_error": {"value": None}, "reliability": []}
+    calibrated = {"bias": {"value": None}, "reliability": []}
     figure = plot.reliability(calibrated, name="gay")
     [axes] = figure.axes
     figure.draw_without_rendering()

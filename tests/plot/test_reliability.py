@@ -28,8 +28,8 @@ def test_one_curve_lies_over_that_of_all_rows_and_the_diagonal():
     assert diagonal == [[0, 0], [1, 1]]
     assert behind == points(REPORT.overall)
     assert own == points(REPORT.subgroups["$gay$"])
-    error = REPORT.subgroups["$gay$"].calibration_error.value
-    assert axes.get_title() == f"$gay$\ncalibration error {error:.3f}"
+    bias = REPORT.subgroups["$gay$"].bias.value
+    assert axes.get_title() == f"$gay$\nmean score {bias:+.3f} off"
     band = axes.collections[0].get_paths()[0].vertices
     for one in REPORT.subgroups["$gay$"].reliability:
         assert [one.mean_score, one.low] in band.tolist()

@@ -67,32 +67,27 @@ def test_gaps_of_calibration_hold_those_of_exact_scores(seed, background, n, bit
     counts = ScoreCounts.of(rows, score, shard="all", bits=bits)
     found = counts.calibration_gaps(confidence=0.9, background=background)
     exact = calibration_report(rows, score, confidence=0.9).gaps
-    for name, cells in found.items():
-        assert cells.keys() == {"calibration_gap", "brier_gap"}
-        for metric, cell in cells.items():
-            real = exact[name][metric]
-            assert cell.reason == real.reason
-            if real.low is not None:
-                assert cell.low <= real.low + 1e-12
-                assert cell.high >= real.high - 1e-12
-                assert bits < 12 or cell.high - cell.low < real.high - real.low + 0.002
+    for name, gap in found.items():
+        real = exact[name]
+        assert gap.reason == real.reason
+        if real.low is not None:
+            assert gap.low <= real.low + 1e-12
+            assert gap.high >= real.high - 1e-12
+            assert bits < 12 or gap.high - gap.low < real.high - real.low + 0.002
 
 
-@pytest.mark.parametrize("metric", ["calibration_gap", "brier_gap"])
-def test_a_gap_reaches_as_far_as_scores_can_move_in_their_bins_and_hardly_farther(metric):
+def test_a_gap_reaches_as_far_as_scores_can_move_in_their_bins_and_hardly_farther():
     rng = np.random.default_rng(9)
     y_true, gay, score = rng.random(9_000) < 0.4, rng.random(9_000) < 0.3, rng.random(9_000)
     rows = Rows(y_true, {"gay": gay})
     counts = ScoreCounts.of(rows, score, shard="all", bits=1)
     at = np.searchsorted(counts.bins, bins_of(score, 1))
     least, most = counts.least[at], counts.most[at]
-    worse = np.where(y_true, least, most) if metric == "brier_gap" else most
-    better = least + most - worse
     first, last = (
-        calibration_report(rows, np.where(gay, *ends)).gaps["gay"][metric]
-        for ends in ((better, worse), (worse, better))
+        calibration_report(rows, np.where(gay, *ends)).gaps["gay"]
+        for ends in ((least, most), (most, least))
     )
-    found = counts.calibration_gaps()["gay"][metric]
+    found = counts.calibration_gaps()["gay"]
     assert found.low <= first.low < last.high <= found.high
     assert found.high - found.low < 1.15 * (last.high - first.low)
 
@@ -107,19 +102,17 @@ def test_scores_in_bins_of_their_own_give_the_exact_gaps_of_calibration(share):
     found = ScoreCounts.of(rows, score, shard="all", bits=52).calibration_gaps()
     exact = calibration_report(rows, score).gaps
     for name in ("gay", "two"):
-        for metric, cell in found[name].items():
-            for what in ("value", "std_error", "low", "high"):
-                own, real = getattr(cell, what), getattr(exact[name][metric], what)
-                assert own == pytest.approx(real, abs=1e-12)
-    for metric in found["one"]:
-        assert (found["one"][metric].low, exact["one"][metric].low) == (None, None)
-        assert found["one"][metric].reason == exact["one"][metric].reason
+        for what in ("value", "std_error", "low", "high"):
+            own, real = getattr(found[name], what), getattr(exact[name], what)
+            assert own == pytest.approx(real, abs=1e-12)
+    assert (found["one"].low, exact["one"].low) == (None, None)
+    assert found["one"].reason == exact["one"].reason
 
 
 def test_scores_that_are_no_probabilities_and_empty_groups_have_no_gaps():
     rows = Rows([0, 1, 0, 1], {"gay": [0, 0, 0, 0], "all": [1, 1, 1, 1]})
     found = ScoreCounts.of(rows, [0.1, 0.2, 0.3, 0.4], shard="all").calibration_gaps()
-    assert found["gay"]["brier_gap"].reason == "subgroup: no rows"
-    assert found["all"]["brier_gap"].reason == "background: no rows"
+    assert found["gay"].reason == "subgroup: no rows"
+    assert found["all"].reason == "background: no rows"
     found = ScoreCounts.of(rows, [0.1, 0.2, 0.3, 1.4], shard="all").calibration_gaps()
-    assert "scores must be probabilities" in found["gay"]["calibration_gap"].reason
+    assert "scores must be probabilities" in found["gay"].reason

@@ -243,7 +243,7 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
         ({"kind": "ceiling", "value": -0.2}, "category", "negative_aeg 0.200; 0.13 is not"),
         ({"kind": "ceiling", "limit": 0.4}, "category", "no value would be seen"),  # an AEG of .56
         (
-            {"kind": "ceiling", "metric": "slope_gap", "limit": 1.0},
+            {"kind": "ceiling", "metric": "calibration_gap", "limit": 1.0},
             "category",
             "1.16 would be seen",
         ),

@@ -429,10 +429,6 @@ def test_what_cannot_be_counted_is_refused_before_any_work(home, changes, rule):
         ({"correction": "online"}, "must not have `correction: online`"),
         ({"rules": [{"metric": "auc", "scope": "overall", "floor": 0.6, "slice": "a"}]}, "a slice"),
         (
-            {"rules": [{"metric": "slope_gap", "scope": "each", "ceiling": 0.1}]},
-            "rule slope_gap/each if it judges counts: slopes need exact scores",
-        ),
-        (
             {"rules": [{"metric": "auc", "scope": "overall", "reference_margin": 0.1}]},
             "there is no `reference`",
         ),

@@ -23,7 +23,6 @@ RATES = (
     {"metric": "fpr_gap", "scope": "each", "margin": 0.1, "threshold": "equal_errors"},
     {"metric": "bnsp_auc", "scope": "each", "floor": 0.9, "mode": "estimate"},
     {"metric": "calibration_gap", "scope": "each", "ceiling": 0.04},
-    {"metric": "brier_gap", "scope": "each", "ceiling": 0.02},
 )
 QUICK = {("strict", "harmless"), *(("rates", plant) for plant in ("none", "toxic", "harmless"))}
 OUTCOMES = {
