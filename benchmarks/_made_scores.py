@@ -14,21 +14,15 @@ MODELS = {"candidate": "new", "champion": "old"}
 """The column of each model's scores."""
 SHARES = dict(zip(IDENTITIES, np.geomspace(0.001, 0.03, len(IDENTITIES)).tolist(), strict=True))
 """How many rows mention each identity."""
-OVERRATED_BY = 0.1
-"""How much higher harmless mentions score, before the logistic function."""
 
 
 def made_scores(
     rng: np.random.Generator,
     n: int,
     *,
-    overrated: str | None = None,
     moved: npt.NDArray[np.float64] | float = 0.0,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return columns; harmless mentions of the `overrated` identity score higher than others.
-
-    `moved` is how much higher each row scores, before the logistic function.
-    """
+    """Return columns; each row scores higher by `moved`, before the logistic function."""
     toxic = rng.random(n) < 0.08
     known = rng.normal(-6 + 4 * toxic, 1.8) + moved
     columns = {"toxicity": np.where(toxic, 0.8, 0.1)}
@@ -36,8 +30,6 @@ def made_scores(
         mentioned = rng.random(n) < share
         columns[name] = mentioned.astype(np.float64)
         known += 0.1 * mentioned
-        if name == overrated:
-            known += OVERRATED_BY * (mentioned & ~toxic)
     for name in MODELS.values():
         columns[name] = 1 / (1 + np.exp(-known - rng.normal(0, 0.8, n)))
     return columns

@@ -28,6 +28,7 @@ from bias_metrics.calibration import (
 )
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate
+from bias_metrics.gate.selection import selection_flattery
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.counts import (
     IdentityCounts,
@@ -63,7 +64,6 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.sequential.pooled_nights import (
     always_valid_confidence,
     night_clusters,
@@ -165,7 +165,6 @@ __all__ = [
     "fped",
     "identity_counts",
     "intersections",
-    "lord_share",
     "metric_drift",
     "missing_scores",
     "negative_aeg",
@@ -180,7 +179,6 @@ __all__ = [
     "roc_auc",
     "roll_up",
     "selection_flattery",
-    "spending_share",
     "subgroup_auc",
     "subgroup_spread",
     "term_frequencies",

@@ -43,7 +43,7 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
     """Print what moved, or was to move, the champion of a model, latest first; or everything."""
     out = console()
     out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
-    listed = [entry for entry in entries if everything or entry.action not in _DECISIONS]
+    listed = [entry for entry in entries if everything or entry.action != "blocked"]
     if len(listed) < len(entries):
         left = len(entries) - len(listed)
         out.print(f"not shown: {left:,} of decisions after which nothing moved (--all)")
@@ -56,21 +56,12 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
             out.print(Padding(shown(what), (0, 0, 0, 3)))
 
 
-# Entries of the ledger that say what was decided; after them champion is the same version.
-_DECISIONS = ("blocked", "spent")
-
-
 def _moved(entry: ListedEntry) -> str:
     """Return what an entry of the ledger is about."""
     if entry.action == "blocked":
         return f"version {', '.join(entry.blocked or ())}"
     if entry.action == "policy" and entry.policy is not None:
         return f"{entry.policy.name} {entry.policy.digest[:12]}"
-    if entry.counted is not None:
-        _, decisions = entry.counted
-        return ", ".join(
-            f"decision {decision.number} on version {decision.version}" for decision in decisions
-        )
     now = f"version {entry.version}" if entry.version else "no version"
     replaced = f"version {entry.replaces}" if entry.replaces else "none"
     return f"{now}, which replaced {replaced}"

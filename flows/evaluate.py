@@ -32,8 +32,7 @@ from biasgate.tasks.measuring.identities import (
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
-from biasgate.tasks.promoting.rivals import Rivals, decision_on_watched
-from biasgate.tasks.promoting.spending import RivalScores, Shares, count_decisions, with_share
+from biasgate.tasks.promoting.rivals import Rivals, RivalScores, decision_on_watched
 from biasgate.tasks.reading_evaluation import (
     find_candidates,
     notify_of_crash,
@@ -366,9 +365,8 @@ def judge_candidates(
     If this evaluation promoted a candidate already (before it was killed), keep that result.
 
     - look up the current champion and reference, and score them (kept scores are reused)
-    - have the ledger count the decisions of the year, if the policy says so; look up its last entry
-    - judge each candidate against them, describe its version,
-      publish its results
+    - look up the last entry of the ledger
+    - judge each candidate against them, describe its version, publish its results
     - move `champion` to the best one that passed, if the policy lets it replace the
       champion and nothing is `withheld`; if another process moved `champion` meanwhile, start again
     """
@@ -383,12 +381,9 @@ def judge_candidates(
         against = [
             score_rivals(rivals, one.rows, run.workplace) for one in (*measured, *watched)[0]
         ]
-        shares = {}
-        if measured and policy.spending is not None and model is not None:
-            shares = count_decisions(measured, rivals, against, model, policy, run.workplace)
         context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         verdicts = [
-            judge_candidate(on_sets, rivals, against, context, shares, evaluation, run)
+            judge_candidate(on_sets, rivals, against, context, evaluation, run)
             for on_sets in measured
         ]
         beside = [
@@ -419,7 +414,6 @@ def judge_candidate(
     rivals: Rivals,
     against: list[RivalScores],
     context: Context,
-    shares: Shares,
     evaluation: Evaluation,
     run: EvaluationRun,
 ) -> list[LoggedVerdict]:
@@ -428,7 +422,6 @@ def judge_candidate(
     - on each set: compare, decide, log one MLflow run
     - describe the registered version by its model cards
     """
-    context = with_share(context, measured[0].candidate.name, shares)
     verdicts = [
         judge_on_set(one, rivals, scores, context, evaluation, run)
         for one, scores in zip(measured, against, strict=True)

@@ -20,8 +20,7 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.promoting.champion import decision
 from biasgate.tasks.promoting.earlier_nights import check_nights
-from biasgate.tasks.promoting.rivals import Rivals, champion_to_watch, pin_rivals
-from biasgate.tasks.promoting.spending import RivalScores
+from biasgate.tasks.promoting.rivals import Rivals, RivalScores, champion_to_watch, pin_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings

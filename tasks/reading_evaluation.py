@@ -27,7 +27,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.trend import remember_failure
 from biasgate.tasks.reporting.notifications import message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.registered_candidates import placeholder, refuse_uncounted
+from biasgate.tasks.scoring.registered_candidates import placeholder
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 from biasgate.tasks.store import Workplace
 
@@ -66,8 +66,6 @@ def read_evaluation(
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
-    if policy.spending is not None:
-        refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
     _refuse_missing_reference(evaluation, policy)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)

@@ -40,21 +40,6 @@ def test_an_unknown_benchmark_is_refused_with_those_there_are(monkeypatch, capsy
     assert {"bias_aucs", "intervals", "peers"} <= set(command.NAMES)
 
 
-def test_a_year_of_counts_finds_what_changed_and_nothing_else(monkeypatch):
-    year = import_module("benchmarks.counted_year")
-    monkeypatch.setattr(year, "NIGHTS", 6)
-    monkeypatch.setattr(year, "CHANGED", 4)
-    monkeypatch.setattr(year, "BITS", 6)
-    monkeypatch.setattr("benchmarks._made_scores.OVERRATED_BY", 3.0)
-    found = year.measure(100_000).figures
-    assert found["rows of the year, million"] == pytest.approx(0.6, rel=0.01)
-    assert found["drift: nights with a wrong alarm"] == 0
-    assert found["drift: nights until the alarm"] == 1
-    assert found["drift: nights with the alarm"] == 2
-    assert found["trend: the truth after"] < found["pooled: its value"]
-    assert found["pooled: its value"] < found["trend: the truth before"]
-
-
 def test_each_stage_of_the_main_job_begins_at_its_line():
     job, lines = import_module("benchmarks.main_job"), import_module("benchmarks._commands").Line
     printed = [

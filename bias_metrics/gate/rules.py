@@ -213,28 +213,22 @@ class Waiver:
         return (self.rule, self.group) == (rule, group)
 
 
-def correct_for_candidates(
-    rules: Sequence[Rule], n_candidates: int, share: float = 1.0
-) -> list[Rule]:
+def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rule]:
     """Return the rules with Bonferroni's correction for several candidates.
 
     If `n_candidates` are tried on the same rows and none is better than the limit, all are then
-    rejected with the confidence that each rule names. With a `share` of alpha, as `spending_share`
-    returns it, each rule errs with no more than this share of its own chance of error.
+    rejected with the confidence that each rule names.
 
     Raises
     ------
     ValueError
-        If there are no candidates, or the share is not above 0 and at most 1.
+        If there are no candidates.
     """
     if n_candidates < 1:
         msg = f"`n_candidates` must be at least 1; got {n_candidates}."
         raise ValueError(msg)
-    if not 0 < share <= 1:
-        msg = f"`share` must be above 0 and at most 1; got {share}."
-        raise ValueError(msg)
     return [
-        replace(rule, confidence=corrected_confidence(rule.confidence, n_candidates, share))
+        replace(rule, confidence=corrected_confidence(rule.confidence, n_candidates))
         for rule in rules
     ]
 
@@ -251,6 +245,6 @@ def for_every_look(rules: Sequence[Rule]) -> list[Rule]:
     ]
 
 
-def corrected_confidence(confidence: float, n_candidates: int, share: float = 1.0) -> float:
-    """Return a confidence with Bonferroni's correction, for a share of its chance of error."""
-    return 1 - (1 - confidence) * share / n_candidates
+def corrected_confidence(confidence: float, n_candidates: int) -> float:
+    """Return a confidence with Bonferroni's correction."""
+    return 1 - (1 - confidence) / n_candidates

@@ -268,8 +268,6 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     """Yield what counts cannot be judged by, and why."""
     if policy.max_missing is not None:
         yield "`max_missing`", "a row without a score is refused when it is counted"
-    if policy.spending is not None:
-        yield "`correction: online`", "counts are not entered in a ledger"
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"

@@ -44,8 +44,8 @@ class Asked:
     rules: Sequence[Rule]
     alarms: Sequence[Rule]
     """Rules that can only fail."""
-    share: float
-    """The share of alpha that the rules' confidences have."""
+    sharing: int
+    """How many candidates share alpha, as the rules' confidences say."""
     objective: float
     """Two-sided confidence of the objective."""
     small: SmallGroups
@@ -92,7 +92,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
         thresholds,
         rules,
         small=asked.small,
-        share=asked.share,
+        sharing=asked.sharing,
     )
     alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
     refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))

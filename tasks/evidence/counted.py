@@ -315,10 +315,10 @@ class CountedEvidence:
         rules: Sequence[Rule] = (),
         *,
         small: SmallGroups | None = None,
-        share: float = 1.0,
+        sharing: int = 1,
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need; small identities are judged alone."""
-        del share
+        del sharing
         calibrated = needs_calibration(rules)
         groups = replace(small or SmallGroups(), hierarchy=None)
         return {

@@ -213,14 +213,14 @@ class EvidenceFile:
         rules: Sequence[Rule] = (),
         *,
         small: SmallGroups | None = None,
-        share: float = 1.0,
+        sharing: int = 1,
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need, by slice and two-sided confidence.
 
         If rows of several nights are pooled, the bounds hold at every night together. `rules` say
-        whether calibration is measured, and what is a small group. `share` is the share of alpha
-        that the confidences have; small groups, which block if they are shown to be worse, keep
-        all of it.
+        whether calibration is measured, and what is a small group. `sharing` candidates
+        share alpha in the confidences; small groups, which block if they are shown to be worse,
+        keep all of it.
         """
         found: dict[EvidenceKey, Evidence] = {}
         categories: Mapping[str, Sequence[str]] = {}
@@ -236,7 +236,7 @@ class EvidenceFile:
             elif small is not None:
                 one = replace(one, small=small)
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
-                whole = confidence if share == 1 else 1 - (1 - confidence) / share
+                whole = confidence if sharing == 1 else 1 - (1 - confidence) * sharing
                 alone = self._level(whole, slice_)
                 one = with_categories(measuring, one, level, small, own, alone)
             found[slice_, confidence] = one

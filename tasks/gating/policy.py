@@ -34,7 +34,6 @@ from biasgate.tasks.gating.policy_rules import (
     HarmSettings,
     MissingSettings,
     NotMeasuredSettings,
-    OnlineSettings,
     RuleSettings,
     Text,
     WaiverSettings,
@@ -77,11 +76,8 @@ class Policy(Settings):
     """Whether verdicts are written but neither move `champion` nor fail a command."""
     confidence: Confidence = 0.95
     """One-sided confidence of rules without their own."""
-    correction: Literal["none", "bonferroni", "online"] = "none"
-    """Which decisions share the rate of false passes: none; the candidates of one evaluation; all
-    decisions of a year, which the model's ledger counts."""
-    online: OnlineSettings | None = None
-    """What `correction: online` bounds. Default: the chance that any promotion is wrong."""
+    correction: Literal["none", "bonferroni"] = "none"
+    """Which decisions share the rate of false passes: none, or the candidates of one evaluation."""
     roll_up: (
         Literal["civil_comments"] | dict[Name, Annotated[list[Text], Field(min_length=1)]] | None
     ) = None
@@ -146,16 +142,6 @@ class Policy(Settings):
             raise ValueError(msg)
         return self
 
-    @model_validator(mode="after")
-    def _counts_decisions(self) -> Self:
-        if self.online is not None and self.correction != "online":
-            msg = f"`online` needs `correction: online`; got `correction: {self.correction}`"
-            raise ValueError(msg)
-        if self.correction == "online" and self.report_only:
-            msg = "`correction: online` counts decisions, and `report_only: true` decides nothing"
-            raise ValueError(msg)
-        return self
-
     @field_validator("roll_up")
     @classmethod
     def _is_a_hierarchy(cls, value: Any) -> Any:
@@ -178,8 +164,8 @@ class Policy(Settings):
     def harm_limit(self, n_rivals: int) -> HarmLimit | None:
         """Return by how much an identity may be shown to be worse than with each rival.
 
-        The rivals share alpha, whatever share of it the decision has: the rule blocks what is
-        shown, and a share would be lenient.
+        The rivals share alpha, and candidates do not: the rule blocks what is shown, so that a
+        smaller alpha would be lenient.
         """
         if self.shown_harm is None:
             return None
@@ -207,26 +193,15 @@ class Policy(Settings):
                 for meant in get_close_matches(entry.identity, identities, n=1):
                     yield meant, f"`not_measured` has {entry.identity!r}: is it this identity?"
 
-    @property
-    def spending(self) -> OnlineSettings | None:
-        """How the decisions of a year share alpha; None without `correction: online`."""
-        return (self.online or OnlineSettings()) if self.correction == "online" else None
+    def n_sharing_alpha(self, n_candidates: int) -> int:
+        """Return how many of the candidates share alpha."""
+        return n_candidates if self.correction == "bonferroni" else 1
 
-    @property
-    def first_share(self) -> float:
-        """The share of alpha of a year's first decision; 1 if decisions share none."""
-        return 1.0 if self.spending is None else self.spending.share([], [])
-
-    def share_of_alpha(self, n_candidates: int, online: float = 1.0) -> float:
-        """Return the share of alpha that a decision about one of several candidates has.
-
-        `online` is the share that `correction: online` gives it.
-        """
-        return online / n_candidates if self.correction == "bonferroni" else online
-
-    def decision_rules(self, share: float = 1.0) -> list[Rule]:
-        """Return the rules, each at its confidence for a share of alpha."""
-        return correct_for_candidates([rule.rule(self.confidence) for rule in self.rules], 1, share)
+    def decision_rules(self, n_sharing: int = 1) -> list[Rule]:
+        """Return the rules, each at its confidence if so many candidates share alpha."""
+        return correct_for_candidates(
+            [rule.rule(self.confidence) for rule in self.rules], n_sharing
+        )
 
     def waivers_on(
         self, identities: Sequence[str], slices: Sequence[str]
@@ -238,19 +213,18 @@ class Policy(Settings):
                 if one.rule in names and one.group in rule.waivable(identities, categories):
                     yield at, one.waiver(rule)
 
-    def objective_confidence(self, share: float) -> float:
+    def objective_confidence(self, n_sharing: int) -> float:
         """Return the one-sided confidence at which the objective is compared.
 
-        With `promote: newer` a shown loss keeps the champion, so a share of alpha would be lenient.
+        With `promote: newer` a shown loss keeps the champion: a smaller alpha would be lenient.
         """
-        of_alpha = share if self.promote == "better" else 1.0
-        return corrected_confidence(self.confidence, 1, of_alpha)
+        return corrected_confidence(self.confidence, n_sharing if self.promote == "better" else 1)
 
-    def missing_limits(self, share: float = 1.0) -> MissingLimits | None:
+    def missing_limits(self, n_sharing: int = 1) -> MissingLimits | None:
         """Return how many comments may have no score."""
         if self.max_missing is None:
             return None
-        return self.max_missing.limits(corrected_confidence(self.confidence, 1, share))
+        return self.max_missing.limits(corrected_confidence(self.confidence, n_sharing))
 
 
 def policy_schema() -> dict[str, JsonValue]:

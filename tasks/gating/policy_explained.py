@@ -9,7 +9,7 @@ from bias_metrics.gate import AGGREGATE, EACH, OVERALL, WORST, Hierarchy, Rule
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import EACH_SLICE, OnlineSettings
+from biasgate.tasks.gating.policy_rules import EACH_SLICE
 
 _LARGE_LOSS = 0.1
 _SOON = timedelta(days=30)
@@ -128,8 +128,6 @@ def _warnings(policy: Policy, today: date) -> Iterator[str]:
                 f"rule {rule.name} compares the value, not a bound: a model at the limit passes "
                 "half the time."
             )
-            if policy.spending is not None:
-                yield f"`correction: online` bounds nothing that rule {rule.name} alone blocks."
         if rule.floor == 1:
             yield f"rule {rule.name} requires a perfect {rule.metric}, which can never be proven."
     yield from _blind_spots(policy, blocking)
@@ -275,32 +273,3 @@ def _consequences(policy: Policy) -> Iterator[str]:
     yield f"If there is no champion yet, checks against it {then}."
     if policy.correction == "bonferroni":
         yield "Several candidates of one evaluation share the rate of false passes (Bonferroni)."
-    if policy.spending is not None:
-        yield _over_a_year(policy, policy.spending)
-
-
-def _over_a_year(policy: Policy, settings: OnlineSettings) -> str:
-    """Say what is bounded over a year, and at which confidence decisions are made."""
-    alpha = f"{100 * (1 - policy.confidence):g} %"
-    if settings.bounds == "share_wrong":
-        what = f"on average at most {alpha} of the promotions of a calendar year are wrong (LORD++)"
-        first = settings.share([], [])
-        how = f"the first has {100 * first:.2g} % of it, and each promotion earns more for the next"
-    else:
-        what = (
-            f"the chance that any promotion of a calendar year is wrong is at most {alpha} "
-            "(alpha-spending)"
-        )
-        how = (
-            f"each of the {settings.decisions:,} planned ones has {90 / settings.decisions:.2g} % "
-            "of it, and those beyond the plan less and less"
-        )
-    level = 1 - (1 - policy.confidence) * settings.share([], [])
-    return (
-        f"`correction: online`: {what}. The ledger counts the decisions of the year, and each has "
-        f"its share of the {alpha}: {how}. So the rules above hold for one decision: the first of "
-        f"a year is made with {100 * level:.5g} % confidence instead of "
-        f"{100 * policy.confidence:g} %. The same version, judged again on the same rows against "
-        "the same champion, is the same decision. Every number needs at least 20 comments of each "
-        "class."
-    )

@@ -79,7 +79,7 @@ class _Planner:
     """The rules of a policy, and the comments that they are about."""
 
     def __init__(self, policy: Policy, comments: Comments) -> None:
-        rules = policy.decision_rules(policy.first_share)
+        rules = policy.decision_rules()
         known = [rule for rule in rules if is_planned(rule) or rule.scope == OVERALL]
         self._rules = [rule for rule in known if rule.scope != OVERALL and rule.slice is None]
         self._overall = [rule for rule in known if rule.scope == OVERALL and rule.slice is None]

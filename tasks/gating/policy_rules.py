@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bias_metrics import lord_share, spending_share
 from bias_metrics.gate import Action, HarmLimit, MissingLimits, Mode, Rule, Waiver
 from bias_metrics.parts import MIN_CLUSTERS
 from biasgate.tasks.common.settings import Name, Settings, checked_slice
@@ -186,38 +185,6 @@ class MissingSettings(Settings):
     def limits(self, confidence: float) -> MissingLimits:
         """Return the limits in the gate's form."""
         return MissingLimits(**self.model_dump(), confidence=confidence)
-
-
-Bounds = Literal["any_wrong", "share_wrong"]
-# A level below this is not told from 0 when a bound is computed.
-LEAST_LEVEL = 1e-12
-
-
-class OnlineSettings(Settings):
-    """What `correction: online` bounds over the decisions of a calendar year (UTC)."""
-
-    bounds: Bounds = "any_wrong"
-    """`any_wrong`: the chance that any promotion of the year is wrong (alpha-spending).
-    `share_wrong`: the share of wrong ones among the promotions of the year (LORD++)."""
-    decisions: Annotated[int, Field(ge=1, le=1_000_000)] = 365
-    """For `any_wrong`: about how many decisions a year has. More are possible, at lower levels."""
-
-    def share(self, shares: Sequence[float], promotions: Sequence[int]) -> float:
-        """Return the share of alpha of the next decision.
-
-        Never more than what is left: decisions of the year may have been made by other settings.
-
-        Parameters
-        ----------
-        promotions : sequence of int
-            For each promotion of the year, how many decisions had been made by then.
-        """
-        number = len(shares) + 1
-        if self.bounds == "any_wrong":
-            share, budget = spending_share(number, planned=self.decisions), 1
-        else:
-            share, budget = lord_share(number, promotions), max(1, len(promotions))
-        return max(0.0, min(share, 1.0, budget - sum(shares)))
 
 
 def over_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:

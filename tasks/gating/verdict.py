@@ -45,7 +45,6 @@ from biasgate.tasks.records import (
     Context,
     HoldsFor,
     JudgedSet,
-    OnlineRecord,
     PolicyRecord,
     Report,
     Rival,
@@ -91,24 +90,23 @@ def build_verdict(
         If the evidence gives other numbers than the report.
     """
     champion, reference = (_identified(rivals.get(role), evidence, role) for role in RIVALS)
-    online = None if context is None else context.online
-    share = policy.share_of_alpha(n_candidates, 1.0 if online is None else online.share)
-    confidence, limits = policy.objective_confidence(share), policy.missing_limits(share)
+    sharing = policy.n_sharing_alpha(n_candidates)
+    confidence, limits = policy.objective_confidence(sharing), policy.missing_limits(sharing)
     harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
     small = policy.small_groups(today, evidence.identities)
-    given, rules = _given(report, rivals), policy.decision_rules(share)
+    given, rules = _given(report, rivals), policy.decision_rules(sharing)
     counted = evidence if isinstance(evidence, CountedEvidence) else None
     file = evidence if isinstance(evidence, EvidenceFile) else None
     slices = [] if file is None else list(file.columns(SLICE))
     rules = over_slices(rules, slices)
     nights = None if file is None else judged_nights(file)
-    if nights is not None or online is not None:
+    if nights is not None:
         rules = for_every_look(rules)
     last_nights = None if file is None else file.last_nights
     asked = Asked(
         rules=rules,
         alarms=[] if last_nights is None else on_last_nights(rules, last_nights),
-        share=share,
+        sharing=sharing,
         objective=2 * confidence - 1,
         small=small,
         thresholds=given,
@@ -175,9 +173,6 @@ def build_verdict(
         ledger=context.ledger,
         registered_policy=context.registered_policy,
         nights=nights,
-        online=None
-        if online is None
-        else OnlineRecord(**vars(online) | {"level": share * (1 - policy.confidence)}),
         counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
     )
 

@@ -45,7 +45,7 @@ def _is_time(text: str) -> str:
     return text
 
 
-Action = Literal["promotion", "rollback", "reset", "blocked", "policy", "spent"]
+Action = Literal["promotion", "rollback", "reset", "blocked", "policy"]
 State = Literal["queued", "open", "done", "abandoned"]
 Version = Annotated[str, StringConstraints(pattern="^[0-9]{1,18}$")]
 VersionOrNone = Annotated[str, StringConstraints(pattern="^[0-9]{0,18}$")]
@@ -85,33 +85,12 @@ class Pinned(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent(Record):
-    """The share of a year's alpha that one decision spent, on a version and a subject."""
-
-    version: Version
-    subject: str
-    number: int
-    share: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spending(Record):
-    """By which policy, and which of its settings, decisions of a year were counted."""
-
-    policy: str
-    bounds: Literal["any_wrong", "share_wrong"]
-    planned: int
-    year: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Move(Record):
     """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
     `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
     `blocked` has the versions that did not pass, `policy` the policy that is required from now on;
-    `accepted` is a digest of all entries before a reset. `spent` has the decisions that are about
-    to be made, and `spending` how they share a year's alpha. `_NEEDED` says which action has which.
+    `accepted` is a digest of all entries before a reset. `_NEEDED` says which action has which.
     """
 
     action: Action
@@ -124,8 +103,6 @@ class Move(Record):
     blocked: list[Version] | None = None
     policy: Pinned | None = None
     accepted: str | None = None
-    spent: list[Spent] | None = None
-    spending: Spending | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,13 +123,6 @@ class Content(Move):
     number: int | None = None
     predecessor: Head | None = None
     time: Time | None = None
-
-    @property
-    def counted(self) -> tuple[Spending, list[Spent]] | None:
-        """The decisions that it counts, and how; None of another action."""
-        if self.action != "spent" or self.spending is None or self.spent is None:
-            return None
-        return self.spending, self.spent
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return plain values; the first entry of a chain has a predecessor, which is null."""
@@ -182,7 +152,6 @@ _NEEDED: dict[Action, tuple[str, ...]] = {
     "reset": ("rule", "accepted"),
     "blocked": ("blocked",),
     "policy": ("policy",),
-    "spent": ("spent", "spending"),
 }
 """What an entry says because of its action."""
 _PLACE = ("model", "number", "time")

@@ -30,6 +30,8 @@ from biasgate.tasks.verifying.own_verdicts import AS_MLFLOW, judged_options, jud
 
 Rivals = dict[str, CandidateSettings]
 """By role: `champion` or `reference`."""
+RivalScores = dict[str, str]
+"""Folders of kept scores on one set, by role."""
 
 
 def find_rivals(

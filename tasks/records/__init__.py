@@ -46,7 +46,6 @@ from biasgate.tasks.records.summary import (
     Summary,
 )
 from biasgate.tasks.records.verdict import (
-    AlphaShare,
     Code,
     Compared,
     Context,
@@ -54,7 +53,6 @@ from biasgate.tasks.records.verdict import (
     HoldsFor,
     JudgedSet,
     LoggedVerdict,
-    OnlineRecord,
     PolicyRecord,
     RegisteredPolicy,
     RestsOnCounts,
@@ -65,7 +63,6 @@ from biasgate.tasks.records.verdict import (
 
 __all__ = [
     "RATE_OF_GAP",
-    "AlphaShare",
     "AnalysisRecord",
     "AtThreshold",
     "Bound",
@@ -102,7 +99,6 @@ __all__ = [
     "NightSummary",
     "NightsRecord",
     "Numbers",
-    "OnlineRecord",
     "PolicyRecord",
     "Rates",
     "RegisteredPolicy",

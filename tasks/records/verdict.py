@@ -87,43 +87,12 @@ class RegisteredPolicy(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlphaShare(Record):
-    """Which share of a year's alpha a decision has, and what the ledger counted it for.
-
-    `number` is that of the decision in its calendar year, `planned` the decisions that the policy
-    plans (null where it bounds the share of wrong promotions). `entry` is that of the ledger which
-    spent it on `subject`, a digest of version, policy and `compared`: for each required set its
-    rows, and the scores of candidate, champion and reference.
-    """
-
-    bounds: str
-    year: int
-    number: int
-    planned: int | None
-    share: float
-    entry: int
-    subject: str
-    compared: dict[str, list[str | None]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnlineRecord(AlphaShare):
-    """The share with which a verdict was decided, and its level: the share of the policy's alpha.
-
-    `level` is that of rules with the policy's confidence; others have the same share of their own.
-    """
-
-    level: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Context(Record):
     """What a verdict says of the evaluation and of the model's ledger."""
 
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    online: AlphaShare | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +117,7 @@ class Verdict(Record):
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `nights` is there if the set pools nights,
-    `online` if the decision spent a share of a year's alpha, `counts` if there are counts of scores
-    in place of rows.
+    `counts` if there are counts of scores in place of rows.
     """
 
     schema_version: int
@@ -175,7 +143,6 @@ class Verdict(Record):
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
     nights: JudgedNights | None = None
-    online: OnlineRecord | None = None
     counts: RestsOnCounts | None = None
 
 

@@ -105,8 +105,8 @@ class VerdictStory:
     bounds: str
     """How many bounds were looked at, and how many may be wrong."""
     basis: tuple[str, ...]
-    """Which counts, which nights' rows and which share of a year's alpha decided, if they did; and
-    what other choices of rows and labels change, if that is no exception of a pass."""
+    """Which counts or which nights' rows decided, if they did; and what other choices of rows and
+    labels change, if that is no exception of a pass."""
     checks: tuple[Check, ...]
     """In the order of the policy."""
     unmet: tuple[Check, ...]
@@ -138,7 +138,7 @@ class VerdictStory:
             policy=verdict.policy.name,
             counted=_counted(checks),
             bounds=verdict.bounds.sentence,
-            basis=(*_counts(verdict), *_nights(verdict), *_year(verdict)),
+            basis=(*_counts(verdict), *_nights(verdict)),
             checks=checks,
             unmet=tuple(
                 check for kind in kinds for check in checks if check.result.outcome == kind
@@ -230,22 +230,6 @@ def _nights(verdict: Verdict) -> Iterator[str]:
                 f"Floors and ceilings are looked at on the last {LAST_NIGHTS} nights' rows too, "
                 "with bounds for one look: there a check can only fail."
             )
-
-
-def _year(verdict: Verdict) -> Iterator[str]:
-    """Say which share of a year's alpha decided; nothing if decisions are not counted."""
-    online = verdict.online
-    if online is None:
-        return
-    alpha = f"{100 * online.level / online.share:g} %"
-    planned = "" if online.planned is None else f" ({online.planned:,} are planned)"
-    bounds = f"the chance that any promotion of the year is wrong is at most {alpha}"
-    if online.bounds == "share_wrong":
-        bounds = f"on average at most {alpha} of the promotions of the year are wrong"
-    yield (
-        f"Decision {online.number:,} of {online.year}{planned}: a candidate that is not good "
-        f"enough passes it with a chance of at most {100 * online.level:.2g} %, so that {bounds}."
-    )
 
 
 def _groups(checks: Iterable[Check]) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from pydantic import (
     model_validator,
 )
 
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings, relative_to_configuration
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -163,27 +162,6 @@ def refuse_unversioned(
             f"{reference.name} is none"
         )
         raise ValueError(msg)
-
-
-def refuse_uncounted(
-    candidates: Sequence[CandidateSettings], registered_model: str | None, policy: str
-) -> None:
-    """Refuse candidates that are no versions, where the ledger counts the decisions of a year."""
-    if registered_model is None:
-        msg = (
-            f"policy {policy!r} has `correction: online`, which needs `registered_model` in the "
-            "evaluation file: the model's ledger counts the decisions of a year."
-        )
-        raise InputError(msg)
-    for candidate in candidates:
-        becomes_version = candidate.training() is not None or candidate.registered_model is not None
-        if not becomes_version and not _is_version(candidate, registered_model):
-            msg = (
-                f"policy {policy!r} has `correction: online`, so candidates must be versions of "
-                f"{registered_model}; candidate {candidate.name} is none. Register it (`register: "
-                f"{registered_model}` for scores), or use another policy."
-            )
-            raise InputError(msg)
 
 
 def _is_version(candidate: CandidateSettings, registered_model: str) -> bool:

@@ -117,10 +117,7 @@ def _sentence(use: SetUse) -> str:
 
 def _distance(verdict: Verdict) -> float:
     """Return how many standard errors a proven number lies from the limit at least."""
-    alpha = 1 - verdict.objective.confidence
-    if verdict.online is not None:
-        alpha = verdict.online.level
-    return -_NORMAL.inv_cdf(alpha)
+    return _NORMAL.inv_cdf(verdict.objective.confidence)
 
 
 def _error(verdict: Verdict) -> float | None:

@@ -32,7 +32,6 @@ from biasgate.tasks.records import (
     Report,
     Rival,
     Verdict,
-    champion_of,
 )
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.envelope import Envelope
@@ -211,11 +210,6 @@ def decided_again(
     verdict = documents.verdict
     again = decide_again(documents, evidence, verdict.decided_on)
     yield from same_again(verdict, again, name)
-    if documents.policy.spending is not None and verdict.online is None:
-        champion = champion_of(verdict)
-        text = f"the decision on {name} had a share of the year's alpha, or is about the champion."
-        holds = champion is not None and champion == verdict.candidate.model
-        yield Finding("ledger", holds=holds, sentence=text)
     now = decide_again(documents, evidence, day.isoformat())
     word = printable(word_of_verdict(now).text)
     text = f"the verdict on {name} is {now.outcome} as of {day.isoformat()} ({word})."
@@ -278,7 +272,6 @@ def _context_of(verdict: Verdict) -> Context:
         required_sets=verdict.required_sets,
         ledger=verdict.ledger,
         registered_policy=verdict.registered_policy,
-        online=verdict.online,
     )
 
 

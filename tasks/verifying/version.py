@@ -10,7 +10,6 @@ from pathlib import Path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.ledger.alpha import objection_to_share
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, require_known
@@ -73,7 +72,6 @@ def verify_version(
         findings += found
         if verdict is not None:
             findings += champion_files(verdict, name, chain, gateway)
-            findings += _spent(verdict, name, version, chain)
             verdicts[name] = verdict
             left += [one for one in verdict.required_sets[::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
@@ -88,16 +86,6 @@ def _rolled_away(version: ModelVersion, chain: Chain) -> Iterator[Finding]:
             f"({printable(left.content.reason)}): it is not promoted automatically again."
         )
         yield Finding("ledger", holds=True, sentence=text)
-
-
-def _spent(verdict: Verdict, name: str, version: ModelVersion, chain: Chain) -> Iterator[Finding]:
-    """Check that the ledger counted the decision before it was made, at its level."""
-    if verdict.online is None:
-        return
-    objection = objection_to_share(verdict, version.version, chain)
-    text = f"the ledger counted the decision on {name}, with the share of alpha that it had."
-    text = text if objection is None else f"{text} But {objection}."
-    yield Finding("ledger", holds=objection is None, sentence=text)
 
 
 def _of_one_evaluation(

@@ -1,7 +1,7 @@
 """A registry in memory: the gateway as it is, on a client that keeps what MLflow would keep.
 
-For the logic of ledger, succession, pins, spending and verification. Artifacts are files, as in a
-local store. `tests/tasks/mlflow_server/test_memory.py` runs this and MLflow side by side.
+For the logic of ledger, succession, pins and verification. Artifacts are files, as in a local
+store. `tests/tasks/mlflow_server/test_memory.py` runs this and MLflow side by side.
 """
 
 import copy

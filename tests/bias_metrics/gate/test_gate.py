@@ -421,11 +421,6 @@ def test_several_candidates_on_one_set_share_the_error_rate():
     with pytest.raises(ValueError, match="`n_candidates` must be at least 1; got 0"):
         correct_for_candidates([rule], 0)
     assert correct_for_candidates([rule], 1)[0].confidence == pytest.approx(rule.confidence)
-    with pytest.raises(ValueError, match="`share` must be above 0 and at most 1; got 0"):
-        correct_for_candidates([rule], 5, share=0)
-    with pytest.raises(ValueError, match=r"`share` must be above 0 and at most 1; got 1\.5"):
-        correct_for_candidates([rule], 5, share=1.5)
-    assert correct_for_candidates([rule], 5, share=1) == correct_for_candidates([rule], 5)
 
 
 def test_an_unknown_subgroup_is_refused():

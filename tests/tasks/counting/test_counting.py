@@ -426,7 +426,6 @@ def test_what_cannot_be_counted_is_refused_before_any_work(home, changes, rule):
     ("change", "rule"),
     [
         ({"max_missing": 0.1}, "must not have `max_missing`"),
-        ({"correction": "online"}, "must not have `correction: online`"),
         ({"rules": [{"metric": "auc", "scope": "overall", "floor": 0.6, "slice": "a"}]}, "a slice"),
         (
             {"rules": [{"metric": "auc", "scope": "overall", "reference_margin": 0.1}]},

@@ -27,7 +27,7 @@ from biasgate.tasks.gating.policy_check import (
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict, decide_candidate, with_scores
 from biasgate.tasks.measuring.identities import Measured
-from biasgate.tasks.records import AlphaShare, Bound, Context, RegisteredPolicy, Verdict
+from biasgate.tasks.records import Bound, Context, RegisteredPolicy, Verdict
 from biasgate.tasks.scoring.scored_set import RECORD, ScoresRecord
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
@@ -170,33 +170,6 @@ def test_a_policy_is_registered_before_scores_that_are_made_later(
     told = with_scores(replace(without, registered_policy=registered), measured)
     assert told.registered_policy == replace(registered, before_scores=before_scores)
     assert with_scores(without, measured) == without
-
-
-@pytest.mark.parametrize(("n_harmless", "outcome"), [(19, "insufficient"), (20, "pass")])
-def test_a_decision_with_a_share_of_a_year_needs_20_comments_of_each_class(
-    tmp_path, rows, n_harmless, outcome
-):
-    gay, label = rows["identity/gay"], rows["label"]
-    gay[np.flatnonzero(gay & ~label)[n_harmless:]] = False
-    rows["score/candidate"] = rows["score/champion"] + 1.0 * label
-    share = AlphaShare(
-        bounds="any_wrong",
-        year=2026,
-        number=1,
-        planned=9,
-        share=0.1,
-        entry=1,
-        subject="version",
-        compared={},
-    )
-    context = Context(required_sets=["s"], ledger=None, registered_policy=None, online=share)
-    evidence, report = evidence_of(tmp_path, rows), report_of(rows)
-    policy = policy_of(FLOOR, correction="online")
-    outcomes = [
-        build_verdict(report, policy, evidence, {}, n_candidates=1, today=TODAY, context=one)
-        for one in (context, replace(context, online=None))
-    ]
-    assert [one.outcome for one in outcomes] == [outcome, "pass"]
 
 
 def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):

@@ -21,7 +21,7 @@ def test_a_number_is_the_limit_of_all_and_of_each():
 
 def test_several_candidates_share_the_rate_of_false_passes_if_the_policy_says_so():
     shared = policy(max_missing=0.02, correction="bonferroni")
-    assert shared.missing_limits(shared.share_of_alpha(5)).confidence == pytest.approx(0.99)
+    assert shared.missing_limits(shared.n_sharing_alpha(5)).confidence == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize(

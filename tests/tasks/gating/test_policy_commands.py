@@ -179,7 +179,7 @@ def test_a_rule_about_all_identities_together_is_told_by_what_it_judges(metric, 
 @pytest.mark.parametrize(("correction", "shared"), [("bonferroni", True), ("none", False)])
 def test_that_candidates_share_the_rate_of_false_passes_is_told_where_they_do(correction, shared):
     made = policy(RULE, correction=correction)
-    assert (made.share_of_alpha(2) < 1) == shared
+    assert (made.n_sharing_alpha(2) > 1) == shared
     text = "Several candidates of one evaluation share the rate of false passes (Bonferroni)."
     assert (text in explain_policy(made)) == shared
 

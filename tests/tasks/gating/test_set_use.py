@@ -9,14 +9,15 @@ from biasgate.tasks.tracking.set_uses import use_of
 Z95 = 1.6448536
 
 
-def verdict(digest="a", low=-0.02, high=0.02, level=None):
+def verdict(digest="a", low=-0.02, high=0.02):
     """A verdict whose objective differs from the champion's with a standard error of .0122."""
-    found = {
-        "evaluation_set": {"name": "comments", "digest": "d" * 64},
-        "candidate": {"digest": digest},
-        "objective": {"metric": "final_score", "confidence": 0.95, "low": low, "high": high},
-    }
-    return partial(found if level is None else found | {"online": {"level": level}})
+    return partial(
+        {
+            "evaluation_set": {"name": "comments", "digest": "d" * 64},
+            "candidate": {"digest": digest},
+            "objective": {"metric": "final_score", "confidence": 0.95, "low": low, "high": high},
+        }
+    )
 
 
 def test_one_candidate_is_not_flattered():
@@ -58,9 +59,3 @@ def test_a_set_is_spent_when_chance_reaches_the_bound_of_the_policy(n, spent_by,
     use = use_of([verdict()], n)
     assert use.spent_by == spent_by
     assert words in use.sentence
-
-
-def test_the_bound_of_a_small_share_of_alpha_is_reached_later():
-    assert use_of([verdict(level=0.05 * 0.9 / 365)], 40).spent_by is None
-    assert use_of([verdict(level=0.05 * 0.9 / 365)], 44).spent_by == "adaptive use"
-    assert use_of([verdict(level=0.05 * 0.9 / 365)], 3000).spent_by == "adaptive use"

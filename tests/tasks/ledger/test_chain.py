@@ -13,7 +13,7 @@ from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.ledger import entry
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import TAG, Entry, RestsOn, Spent, entry_tags, read_entry
+from biasgate.tasks.ledger.entry import TAG, Entry, RestsOn, entry_tags, read_entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PrivateKey, TrustedKey, TrustedKeys
@@ -191,7 +191,7 @@ def test_an_entry_that_lacks_what_its_action_needs_is_refused(said, missing):
 
 
 def test_a_number_that_no_reader_accepts_is_not_written():
-    content = entry_content(spent=[Spent(version="1", subject="s", number=1, share=float("nan"))])
+    content = entry_content(number=float("nan"))
     with pytest.raises(ValueError, match="not JSON compliant"):
         entry_tags(content)
 

@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from support.promoted import MODEL, POLICY, trust, wrong
+from support.promoted import MODEL, trust, wrong
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger import entry, ledger
-from biasgate.tasks.ledger.alpha import Asked
 from biasgate.tasks.ledger.entry import Move
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import SEEN_FILE, last_seen, place_of, require_sound
@@ -20,7 +18,6 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
 from biasgate.tasks.promoting.champion import record, take_turn
 from biasgate.tasks.promoting.pinned import register_policy
-from biasgate.tasks.promoting.spending import spend
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import trusted_folder
 
@@ -90,9 +87,7 @@ def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
 
 
-@pytest.mark.parametrize(
-    "seen_by", ["verification", "evaluation", "a policy", "a reset", "a decision"]
-)
+@pytest.mark.parametrize("seen_by", ["verification", "evaluation", "a policy", "a reset"])
 def test_what_a_machine_has_seen_it_remembers(
     gateway, store, promoted, key, monkeypatch, tmp_path, seen_by
 ):
@@ -108,9 +103,6 @@ def test_what_a_machine_has_seen_it_remembers(
         require_sound(Ledger(gateway, MODEL))
     elif seen_by == "a reset":
         reset(MODEL, "1", "please", gateway)
-    elif seen_by == "a decision":
-        policy = Policy.model_validate(POLICY.model_dump(mode="json") | {"correction": "online"})
-        spend([Asked("1", policy.digest, {})], policy, Ledger(gateway, MODEL))
     else:
         register_policy("default", MODEL, gateway)
     gateway.client.delete_model_version(f"{MODEL}-promotions", "2")

@@ -74,7 +74,6 @@ def put(gateway, tag):
         {"action": "blocked"},
         {"action": "policy"},
         {"action": "reset"},
-        {"action": "spent", "spent": []},
         {"verdicts": [{}]},
         {"verdicts": 5},
         {"number": float("nan")},
