@@ -64,12 +64,6 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.sequential.pooled_nights import (
-    always_valid_confidence,
-    night_clusters,
-    pool_nights,
-    with_night_variance,
-)
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
@@ -144,7 +138,6 @@ __all__ = [
     "ToxicityByLength",
     "Verdict",
     "WorstSubgroup",
-    "always_valid_confidence",
     "bnsp_auc",
     "bpsn_auc",
     "calibration_report",
@@ -168,11 +161,9 @@ __all__ = [
     "metric_drift",
     "missing_scores",
     "negative_aeg",
-    "night_clusters",
     "pinned_auc",
     "pinned_auc_equality_difference",
     "plot",
-    "pool_nights",
     "positive_aeg",
     "power_mean",
     "rate_gaps",
@@ -186,6 +177,5 @@ __all__ = [
     "threshold_table",
     "toxicity_by_length",
     "transfer_threshold",
-    "with_night_variance",
     "worst_subgroup",
 ]

@@ -8,10 +8,8 @@ from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.tables import Table
 from bias_metrics.groups.dominance import DominantUnits, dominant_units
-from bias_metrics.sequential.pooled_nights import LEAST_NIGHTS
 
 __all__ = [
-    "LEAST_NIGHTS",
     "MAX_WEIGHT",
     "MIN_CLUSTERS",
     "DominantUnits",

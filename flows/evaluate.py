@@ -30,7 +30,6 @@ from biasgate.tasks.measuring.identities import (
     summarise_identities,
 )
 from biasgate.tasks.promoting.decisions import promote_best
-from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, RivalScores, decision_on_watched
 from biasgate.tasks.reading_evaluation import (
@@ -99,10 +98,9 @@ def evaluate(
     1. `freeze` the evaluation sets; check that they can be measured and analysed, and judged by
        the policy
     2. `score`: find the registered versions that are candidates; train the candidates that are
-       trained here; pin registered ones to a version; refuse rows that an earlier night had, where
-       nights are pooled; score every candidate, champion and reference on every set (kept scores
-       are reused; on a cluster all workers score); the others are judged without a candidate that
-       fails
+       trained here; pin registered ones to a version; score every candidate, champion and
+       reference on every set (kept scores are reused; on a cluster all workers score); the others
+       are judged without a candidate that fails
     3. `measure` each identity in its own task, then the aggregates; do further analyses; write
        report, table and figures
     4. `judge`: compare all candidates with the current champion, and decide; log one MLflow run
@@ -442,7 +440,6 @@ def judge_on_set(
     """Return the verdict on one set, logged.
 
     - if a rival is another one by now, gather its scores too
-    - if the set pools nights, add the rows of earlier nights
     - decide, write the model card and the page
     - log all of it as one MLflow run
     """
@@ -450,8 +447,6 @@ def judge_on_set(
     evidence = gather_evidence(
         measured.rows, measured.scores, scores, measured.source, measured.folder
     )
-    if measured.source.pool_nights is not None:
-        evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
     write_candidate_page(measured, verdict, evidence)

@@ -19,7 +19,6 @@ from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.promoting.champion import decision
-from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.promoting.rivals import Rivals, RivalScores, champion_to_watch, pin_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.records import CandidateDecision
@@ -60,7 +59,6 @@ def score_everyone(
 
     - refuse files that do not fit the sets, before they are registered
     - train candidates, pin registered ones to a version
-    - refuse rows that an earlier night had, where nights are pooled
     - score everyone; the others are judged without a candidate that fails
 
     `found` names the candidates that are in the registry and not in the evaluation file.
@@ -71,9 +69,6 @@ def score_everyone(
     candidates = prepare_candidates(evaluation, workplace, found)
     rivals = look_up_rivals(evaluation, candidates, workplace)
     watched = champion_to_watch(rivals, candidates) if night else []
-    for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
-        everyone = [*candidates, *watched]
-        check_nights(everyone, source, rows, rivals, evaluation.policy, workplace)
     scored, failed, of_rivals = score_candidates(
         candidates, rivals, frozen, workplace, found=found, watched=bool(watched), yes=yes
     )

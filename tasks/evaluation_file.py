@@ -29,11 +29,7 @@ from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification
 from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
-from biasgate.tasks.scoring.registered_candidates import (
-    RegisteredCandidates,
-    refuse_none,
-    refuse_unversioned,
-)
+from biasgate.tasks.scoring.registered_candidates import RegisteredCandidates, refuse_none
 
 _MLFLOWS_OWN = "Default"
 
@@ -112,8 +108,6 @@ class EvaluationFile(Settings):
                 raise ValueError(msg)
         self._refuse_unclear_analyses()
         self._refuse_lists_alone()
-        sets, model = self.evaluation_sets, self.registered_model
-        refuse_unversioned(sets, self.candidates, self.reference, model)
         unknown = sorted(set(self.outcome_of) - {candidate.name for candidate in self.candidates})
         if unknown:
             known = ", ".join(candidate.name for candidate in self.candidates)

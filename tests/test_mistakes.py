@@ -108,7 +108,6 @@ WRONG_FILES = {
         "text: text\n    cluster: text\n    population: these_rows",
         "a model is promoted only if another required set is a sample",
     ),
-    "a number of rows for pool_nights": ("text: text", "pool_nights: 3000", "write {rows: 3000}"),
     "an analysis that is no list": (
         "policy: own.yaml",
         "policy: own.yaml\nanalyses: intersections",

@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 from support.judging import CHOICES, report_of
 from support.made import UNDEFINED, result, verdict_of
-from support.partial import partial
 
 from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -67,12 +66,12 @@ def test_intervals_are_shown_from_80_columns_on(width):
 
 
 def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined():
-    assert "final score over 24 identities 0.870 ±.008" in title_of(report(), partial({}))
+    assert "final score over 24 identities 0.870 ±.008" in title_of(report())
     undefined = MetricValue(None, "undefined: asian has [no] positives")
     known = report().bias
     one = replace(known.power_mean, groups=("asian",))
     found = report(power_mean=one, final_score=undefined)
-    assert title_of(found, partial({})).endswith("final score over 1 identity undefined")
+    assert title_of(found).endswith("final score over 1 identity undefined")
     out = Console(file=io.StringIO(), width=118, highlight=False)
     print_table(out, found, verdict_of())
     said = " ".join(out.file.getvalue().split())
@@ -96,11 +95,6 @@ def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identi
     lines = printed(80).splitlines()
     at = lines.index("muslim  12,345 rows, 2,345 positive")
     assert lines[at + 1].split()[0] == "0.783"
-
-
-def test_the_first_line_says_that_rows_are_of_several_nights():
-    verdict = partial({"results": [], "nights": {"number": 3}})
-    assert "397,283 rows of 3 nights, 45,000 positive" in title_of(report(), verdict)
 
 
 def test_names_of_identities_are_no_markup():

@@ -49,7 +49,6 @@ from bias_metrics.gate.rules import (
     Waiver,
     correct_for_candidates,
     corrected_confidence,
-    for_every_look,
 )
 from bias_metrics.gate.targets import targets_of, without_sampling_error
 from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
@@ -97,7 +96,6 @@ __all__ = [
     "decide",
     "evidence_needed",
     "extent_of",
-    "for_every_look",
     "is_planned",
     "judge_harm",
     "judge_missing",

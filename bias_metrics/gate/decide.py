@@ -16,7 +16,7 @@ from datetime import date
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.placing import judge_all, rolled
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, LEAST_ROWS, WORST, Rule, Waiver
+from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, WORST, Rule, Waiver
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
 from bias_metrics.gate.wording import over
@@ -57,7 +57,6 @@ def decide(
     today: date,
     waivers: Sequence[Waiver] = (),
     allow_first: bool = False,
-    alarms: Sequence[Rule] = (),
 ) -> Verdict:
     """Judge one candidate on one evaluation set by a policy's rules.
 
@@ -73,9 +72,6 @@ def decide(
         Missing evidence that should not block.
     allow_first : bool, default=False
         Whether rules against a champion may be skipped if there is none.
-    alarms : sequence of Rule
-        Rules that can only fail, such as floors on the newest rows alone: another result of theirs
-        is left out, and a failure for which one of `rules` fails too.
 
     Returns
     -------
@@ -92,7 +88,7 @@ def decide(
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
         raise ValueError(msg)
-    missing = [key for key in evidence_needed([*rules, *alarms]) if key not in evidence]
+    missing = [key for key in evidence_needed(rules) if key not in evidence]
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
@@ -107,18 +103,7 @@ def decide(
             outcomes.append("insufficient")  # a rule with nothing to check has not passed
         outcomes += [one.outcome for one in results if one.counts and one.outcome != "skipped"]
     found = [one for _, results in judged for one in results]
-    known = {_number(one) for one in found if one.outcome == "fail"}
-    for one in (result for rule in alarms for result in judge_rule.results(rule)):
-        if one.outcome == "fail" and _number(one) not in known:
-            found.append(one)
-            outcomes += [one.outcome] if one.counts else []
     return Verdict(worst(outcomes), tuple(found))
-
-
-def _number(result: RuleResult) -> tuple[str | None, ...]:
-    """Return what a result is about, whatever the rows are."""
-    group = None if result.scope == WORST else result.group
-    return result.kind, result.metric, result.scope, group, result.threshold
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
@@ -155,9 +140,7 @@ class _Judge:
                     nothing = Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
                     yield self._waived(nothing)
                 continue
-            check = Check(
-                rule, kind, limit, content, of, LEAST_ROWS if found.nights else LEAST_COMPARED
-            )
+            check = Check(rule, kind, limit, content, of, LEAST_COMPARED)
             for result in judge_all(check, targets, found, covered):
                 yield self._waived(result)
 

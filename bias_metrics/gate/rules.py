@@ -40,9 +40,8 @@ Action = Literal["block", "warn"]
 Mode = Literal["proven", "estimate"]
 Kind = Literal["floor", "ceiling", "champion", "reference"]
 
-# With fewer rows of a compared class, no bound holds at every one of many looks: it would have to
-# err in a few of 1,000 samples at each, and so few rows do not show what happens so rarely.
 LEAST_ROWS = 20
+"""Rows of each compared class with which a report ranks a cell among others."""
 LEAST_COMPARED = 4
 """Rows of each class that a cell needs of its subgroup. In samples with 2 or 3 rows of a class its
 difference is shown to be lower in 10 % where 5 % are asked for: too few to estimate its error."""
@@ -229,18 +228,6 @@ def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rul
         raise ValueError(msg)
     return [
         replace(rule, confidence=corrected_confidence(rule.confidence, n_candidates))
-        for rule in rules
-    ]
-
-
-def for_every_look(rules: Sequence[Rule]) -> list[Rule]:
-    """Return the rules with the rows that bounds for every look need: `LEAST_ROWS` at least."""
-    return [
-        replace(
-            rule,
-            min_positives=max(rule.min_positives, LEAST_ROWS),
-            min_negatives=max(rule.min_negatives, LEAST_ROWS),
-        )
         for rule in rules
     ]
 

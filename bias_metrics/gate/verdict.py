@@ -57,9 +57,6 @@ class Evidence:
     is_sample: bool = True
     """Whether rows are a sample of those in question. If not, values decide whatever a rule's mode,
     no support is needed, and sentences say that they are about these rows."""
-    nights: int = 0
-    """How many nights' rows are pooled, with bounds that hold at every night together; 0 if the
-    rows are looked at once."""
     small: SmallGroups = field(default_factory=SmallGroups)
     """How subgroups are judged that have too few rows for a rule. With a hierarchy, `report` and
     comparisons have `categories`, in the shape of `subgroups`."""
@@ -72,9 +69,7 @@ class Evidence:
     @property
     def of(self) -> str:
         """Which rows sentences say that numbers are of; by default comments like these."""
-        if not self.is_sample:
-            return " on these rows"
-        return f" over {self.nights} nights" if self.nights > 1 else ""
+        return "" if self.is_sample else " on these rows"
 
     def content(self, kind: Kind) -> Mapping[str, Any] | None:
         """Return what a kind of limit is compared with: the report, or a comparison."""

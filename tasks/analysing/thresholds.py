@@ -80,7 +80,7 @@ class ThresholdTransferAnalysis(Analysis):
             if _CHAMPION not in rows.evidence.roles:
                 found = "there is no champion, and no `path`"
                 self.refuse(rows.frozen, "scores of an earlier model", found)
-            return np.asarray(rows.evidence.measured_scores(_CHAMPION), dtype=np.float64)
+            return np.asarray(rows.evidence.scores(_CHAMPION), dtype=np.float64)
         ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
         return np.asarray(self._scores(self.path).reindex(ids).to_numpy(), dtype=np.float64)
 

@@ -35,7 +35,6 @@ _WITHOUT = {
     "cluster": "counts are of independent rows; judge rows in clusters with `biasgate evaluate`",
     "slices": "only all rows are counted",
     "slices_in": "only all rows are counted",
-    "pool_nights": "counts of several nights add up as shards do",
 }
 _DECIDES_LATER = {
     "path",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
@@ -25,22 +25,6 @@ CONVERSION = 2
 Threshold = Annotated[float, Field(gt=0, le=1)]
 
 
-class PoolNights(Settings):
-    """How the rows of several nights are pooled."""
-
-    rows: Annotated[int, Field(ge=1)]
-    """About how many rows should decide: the bounds are tightest at this number. They are valid
-    whatever it is."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_no_number(cls, value: Any) -> Any:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            msg = f"must be keys and values: write {{rows: {value}}}"
-            raise ValueError(msg)  # noqa: TRY004 - Pydantic turns it into an error with a place
-        return value
-
-
 class SourceSettings(Settings):
     """One evaluation set of a configuration; each source adds its own options."""
 
@@ -54,7 +38,6 @@ class SourceSettings(Settings):
             "weight_kind",
             "power_mean_groups",
             "population",
-            "pool_nights",
             "required",
             "path",
         }
@@ -90,9 +73,6 @@ class SourceSettings(Settings):
     exactly these phrases, so values decide, whatever support a rule asks for. Only for phrases made
     from templates (`templates`, or a table with `cluster`); a model is promoted only if another
     required set is a sample."""
-    pool_nights: PoolNights | None = None
-    """The set has fresh rows every night, and a candidate is judged by those of all nights since it
-    was first compared with the same champion. Default: by the rows of one night."""
     required: bool = True
     """Whether a candidate must pass on this set to be promoted."""
     sample: Annotated[int, Field(ge=1)] | None = None
@@ -107,23 +87,6 @@ class SourceSettings(Settings):
             msg = (
                 "`population: these_rows` is for phrases made from templates: name the column of "
                 "their template as `cluster`. Comments are a sample of more comments"
-            )
-            raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _has_fresh_rows(self) -> Self:
-        if self.pool_nights is None:
-            return self
-        if self.source == "templates" or self.population == "these_rows":
-            msg = (
-                "`pool_nights` is for comments that are new every night, not for a list of phrases"
-            )
-            raise ValueError(msg)
-        if getattr(self, "id", None) == "row_number":
-            msg = (
-                "`pool_nights` needs a column of ids that no other night has, so that no comment "
-                "counts twice; got `id: row_number`"
             )
             raise ValueError(msg)
         return self

@@ -115,8 +115,8 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     _require_recall(published, filing)
     known = filing.classifiers.get(published.names[1])
     threshold = _threshold(published, None if known is None else known.threshold)
-    everyone, rated = evidence.labelled, evidence.rows()
-    chosen = everyone.rows()
+    everyone, rated = evidence.labelled, evidence.measured
+    chosen = everyone.measured
     rows, scores = chosen.checked(evidence.background).grouped({}), chosen.y_score
     _require_within(threshold, scores, published.names[1])
     by_slice = _slices(everyone, filing)
@@ -208,14 +208,8 @@ def _evidence(published: Published) -> EvidenceFile:
     if evidence.digest != verdict.evidence_digest:
         msg = f"{where} must be the evidence of its verdict; it was changed since."
         raise InputError(msg)
-    if json_digest(published.report) != verdict.report_digest and verdict.nights is None:
+    if json_digest(published.report) != verdict.report_digest:
         msg = f"report.json in {published.folder} must be the verdict's; it was changed since."
-        raise InputError(msg)
-    if verdict.nights is not None:
-        msg = (
-            f"evaluation set {published.names[0]!r} must be one labelled sample; it pools nights. "
-            "Evaluate the sample as a set of its own."
-        )
         raise InputError(msg)
     return evidence
 

@@ -42,8 +42,6 @@ class Asked:
     """What a verdict asks of evidence."""
 
     rules: Sequence[Rule]
-    alarms: Sequence[Rule]
-    """Rules that can only fail."""
     sharing: int
     """How many candidates share alpha, as the rules' confidences say."""
     objective: float
@@ -82,7 +80,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
     RuntimeError
         If the evidence gives other numbers than the report.
     """
-    rules, level = [*asked.rules, *asked.alarms], asked.rules[0].level
+    rules, level = asked.rules, asked.rules[0].level
     everyone, compared = (None, level), (None, asked.objective)
     thresholds = find_thresholds(rules, evidence, asked.thresholds)
     evidence.expect(level, asked.objective, CONFIDENCE)
@@ -94,8 +92,8 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
         small=asked.small,
         sharing=asked.sharing,
     )
-    alone = evidence.measure_set(level) if evidence.n_nights else measured[everyone]
-    refuse_other_numbers(report, MeasuredNumbers.from_dict(alone.report))
+    if report is not None:
+        refuse_other_numbers(report, MeasuredNumbers.from_dict(measured[everyone].report))
     return Answers(
         measured=measured,
         everyone=measured[everyone],

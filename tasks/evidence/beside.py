@@ -23,15 +23,14 @@ class NotSameRowsError(ValueError):
 def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
     """Return the first candidate's rows with the second's scores in the place of the champion's.
 
-    Only the rows of the last night count, if several are pooled, and only the identities that both
-    have.
+    Only the identities that both have count.
 
     Raises
     ------
     NotSameRowsError
         If rows, labels or identities differ, with how.
     """
-    rows, others = first.rows(), second.rows()
+    rows, others = first.measured, second.measured
     order = _order(_ids(first), _ids(second))
     if (rows.labels != others.labels[order]).any():
         n = int((rows.labels != others.labels[order]).sum())

@@ -61,7 +61,6 @@ def choose_rows(
         n_clusters=None,
         weights=source.weight_kind if WEIGHT in evaluation_set.columns else None,
         population="these_rows" if source.population == "these_rows" else None,
-        planned_rows=None if source.pool_nights is None else source.pool_nights.rows,
     )
     _refuse_empty(labels[measured], source, choices)
     if choices.weights is not None:
@@ -88,17 +87,10 @@ def leave_out_missing(
     Raises
     ------
     InputError
-        If rows without a score leave a class empty, or the set pools nights, which needs a score
-        for every row.
+        If rows without a score leave a class empty.
     """
     missing = wanted & np.isnan(y_score)
     n_missing = int(missing.sum())
-    if np.isnan(y_score).any() and source.pool_nights is not None:
-        msg = (
-            f"evaluation set {source.name!r} has `pool_nights`, so every row must have a score; "
-            f"{int(np.isnan(y_score).sum())} have none. Remove the option, or the candidate."
-        )
-        raise InputError(msg)
     if not n_missing:
         return wanted, choices
     n_measured = choices.n_rows_measured - n_missing

@@ -236,7 +236,6 @@ class CountedEvidence:
     """Counts of one candidate on one set, in a file; asked like `EvidenceFile`."""
 
     path: Path
-    n_nights = 0
     is_complete = True
     is_sample = True
     dominant = ()  # not told by counts

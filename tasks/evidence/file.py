@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 
 from bias_metrics import (
     MissingScores,
-    always_valid_confidence,
     equal_error_range,
     missing_scores,
 )
@@ -42,15 +41,13 @@ from biasgate.tasks.evidence.bounds import require_short, require_size
 from biasgate.tasks.evidence.categories import with_categories
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import COLUMNS, Rows
-from biasgate.tasks.records import Bound, Choices, NightsRecord
-from biasgate.tasks.records.nights import LAST_NIGHTS
+from biasgate.tasks.records import Bound, Choices
 from biasgate.tasks.records.record import Record
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
-NIGHT = "night"
 RATED = "rated"
 _IDS = "id"
 # Steps that measure identities at once share what is read and ranked.
@@ -59,17 +56,13 @@ _READING = threading.RLock()
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRecord(Record):
-    """The origin of the evidence; `scores` and `bound` are by role.
-
-    `nights` is there if rows of several nights are pooled; the rest is about the last of them.
-    """
+    """The origin of the evidence; `scores` and `bound` are by role."""
 
     set_digest: str
     choices: Choices
     power_mean_groups: list[str] | None
     scores: dict[str, str]
     bound: dict[str, Bound]
-    nights: NightsRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -140,14 +133,13 @@ class EvidenceFile:
 
     def missing(self, confidence: float) -> MissingScores:
         """Return how many rows the candidate has no score for."""
-        level = self._level(confidence)
         rows = self._every
         names = [name for name in rows.column_names if name.startswith(IDENTITY)]
         masks = ((name.removeprefix(IDENTITY), as_numpy(rows[name])) for name in names)
         return missing_scores(
             np.isnan(as_numpy(rows[SCORE + "candidate"])),
             PackedMasks.of(masks, rows.num_rows),
-            confidence=level,
+            confidence=confidence,
             clusters=as_numpy(rows[CLUSTER]) if CLUSTER in rows.column_names else None,
             background=self.background,
         )
@@ -217,10 +209,9 @@ class EvidenceFile:
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need, by slice and two-sided confidence.
 
-        If rows of several nights are pooled, the bounds hold at every night together. `rules` say
-        whether calibration is measured, and what is a small group. `sharing` candidates
-        share alpha in the confidences; small groups, which block if they are shown to be worse,
-        keep all of it.
+        `rules` say whether calibration is measured, and what is a small group. `sharing`
+        candidates share alpha in the confidences; small groups, which block if they are shown to be
+        worse, keep all of it.
         """
         found: dict[EvidenceKey, Evidence] = {}
         categories: Mapping[str, Sequence[str]] = {}
@@ -229,16 +220,14 @@ class EvidenceFile:
                 categories = small.hierarchy.joined(self.identities)
             calibrated = needs_calibration(rules)
             measuring = self._measuring(slice_, thresholds, calibrated, categories)
-            level = self._level(confidence, slice_)
-            one = measuring.evidence(level)
+            one = measuring.evidence(confidence)
             if small is not None and not self.is_sample:
                 one = replace(one, small=replace(small, hierarchy=None))
             elif small is not None:
                 one = replace(one, small=small)
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
                 whole = confidence if sharing == 1 else 1 - (1 - confidence) * sharing
-                alone = self._level(whole, slice_)
-                one = with_categories(measuring, one, level, small, own, alone)
+                one = with_categories(measuring, one, confidence, small, own, whole)
             found[slice_, confidence] = one
         for slice_ in {slice_ for slice_, _ in found if slice_ is not None}:
             del self._known[slice_]  # nobody asks for a slice again
@@ -246,7 +235,7 @@ class EvidenceFile:
 
     def expect(self, *confidences: float) -> None:
         """Say at which confidences all rows will be measured, so that it is done once."""
-        self._measuring(None, {}).levels.update(map(self._level, confidences))
+        self._measuring(None, {}).levels.update(confidences)
 
     @property
     def identities(self) -> list[str]:
@@ -254,31 +243,14 @@ class EvidenceFile:
         return list(self._members)
 
     def measure_set(self, confidence: float) -> Evidence:
-        """Measure the rows of the evaluated set alone, without those of earlier nights."""
-        if not self.n_nights:
-            return self._measuring(None, {}).evidence(confidence)
-        return self._measuring_rows(self.rows(), {}).evidence(confidence)
-
-    def rows(self) -> Rows:
-        """Return the rows of the evaluated set alone, without those of earlier nights."""
-        return replace(self._chosen(self._tonight), nights=None)
-
-    def measured_scores(self, role: str) -> npt.NDArray[Any]:
-        """Return one model's scores of the measured rows; NaN where it has none."""
-        found = self.scores(role)
-        return found if self._tonight is None else found[self._tonight]
+        """Measure all rows."""
+        return self._measuring(None, {}).evidence(confidence)
 
     def ids(self) -> pa.ChunkedArray:
         """Return the ids of these rows."""
         with pq.ParquetFile(self.path) as file:
             found = self._counted(file.read([_IDS]))[_IDS]
-        for kept in (self._scored, self._tonight):
-            found = found if kept is None else found.filter(pa.array(kept))
-        return found
-
-    @property
-    def _tonight(self) -> npt.NDArray[np.bool_] | None:
-        return self.column(NIGHT) == self.n_nights if self.n_nights else None
+        return found if self._scored is None else found.filter(pa.array(self._scored))
 
     @property
     def measured(self) -> Rows:
@@ -288,7 +260,7 @@ class EvidenceFile:
 
     @cached_property
     def _measured(self) -> Rows:
-        return self.rows()
+        return self._chosen(None)
 
     @property
     def dominant(self) -> list[DominantUnits]:
@@ -312,7 +284,7 @@ class EvidenceFile:
         kept = [name for name in groups if name not in identities]
         if len(kept) == len(groups) or not kept:
             return None
-        return self._measuring(None, {}).evidence(self._level(confidence), groups=kept)
+        return self._measuring(None, {}).evidence(confidence, groups=kept)
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, and identities joined into categories as well."""
@@ -377,28 +349,7 @@ class EvidenceFile:
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> Losses:
         """Return what is shown to be worse than a rival's on all rows, see `Measuring.losses`."""
-        level = self._level(1 - 2 * alpha)
-        return self._measuring(None, thresholds).losses(rival, (1 - level) / 2)
-
-    def _level(self, confidence: float, slice_: str | None = None) -> float:
-        """Return the confidence at which to measure: a higher one if nights are pooled.
-
-        Not on the last nights' rows, by which nothing passes.
-        """
-        if self.record.nights is None or (slice_ is not None and slice_ == self.last_nights):
-            return confidence
-        planned = self.record.choices.planned_rows or 0
-        return always_valid_confidence(confidence, self._table.num_rows, planned_rows=planned)
-
-    @property
-    def n_nights(self) -> int:
-        """How many nights' rows are pooled; 0 if the set is judged alone."""
-        return len(self.record.nights.each) if self.record.nights is not None else 0
-
-    @property
-    def last_nights(self) -> str | None:
-        """The slice of the last nights' rows, if more are pooled; no set can have its name."""
-        return f"last {LAST_NIGHTS} nights' rows" if self.n_nights > LAST_NIGHTS else None
+        return self._measuring(None, thresholds).losses(rival, alpha)
 
     @property
     def is_sample(self) -> bool:
@@ -434,15 +385,12 @@ class EvidenceFile:
             **{field: self.column(name) for field, name in COLUMNS.items() if name in there},
             members=self._members,
             scores=self.columns(SCORE),
-            nights=self.column(NIGHT) if self.n_nights else None,
         )
         return found if rows is None else found.within(rows)
 
     def _rows_of(self, slice_: str | None) -> npt.NDArray[np.bool_] | None:
         if slice_ is None:
             return None
-        if slice_ == self.last_nights:
-            return self.column(NIGHT) > self.n_nights - LAST_NIGHTS
         slices = self.columns(SLICE)
         if slice_ not in slices:
             known = ", ".join(slices) or "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -46,7 +45,6 @@ from biasgate.tasks.evidence.file import (
     EvidenceRecord,
 )
 from biasgate.tasks.evidence.rows import CANDIDATE
-from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RowNumbers = npt.NDArray[np.intp]
@@ -61,8 +59,7 @@ def write_evidence(
 ) -> EvidenceFile:
     """Choose the rows of a set, join scores to them, and write them to one file.
 
-    `rivals` are the scores of `champion` and `reference`. Where nights are pooled, a cluster has
-    the same number in every set.
+    `rivals` are the scores of `champion` and `reference`.
     """
     y_score = _joined_scores(evaluation_set, scored)
     identities = tuple(source.measured_identities(evaluation_set.identities))
@@ -75,7 +72,7 @@ def write_evidence(
         n_clusters = int(np.count_nonzero(np.bincount(clusters[counted])))
         choices = replace(choices, n_clusters=n_clusters)
     # Rows whose identities nobody rated are kept too: error rates over all rows count them.
-    every = wanted if source.pool_nights is not None else labelled_rows(evaluation_set)
+    every = labelled_rows(evaluation_set)
     rows, weights = _evidence_rows(evaluation_set, source, every)
     columns: dict[str, Any] = {
         "id": _taken(evaluation_set, "id", rows),
@@ -85,16 +82,13 @@ def write_evidence(
     # One bit per row.
     columns |= {IDENTITY + name: pa.array(mask[rows]) for name, mask in mentions.items()}
     if clusters is not None:
-        pooled = source.pool_nights is not None
-        columns[CLUSTER] = (
-            _numbered(_taken(evaluation_set, CLUSTER, rows)) if pooled else recoded(clusters[rows])
-        )
+        columns[CLUSTER] = recoded(clusters[rows])
     if weights is not None:
         columns[WEIGHT] = weights
     for role, of_rival in rivals.items():
         is_itself = of_rival.url == scored.url
         joined = y_score if is_itself else _joined_scores(evaluation_set, of_rival)
-        columns[SCORE + role] = _rival_scores(role, joined[rows], of_rival, scored, choices)
+        columns[SCORE + role] = _rival_scores(role, joined[rows], of_rival, scored)
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
             columns[name] = _taken(evaluation_set, name, rows)
@@ -182,7 +176,6 @@ def _rival_scores(
     scores: npt.NDArray[np.floating],
     of_rival: ScoredSet,
     scored: ScoredSet,
-    choices: Choices,
 ) -> npt.NDArray[np.floating]:
     """Return a rival's scores of rows, if they can be compared with the candidate's."""
     if not of_rival.is_comparable(scored):
@@ -190,12 +183,6 @@ def _rival_scores(
             f"scores of the {role} must have the candidate's precision; got "
             f"{of_rival.precision} where the candidate has {scored.precision}. "
             "Score both with the same precision."
-        )
-        raise InputError(msg)
-    if choices.planned_rows and np.isnan(scores).any():
-        msg = (
-            f"the {role} must have a score for every row of a set with `pool_nights`; it has none "
-            f"for {int(np.isnan(scores).sum())}."
         )
         raise InputError(msg)
     return scores
@@ -208,15 +195,6 @@ def _taken(evaluation_set: EvaluationSet, name: str, rows: RowNumbers) -> pa.Chu
 def recoded(codes: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
     """Return codes 0, 1, ... of the clusters that occur, in the order in which they do."""
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
-
-
-def _numbered(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return a number for each cluster that depends on its name alone, and hides the name."""
-    known = {
-        name: int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:8], "big", signed=True)
-        for name in set(names.to_pylist())
-    }
-    return np.array([known[name] for name in names.to_pylist()], dtype=np.int64)
 
 
 @task(name="gather evidence", task_run_name="gather evidence of {folder!m}")

@@ -16,13 +16,10 @@ from bias_metrics import (
     CalibrationReport,
     RateGapComparison,
     RateGaps,
-    night_clusters,
-    with_night_variance,
 )
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import (
     LEAST_COMPARED,
-    LEAST_ROWS,
     Evidence,
     Losses,
     without_sampling_error,
@@ -41,7 +38,6 @@ from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
 Span = tuple[float, float] | None
-BY_NIGHT = "by night"
 Found = TypeVar("Found")
 
 
@@ -107,43 +103,19 @@ class Measuring:
         apart = self.categories if joined else None
         calibration = self._calibration().report(confidence, names) if self.calibrated else None
         gaps = {name: self._gaps(name, asked) for name in self.thresholds}
-        differences = {}
+        found: dict[str, Any] = {}
         for role in self.rivals:
             change = None
             if self.calibrated:
                 change = self._calibration(role).comparison(confidence, names)
             compared = self._compare(role, asked), self._compare_gaps(role, asked)
-            differences[role] = self._content(*compared, change, apart)
-        report = self._content(self._evaluate(asked), gaps, calibration, apart)
-        found: dict[str, Any] = {"report": report, **differences}
-        if self._by_night is not None:
-            again = self._by_night.evidence(confidence, joined=joined, groups=groups, among=among)
-            by_night = {name: getattr(again, name) for name in found}
-            found = with_night_variance(
-                found, by_night, n_nights=self.nights, confidence=confidence
-            )
+            found[role] = self._content(*compared, change, apart)
         return Evidence(
+            report=self._content(self._evaluate(asked), gaps, calibration, apart),
             **found,
             background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
-            nights=self.nights,
         )
-
-    @property
-    def _by_night(self) -> Measuring | None:
-        """The same rows with nights as clusters; None if they are not of several nights."""
-        nights = self.rows.nights
-        if nights is None or not self.is_sample:
-            return None
-        clusters = night_clusters(nights, self.rows.labels)
-        rows = replace(self.rows, clusters=clusters, nights=None)
-        return replace(self, rows=rows, known=self.known.setdefault(BY_NIGHT, {}))
-
-    @property
-    def nights(self) -> int:
-        """How many nights' rows are pooled; 0 if the set is judged alone."""
-        nights = self.rows.nights
-        return 0 if nights is None else int(np.count_nonzero(np.bincount(nights)))
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -156,10 +128,9 @@ class Measuring:
 
         Looked at are the five metrics of every identity, and the gaps in error rates where both
         models have a threshold of their own. A cell needs `LEAST_COMPARED` rows of each class that
-        it takes from its identity, and `LEAST_ROWS` where nights are pooled. Where several
-        identities are worse, each cell says whose comments it comes from. On a list of phrases
-        every loss is exact, needs no rows, and is its own. `alpha` is the chance that any of the
-        bounds is wrong.
+        it takes from its identity. Where several identities are worse, each cell says whose
+        comments it comes from. On a list of phrases every loss is exact, needs no rows, and is its
+        own. `alpha` is the chance that any of the bounds is wrong.
         """
         given = self.thresholds.get(GIVEN, {})
         own = {role: given[role] for role in (CANDIDATE, rival) if role in given}
@@ -189,22 +160,12 @@ class Measuring:
         level = self.joint_level((rival,), list(rows.members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
-        comparison = self.change(rival, asked)
-        if self._by_night is not None:
-            by_night = self._by_night.change(rival, asked)
-            comparison = with_night_variance(
-                comparison, by_night, n_nights=self.nights, confidence=level
-            )
+        comparison = self._content(self._compare(rival, asked), self._compare_gaps(rival, asked))
         return Losses.of(comparison, looked_at, level)
-
-    def change(self, rival: str, asked: _Asked) -> dict[str, Any]:
-        """Return the candidate beside a rival as rules read it."""
-        return self._content(self._compare(rival, asked), self._compare_gaps(rival, asked))
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""
-        least = LEAST_ROWS if self.nights else LEAST_COMPARED
-        least = least if self.is_sample else 0
+        least = LEAST_COMPARED if self.is_sample else 0
         names = [*SUBGROUP_METRICS, *(threshold_metrics() if self.thresholds else ())]
         found = {}
         for identity, mask in rows.members.items():

@@ -28,8 +28,6 @@ class Rows:
     scores: dict[str, npt.NDArray[np.floating]]
     clusters: npt.NDArray[Any] | None = None
     weights: npt.NDArray[np.float64] | None = None
-    nights: npt.NDArray[np.integer] | None = None
-    """The night of each row, if nights are pooled."""
 
     def within(self, kept: npt.NDArray[np.bool_]) -> Rows:
         """Return some of the rows."""

@@ -211,16 +211,6 @@ def with_names(
             yield rule, (rule.name, *_names_of_each(rule))
 
 
-def on_last_nights(rules: Sequence[Rule], name: str) -> list[Rule]:
-    """Return the floors and ceilings that numbers of the last nights' rows must not miss."""
-    return [
-        replace(_on_slice(rule, name), margin=None, reference_margin=None)
-        for rule in rules
-        if (rule.slice, rule.mode, rule.action) == (None, "proven", "block")
-        and (rule.floor, rule.ceiling) != (None, None)
-    ]
-
-
 def _on_slice(rule: Rule, name: str) -> Rule:
     return replace(rule, slice=name, id=None if rule.id is None else f"{rule.id}/{name}")
 

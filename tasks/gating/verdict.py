@@ -18,7 +18,6 @@ from bias_metrics.gate import (
     bounds_looked_at,
     decide,
     extent_of,
-    for_every_look,
     judge_harm,
     judge_missing,
     measure_objective,
@@ -34,9 +33,8 @@ from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.evidence.answers import Answers, AnyEvidence, Asked, answer
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import on_last_nights, over_slices
+from biasgate.tasks.gating.policy_rules import over_slices
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import (
@@ -94,18 +92,12 @@ def build_verdict(
     confidence, limits = policy.objective_confidence(sharing), policy.missing_limits(sharing)
     harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
     small = policy.small_groups(today, evidence.identities)
-    given, rules = _given(report, rivals), policy.decision_rules(sharing)
+    given = _given(report, rivals)
     counted = evidence if isinstance(evidence, CountedEvidence) else None
     file = evidence if isinstance(evidence, EvidenceFile) else None
     slices = [] if file is None else list(file.columns(SLICE))
-    rules = over_slices(rules, slices)
-    nights = None if file is None else judged_nights(file)
-    if nights is not None:
-        rules = for_every_look(rules)
-    last_nights = None if file is None else file.last_nights
     asked = Asked(
-        rules=rules,
-        alarms=[] if last_nights is None else on_last_nights(rules, last_nights),
+        rules=over_slices(policy.decision_rules(sharing), slices),
         sharing=sharing,
         objective=2 * confidence - 1,
         small=small,
@@ -160,7 +152,7 @@ def build_verdict(
         ],
         reservations=reservations(report, evidence.dominant),
         bounds=bounds_looked_at(
-            [result for result in results if result.slice is None or result.slice != last_nights],
+            results,
             losses,
             1 - policy.confidence,
             given,
@@ -172,7 +164,6 @@ def build_verdict(
         required_sets=context.required_sets,
         ledger=context.ledger,
         registered_policy=context.registered_policy,
-        nights=nights,
         counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
     )
 
@@ -197,7 +188,6 @@ class _Judging:
             today=self.today,
             waivers=self.waivers,
             allow_first=self.policy.allow_first,
-            alarms=self.asked.alarms,
         )
         harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)
         unscored = judge_missing(

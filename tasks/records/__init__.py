@@ -7,7 +7,6 @@ checker finds a wrong key. A test compares the types with real files.
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing, MissingShare
-from biasgate.tasks.records.nights import JudgedNights, NightRecord, NightsRecord
 from biasgate.tasks.records.numbers import (
     Differences,
     MeasuredNumbers,
@@ -86,7 +85,6 @@ __all__ = [
     "GroupScores",
     "Head",
     "HoldsFor",
-    "JudgedNights",
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",
@@ -95,9 +93,7 @@ __all__ = [
     "MissingShare",
     "Model",
     "ModelRecord",
-    "NightRecord",
     "NightSummary",
-    "NightsRecord",
     "Numbers",
     "PolicyRecord",
     "Rates",

@@ -51,7 +51,6 @@ class Choices(Record):
     population: Literal["these_rows"] | None = field(
         default=None, metadata=_said("the verdict is about", these_rows="exactly these phrases")
     )
-    planned_rows: int | None = None
     n_rows: int = field(metadata=_said("comments of the set"))
     sampled_from: int | None = field(
         default=None, metadata=_said("comments of the whole set, of which these are a random part")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from bias_metrics import RuleResult
 from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException
 from biasgate.tasks.records.bound import Bound
-from biasgate.tasks.records.nights import JudgedNights
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.report import Model, ModelRecord
 
@@ -116,8 +115,8 @@ class Verdict(Record):
     `reservations` what limits any outcome.
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
-    of the policy; both null without a registered model. `nights` is there if the set pools nights,
-    `counts` if there are counts of scores in place of rows.
+    of the policy; both null without a registered model. `counts` is there if there are counts of
+    scores in place of rows.
     """
 
     schema_version: int
@@ -142,7 +141,6 @@ class Verdict(Record):
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    nights: JudgedNights | None = None
     counts: RestsOnCounts | None = None
 
 

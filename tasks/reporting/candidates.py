@@ -9,7 +9,7 @@ from typing import Any
 from bias_metrics import RuleResult
 from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.parts import LEAST_NIGHTS, counted
+from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
@@ -282,11 +282,7 @@ class CandidateStory:
         parts = [_needed(failed[0])] if failed else []
         if failed[1:]:
             parts.append(counted(len(failed) - 1, "more failed check"))
-        early = [check for story in self.stories if story.is_early for check in story.unmet]
-        lacking = [check for check in unmet if not check.has_failed]
-        if any(check in early for check in lacking):
-            parts.append(f"how much nights differ is not known before night {LEAST_NIGHTS}")
-        parts += _lacking([check.result for check in lacking if check not in early])
+        parts += _lacking([check.result for check in unmet if not check.has_failed])
         return self._cured("; ".join(parts))
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import BiasReport
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import read_plain
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -30,7 +27,7 @@ class Published:
     folder: Path
     """Where it is."""
     report: Report
-    """The numbers; if the verdict is about several nights, those of the rows of all nights."""
+    """The numbers."""
     verdict: Verdict
     """The verdict."""
 
@@ -47,10 +44,8 @@ class Published:
     @cached_property
     def differences(self) -> Differences | None:
         """The differences from the champion, if `details.json` has them for these rows."""
-        path, nights = self.folder / DETAILS, self.verdict.nights
-        if not path.is_file() or (nights is not None and nights.number > 1):
-            return None
-        return read_record(path, Details).differences
+        path = self.folder / DETAILS
+        return read_record(path, Details).differences if path.is_file() else None
 
     @property
     def evidence(self) -> EvidenceFile | None:
@@ -133,16 +128,7 @@ def _published(folder: Path, verdict: Verdict) -> Published:
     except FileNotFoundError as error:
         msg = f"{path} must be there, since a summary or verdict names it; it is not."
         raise InputError(msg) from error
-    return Published(folder, _of_all_nights(report, verdict, folder / EVIDENCE), verdict)
-
-
-def _of_all_nights(report: Report, verdict: Verdict, evidence: Path) -> Report:
-    """Return the report with the numbers that the verdict is about."""
-    if verdict.nights is None or verdict.nights.number == 1 or not evidence.is_file():
-        return report
-    key = None, report.evaluation_set.choices.confidence
-    measured = EvidenceFile(evidence).measure([key])[key].report
-    return replace(report, bias=read_plain(BiasReport, json.dumps(measured)))
+    return Published(folder, report, verdict)
 
 
 def _no_results(folder: Path) -> str:

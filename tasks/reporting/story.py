@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import LEAST_ROWS, RIVALS
@@ -116,7 +116,7 @@ class Story(VerdictStory):
 
     @classmethod
     def of(cls, report: Report, verdict: Verdict, differences: Differences | None = None) -> Story:
-        """Say what is said of a candidate; of pooled nights a report may be of the last one.
+        """Say what is said of a candidate.
 
         Without `differences` from the champion nothing is said to be better.
         """
@@ -126,12 +126,7 @@ class Story(VerdictStory):
         analyses = [
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
         ]
-        bias, pooled = report.bias, verdict.nights
-        pooled = None if pooled is None or pooled.number == 1 else pooled
-        of_last = pooled is not None and bias.overall.n < pooled.n_rows
-        look_first = " ".join(no_use or [report.look_first.sentence])
-        most, limit = _treated_worst(report, worst)
-        errors = _errors(report)
+        bias = report.bias
         means = metric_cells(bias.power_mean)
         lacking = {
             name: sum(cells[metric].low is None for metric in SUBGROUP_METRICS)
@@ -152,18 +147,16 @@ class Story(VerdictStory):
         return cls(
             **vars(said),
             warnings=tuple(report.warnings),
-            look_first=f"Last night alone: {look_first}" if pooled and not no_use else look_first,
+            look_first=" ".join(no_use or [report.look_first.sentence]),
             focus=_focus(report, worst),
             analyses=tuple(analyses),
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, no_use),
-            worst=(_of_last_night(most) if of_last and most else most, limit),
+            worst=_treated_worst(report, worst),
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
             others=tuple(_others(report, said)),
-            errors=replace(errors, text=_of_last_night(errors.text))
-            if errors is not None and pooled
-            else errors,
+            errors=_errors(report),
             n_without_interval=sum(map(bool, lacking.values())),
             unknown=tuple(name for name, n in lacking.items() if n == len(SUBGROUP_METRICS)),
         )
@@ -262,11 +255,6 @@ def gains_of(differences: Differences | None) -> tuple[Change, ...]:
             if cell.shown(CONFIDENCE) and surely and change > 0:
                 found.append((change, Change(group, metric, cell.second, cell.first)))
     return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
-
-
-def _of_last_night(claim: str) -> str:
-    """Say that numbers of a page, and what is explained, are not of all nights that are pooled."""
-    return f"{claim} (last night alone)"
 
 
 def _warned(report: Report, *beginnings: str) -> list[str]:

@@ -50,7 +50,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
         f"power mean (p = {means.power:g})",
         tuple(GridCell(cells[metric]) for metric in SUBGROUP_METRICS if metric in cells),
     )
-    intervals = print_rows(out, title_of(report, verdict), grid.rows, mean)
+    intervals = print_rows(out, title_of(report), grid.rows, mean)
     left_out = len(report.bias.subgroups) - len(grid.rows)
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
@@ -63,8 +63,6 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     if final.value is None:
         reason = (final.reason or "no reason given").removeprefix("undefined: ")
         legend.append(f"The final score is undefined: {reason}.")
-    if verdict.nights is not None and verdict.nights.number > 1:
-        legend.append("Tonight's numbers alone are in bias_metrics.csv.")
     used = {cell.status for row in grid.rows for cell in row.cells}
     marks = [
         f"{sign} {words}" for status, (sign, words) in MARKS.items() if sign and status in used
@@ -73,22 +71,20 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     out.print(f"[dim]{shown(' '.join(legend))}[/]")
 
 
-def title_of(report: Report, verdict: Verdict) -> str:
+def title_of(report: Report) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
     overall, final = report.bias.overall, report.bias.final_score
     names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
-        f"{names}: {_rows_in_words(report, verdict)}, AUC {half_width(overall.auc)}, "
+        f"{names}: {_rows_in_words(report)}, AUC {half_width(overall.auc)}, "
         f"{final_score_name(report.bias)} {half_width(final)}"
     )
 
 
-def _rows_in_words(report: Report, verdict: Verdict) -> str:
+def _rows_in_words(report: Report) -> str:
     """Return the number of measured rows, and why others are left out."""
     choices, overall = report.evaluation_set.choices, report.bias.overall
     n, positive = f"{overall.n:,} rows", f"{overall.n_positive:,} positive"
-    if verdict.nights is not None and verdict.nights.number > 1:
-        return f"{n} of {verdict.nights.number} nights, {positive}"
     return f"{choices.left_out or n}, {positive}"
 
 

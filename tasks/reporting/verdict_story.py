@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from bias_metrics import RuleResult
 from bias_metrics.gate import WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
-from bias_metrics.parts import LEAST_NIGHTS, counted
+from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
-from biasgate.tasks.records.nights import LAST_NIGHTS
 from biasgate.tasks.reporting.tables import number, titled
 from biasgate.tasks.wording import (
     exceptions_in_words,
@@ -105,8 +104,8 @@ class VerdictStory:
     bounds: str
     """How many bounds were looked at, and how many may be wrong."""
     basis: tuple[str, ...]
-    """Which counts or which nights' rows decided, if they did; and what other choices of rows and
-    labels change, if that is no exception of a pass."""
+    """Which counts decided, if any did; and what other choices of rows and labels change, if that
+    is no exception of a pass."""
     checks: tuple[Check, ...]
     """In the order of the policy."""
     unmet: tuple[Check, ...]
@@ -138,7 +137,7 @@ class VerdictStory:
             policy=verdict.policy.name,
             counted=_counted(checks),
             bounds=verdict.bounds.sentence,
-            basis=(*_counts(verdict), *_nights(verdict)),
+            basis=tuple(_counts(verdict)),
             checks=checks,
             unmet=tuple(
                 check for kind in kinds for check in checks if check.result.outcome == kind
@@ -154,12 +153,6 @@ class VerdictStory:
     def counts(self) -> str:
         """What came of the checks, and how many bounds were looked at."""
         return f"{self.counted}. {self.bounds}"
-
-    @property
-    def is_early(self) -> bool:
-        """Whether so few nights are pooled that no number has an interval."""
-        nights = self.verdict.nights
-        return nights is not None and nights.number < LEAST_NIGHTS
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -209,27 +202,6 @@ def _counts(verdict: Verdict) -> Iterator[str]:
         f"Decided by counts of {counted(counts.n_shards, 'shard')}, without rows: every AUC is "
         f"known within {counts.widest:.1g}; what counts do not tell is in `verdict.json`."
     )
-
-
-def _nights(verdict: Verdict) -> Iterator[str]:
-    """Say which nights' rows a verdict pools; nothing if it is about a single set."""
-    nights = verdict.nights
-    if nights is not None:
-        first = "" if nights.number > 1 else f" It is the first: {nights.began}."
-        yield (
-            f"Night {nights.number}: judged by the {nights.n_rows:,} rows of all nights. The "
-            f"bounds hold at every night together ({nights.bound}, tightest at "
-            f"{nights.planned_rows:,} rows).{first}"
-        )
-        if nights.number > LAST_NIGHTS and any(
-            (result.action, result.mode, result.slice) == ("block", "proven", None)
-            and result.kind in {"floor", "ceiling"}
-            for result in verdict.results
-        ):
-            yield (
-                f"Floors and ceilings are looked at on the last {LAST_NIGHTS} nights' rows too, "
-                "with bounds for one look: there a check can only fail."
-            )
 
 
 def _groups(checks: Iterable[Check]) -> tuple[str, ...]:

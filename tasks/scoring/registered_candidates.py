@@ -15,7 +15,6 @@ from pydantic import (
 )
 
 from biasgate.tasks.common.settings import Settings, relative_to_configuration
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -131,39 +130,3 @@ def placeholder(
     if found is None or registered_model is None:
         return []
     return [found.candidate(registered_model, "1")]
-
-
-def refuse_unversioned(
-    sets: Sequence[SourceSettings],
-    candidates: Sequence[CandidateSettings],
-    reference: CandidateSettings | None,
-    registered_model: str | None,
-) -> None:
-    """Refuse candidates that are no versions of the registered model, if a set pools nights."""
-    pooled = next((source.name for source in sets if source.pool_nights is not None), None)
-    if pooled is None:
-        return
-    if registered_model is None:
-        msg = (
-            f"set {pooled} has `pool_nights`, which needs `registered_model`: the rows of earlier "
-            "nights are found by the version that they judged"
-        )
-        raise ValueError(msg)
-    for candidate in candidates:
-        if candidate.training() is None and not _is_version(candidate, registered_model):
-            msg = (
-                f"set {pooled} has `pool_nights`, so candidates must be versions of "
-                f"{registered_model}; candidate {candidate.name} is none"
-            )
-            raise ValueError(msg)
-    if reference is not None and not (reference.uri or "").startswith("models:/"):
-        msg = (
-            f"set {pooled} has `pool_nights`, so `reference` must be a registered version; "
-            f"{reference.name} is none"
-        )
-        raise ValueError(msg)
-
-
-def _is_version(candidate: CandidateSettings, registered_model: str) -> bool:
-    uri = candidate.uri or ""
-    return uri.startswith((f"models:/{registered_model}/", f"models:/{registered_model}@"))

@@ -165,8 +165,6 @@ def _recomputed(
 
 def n_rows_of(documents: Documents) -> int:
     """Return how many rows the evidence of a verdict must have."""
-    if documents.verdict.nights is not None:
-        return documents.verdict.nights.n_rows
     labelled = documents.report.evaluation_set.choices.n_rows_labelled
     if labelled is not None:
         return labelled

@@ -123,8 +123,6 @@ RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
 INDICATORS = {"decision_indicators"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
-# Rows and confidences of many nights have theirs in sequential/.
-OF_NIGHTS = {"always_valid_confidence", "night_clusters", "pool_nights", "with_night_variance"}
 # The best of several candidates has its own in gate/test_selection.py.
 SELECTED = {"selection_flattery"}
 # What changed between nights has its own in drift/.
@@ -143,7 +141,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD),
-        *(RENAMED, RATES, CALIBRATION, OF_NIGHTS, SELECTED, DRIFT, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, SELECTED, DRIFT, UNSCORED, SUCCESSION),
         *(INDICATORS, BETWEEN),
     )
 

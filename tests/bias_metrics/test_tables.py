@@ -78,8 +78,7 @@ RESULTS = {
 PLAIN = {
     *("bnsp_auc", "bpsn_auc", "final_score", "negative_aeg", "pinned_auc", "positive_aeg"),
     *("compute_bias_metrics_for_model", "equal_error_range", "power_mean", "roc_auc"),
-    *("always_valid_confidence", "night_clusters", "pool_nights", "subgroup_auc"),
-    *("selection_flattery", "with_night_variance"),
+    *("selection_flattery", "subgroup_auc"),
 }
 SHOWN_IN_NO_NAME = {"equal_error_rate", "error_rates"}
 

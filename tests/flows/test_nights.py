@@ -1,143 +1,102 @@
-"""Evaluations on new rows every night: judged by all of them, and what is refused."""
+"""A set that holds the comments of the last nights, kept by the function of the guide."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from support.blocks import blocks_of
 from support.evaluations import run
 
 pytestmark = pytest.mark.slow
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "nightly.md"
 POLICY = """\
 version: 1
 name: fresh
 allow_first: true
 rules:
-  - {metric: auc, scope: overall, floor: 0.75, margin: 0.05}
-  - {metric: bpsn_auc, scope: [gay], floor: 0.5, min_negatives: 60}
+  - {metric: auc, scope: overall, floor: 0.75}
+  - {metric: bpsn_auc, scope: [gay], floor: 0.5}
 """
 FILE = """\
 name: fresh
-registered_model: toxicity
 evaluation_sets:
-  - name: comments
+  - name: last_nights
     source: table
-    path: tonight.csv
+    path: last-nights.csv
     text: text
     identities: [gay]
-    cluster: thread
-    pool_nights: {rows: 600}
-candidates:
-  - name: words
-    kind: tfidf
-    train_on: {name: training, source: table, path: train.csv, text: text, identities: [gay]}
+    cluster: day
+candidates: [{name: file, kind: scores, path: last-nights.csv, score: score}]
 policy: fresh.yaml
 """
-WORDS = {True: ["awful", "stupid", "vile", "house"], False: ["kind", "warm", "gentle", "street"]}
 
 
-def write_rows(path, number, n=200):
-    """Comments of one night in threads that go on for several nights."""
+def write_night(number, n=30):
+    """Comments of one night, whose scores share a shift."""
     rng = np.random.default_rng(number)
-    label, gay = rng.random(n) < 0.5, rng.random(n) < 0.4
-    texts = [
-        " ".join([*rng.choice(WORDS[bool(one != (rng.random() < 0.1))], 3), f"x{number}y{row}"])
-        for row, one in enumerate(label)
-    ]
-    columns = {"id": [f"{number}-{row}" for row in range(n)], "label": label.astype(int)}
-    columns |= {
-        "gay": gay.astype(int),
-        "text": texts,
-        "thread": [f"t{row // 2}" for row in range(n)],
+    label = np.arange(n) % 2
+    shift = 0.3 * rng.standard_normal()
+    columns = {
+        "id": [f"{number}-{row}" for row in range(n)],
+        "label": label,
+        "gay": (rng.random(n) < 0.5).astype(int),
+        "text": "a comment",
+        "score": 1 / (1 + np.exp(-3 * label - rng.standard_normal(n) - shift)),
     }
-    pd.DataFrame(columns).to_csv(path, index=False)
+    pd.DataFrame(columns).to_csv("tonight.csv", index=False)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, prefect_server):
-    """Six nights, of which the second was evaluated twice."""
+    """22 nights, of which the last 21 are kept; evaluated at nights 19, 20 and 22."""
     del prefect_server
+    [block] = [one for one in blocks_of(GUIDE) if "def keep_nights" in one.content]
+    names = {}
+    exec(block.content, names)  # noqa: S102 - the guide's own code
+    keep_nights = names["keep_nights"]
     folder = tmp_path_factory.mktemp("nights")
-    write_rows(folder / "train.csv", 0, n=400)
     (folder / "fresh.yaml").write_text(POLICY)
     (folder / "evaluation.yaml").write_text(FILE)
-    told = []
+    codes = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        for number in (1, 2, 2, 3, 4, 5, 6):
-            write_rows("tonight.csv", number)
-            told.append(run("evaluate", "evaluation.yaml", "--output", f"out{len(told)}"))
-        yield folder, told
+        for number in range(1, 23):
+            write_night(number)
+            keep_nights("tonight.csv", "last-nights.csv", f"2026-11-{number:02d}", n_nights=21)
+            if number in {19, 20, 22}:
+                codes[number], _ = run("evaluate", "evaluation.yaml", "--output", f"out{number}")
+        keep_nights("tonight.csv", "last-nights.csv", "2026-11-22", n_nights=21)
+        yield folder, codes
 
 
-def verdict(home, at):
-    folder, _ = home
-    return json.loads((folder / f"out{at}/comments/words/verdict.json").read_text())
+def auc_check(home, number):
+    path = home[0] / f"out{number}" / "last_nights" / "file" / "verdict.json"
+    return json.loads(path.read_text())["results"][0]
 
 
-def test_a_version_is_judged_by_the_rows_of_all_nights(home):
-    nights = [verdict(home, at)["nights"] for at in range(7)]
-    told = [(one["number"], one["n_rows"]) for one in nights]
-    assert told == [(1, 200), (2, 400), (2, 400), (3, 600), (4, 800), (5, 1000), (6, 1200)]
-    _, results = home
-    assert [code for code, _ in results] == [4, 4, 4, 4, 4, 0, 0]
+def test_the_last_nights_are_kept_and_a_night_that_is_added_again_counts_once(home):
+    kept = pd.read_csv(home[0] / "last-nights.csv")
+    assert kept["day"].nunique() == 21
+    assert kept["day"].min() == "2026-11-02"
+    assert (len(kept), kept["id"].is_unique) == (21 * 30, True)
 
 
-def test_a_thread_of_several_nights_is_one_cluster(home):
-    [result, *_] = verdict(home, 5)["results"]
-    assert result["n_clusters"] <= 100
+def test_with_fewer_than_20_nights_there_is_not_enough_evidence(home):
+    _, codes = home
+    assert codes == {19: 4, 20: 0, 22: 0}
+    assert "19 clusters" in auc_check(home, 19)["sentence"]
 
 
-def test_the_command_says_which_night_it_is(home):
-    _, results = home
-    assert "night 1 (the version had no verdict on this set), 200 rows in all" in results[0][1]
-    assert "night 5, 1,000 rows in all" in results[5][1]
+def test_nights_are_the_clusters_of_the_bounds(home):
+    assert [auc_check(home, number)["n_clusters"] for number in (20, 22)] == [20, 21]
 
 
-def test_the_report_is_of_the_last_night_alone(home):
-    folder, _ = home
-    report = json.loads((folder / "out5/comments/words/report.json").read_text())
-    assert report["bias"]["overall"]["n"] == 200
-
-
-def test_the_terminal_shows_the_numbers_of_all_nights_like_the_verdict(home):
-    folder, results = home
-    [auc, *_] = verdict(home, 5)["results"]
-    title = f"1,000 rows of 5 nights, {auc['n_positive']} positive, AUC {auc['value']:.3f}"
-    assert title in run("show", folder / "out5", "--all")[1]
-    assert "Night 5: judged by the 1,000 rows of all nights." in results[5][1]
-    assert "200 rows, " in run("show", folder / "out0", "--all")[1]
-
-
-def test_the_page_says_what_is_of_the_last_night_alone(home):
-    folder, _ = home
-    page = (folder / "out5/report.html").read_text("utf-8")
-    assert "(last night alone)" in page
-    worst = [line for line in run("show", folder / "out5")[1].splitlines() if "worst" in line]
-    assert worst
-    assert not [line for line in worst if "last night alone" in line]
-
-
-def test_the_first_nights_say_that_nobody_knows_how_nights_differ(home):
-    _, results = home
-    early, late = (" ".join(results[number][1].split()) for number in (2, 5))
-    assert "how much nights differ is not known before night 5" in early
-    assert "too few comments" not in early
-    assert "how much nights differ" not in late
-
-
-def test_the_verdict_verifies(home):
-    del home
-    code, text = run("verify", "toxicity")
-    assert "recomputing the verdict on comments gives the same one (pass)" in text
-    assert code == 0
-
-
-def test_rows_of_an_earlier_night_end_the_evaluation(home):
-    del home
-    write_rows("tonight.csv", 1, n=210)
+def test_an_id_of_an_earlier_night_ends_the_evaluation(home, monkeypatch):
+    monkeypatch.chdir(home[0])
+    rows = pd.read_csv("last-nights.csv")
+    rows.assign(id=["2-0", *rows["id"][:-1]]).to_csv("last-nights.csv", index=False)
     code, text = run("evaluate", "evaluation.yaml", "--output", "again")
-    assert code == 2
-    assert "200 of tonight's 210 were in the 6 nights before" in text
-    assert "scoring" not in text
+    assert (code, "2-0" in text) == (2, True)

@@ -74,7 +74,6 @@ class Part:
     """A sentence for each identity with a significantly low AUC, in the order of the grid."""
     analyses: tuple[tuple[str, tuple[str, ...]], ...]
     remarks: tuple[str, ...]
-    is_pooled: bool
     """Whether the verdict is about more nights than the numbers of the page."""
     digests: tuple[tuple[str, str], ...]
     slices: Table | None
@@ -126,7 +125,6 @@ def describe(
             for kind, one in (report.analyses or {}).items()
         ),
         remarks=(*story.warnings, *([calibrated.sentence] if calibrated else [])),
-        is_pooled=verdict.nights is not None and verdict.nights.number > 1,
         digests=tuple(_digests(report, verdict)),
         slices=_slices(report),
     )

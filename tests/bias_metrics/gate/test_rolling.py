@@ -419,10 +419,7 @@ def test_the_identities_of_civil_comments_are_in_five_categories_and_in_one():
     assert set(joined["any_identity"]) == {"hindu", "muslim", "black"}
 
 
-def test_of_nights_a_group_too_small_for_bounds_at_every_look_never_fails_alone():
-    for n, outcome in ((19, "skipped"), (20, "fail")):
-        found = report(CATEGORIES, hindu=(BAD, n))
-        assert by_group(judged(Evidence(found, nights=3)))["hindu"].outcome == outcome
+def test_a_small_group_that_is_shown_to_be_bad_fails_alone():
     assert by_group(judged(Evidence(report(CATEGORIES, hindu=(BAD, 5)))))["hindu"].outcome == "fail"
 
 

@@ -90,7 +90,7 @@ def test_without_a_file_the_champions_scores_are_the_earlier_ones(tmp_path, froz
     given = rows(frozen, [0.4, 0.1, 0.5, 0.2])
     before = np.array([0.9, 0.8, 0.3, np.nan])
     given.evidence = SimpleNamespace(
-        roles=["candidate", "champion"], measured_scores=lambda role: {"champion": before}[role]
+        roles=["candidate", "champion"], scores=lambda role: {"champion": before}[role]
     )
     assert (one.analyse(given).result["before"], one.needs_champion) == (0.5, True)
     given.evidence = SimpleNamespace(roles=["candidate"])

@@ -232,27 +232,6 @@ def test_a_report_that_was_changed_is_refused(filed, results, tmp_path):
     assert "must be the verdict's; it was changed since" in text
 
 
-NIGHTS = {
-    "began": "first",
-    "each": [{"set_digest": f"{at}" * 64, "n_rows": 9, "rows_digest": "a" * 64} for at in (1, 2)],
-    "number": 2,
-    "n_rows": 18,
-    "planned_rows": 36,
-    "bound": "any_time",
-}
-
-
-def test_pooled_nights_are_no_labelled_sample(filed, results, tmp_path):
-    shutil.copytree(results, tmp_path / "pooled")
-    file = tmp_path / "pooled" / "summary.json"
-    summary = json.loads(file.read_text("utf-8"))
-    summary["verdicts"] = [one | {"nights": NIGHTS} for one in summary["verdicts"]]
-    file.write_text(json.dumps(summary), "utf-8")
-    code, text, folder = filed(tmp_path / "pooled")
-    assert (code, folder.exists()) == (2, False)
-    assert "'sample' must be one labelled sample; it pools nights. Evaluate the sample" in text
-
-
 def test_identities_found_by_terms_need_their_recall_and_thresholds_are_not_estimated(
     filed, site, tmp_path
 ):

@@ -12,11 +12,10 @@ from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import Rows
 
 N = 6_000
-EIGHT_NIGHTS = np.arange(400) % 8
 
 
 def measuring(labels, members, candidate, champion, **more):
-    of_rows = {"weights", "clusters", "nights"}
+    of_rows = {"weights", "clusters"}
     known = {"clusters": None, "weights": None} | {x: more.pop(x) for x in of_rows & more.keys()}
     rows = Rows(
         labels=labels,
@@ -118,8 +117,6 @@ def few(n_toxic, **more):
     [
         (LEAST_COMPARED - 1, {}, 2),
         (LEAST_COMPARED, {}, 5),
-        (19, {"nights": EIGHT_NIGHTS}, 2),
-        (20, {"nights": EIGHT_NIGHTS}, 5),
         (1, {"is_sample": False}, 5),
         (0, {"is_sample": False}, 2),
     ],

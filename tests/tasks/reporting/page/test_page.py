@@ -11,7 +11,7 @@ from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.records import AnalysisRecord, JudgedNights
+from biasgate.tasks.records import AnalysisRecord
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.page import page as page_module
@@ -511,13 +511,6 @@ def test_the_digests_of_a_verdict_are_there_to_reproduce_it(judged, page):
         assert getattr(judged[1], key) in text
     assert judged[1].policy.digest in text
     assert judged[1].code.version in text
-
-
-def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
-    report, verdict, details = judged
-    nights = JudgedNights(number=3, n_rows=2700, planned_rows=5000, bound="b", began="", each=[])
-    found = page_of((report, replace(verdict, nights=nights), details))
-    assert "judged by the 2,700 rows of all nights" in found.one("section", id="checks").text
 
 
 def test_what_a_sentence_has_in_backticks_is_code_and_a_name_with_backticks_is_not(tmp_path):
