@@ -193,6 +193,11 @@ def calibration_report(
     they reach as far as the share of positives may lie, by Wilson's interval with the variance that
     the scores leave open.
 
+    References
+    ----------
+    Pleiss et al. (2017), Advances in Neural Information Processing Systems 30 (calibration of each
+    group). Wilson (1927), Journal of the American Statistical Association 22 (interval of a share).
+
     Examples
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40

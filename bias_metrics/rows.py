@@ -143,10 +143,6 @@ class Rows:
             index=None if self.index is None else self.index[which],
         )
 
-    def labelled(self, y_true: BoolArray) -> Rows:
-        """Return the same rows with other labels."""
-        return self._with(y_true=y_true)
-
     def grouped(self, subgroups: Subgroups) -> Rows:
         """Return the same rows in other subgroups."""
         return self._with(subgroups=check_subgroups(subgroups, self.n))

@@ -33,6 +33,7 @@ from biasgate.options import (
 )
 from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.running import (
+    check_count_file,
     check_input,
     check_sets,
     run_evaluation,
@@ -42,7 +43,7 @@ from biasgate.running import (
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.included import is_count_file, save_included
 from biasgate.tasks.outcomes import word_of
-from biasgate.telling import CRASH, errors_told, say, waiting
+from biasgate.telling import CRASH, errors_told, say
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
@@ -151,7 +152,6 @@ def evaluate(
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."
             raise InputError(msg)
-        run_tasks_by(task_runner, task_runner_options)
         if is_count_file(config):
             given = {
                 "--sample": sample,
@@ -162,6 +162,8 @@ def evaluate(
             for option in (name for name, value in given.items() if value):
                 msg = f"`{option}` must not be given with a file that counts shards ({config})."
                 raise InputError(msg)
+            check_count_file(config, output, store)
+            run_tasks_by(task_runner, task_runner_options)
             _evaluate_counts(config, output, store, as_json=as_json)
         check_input(
             config,
@@ -171,6 +173,8 @@ def evaluate(
             overwrite=overwrite,
             sample=sample,
         )
+        run_tasks_by(task_runner, task_runner_options)
+
         summary = run_evaluation(
             "evaluate",
             config,
@@ -354,14 +358,6 @@ def demo(
 
 def _evaluate_counts(config: str, output: Path, store: Path, *, as_json: bool) -> None:
     """Judge a candidate by counts of its scores; nothing is promoted."""
-    say(f"reading {config}")
-    with waiting("reading"):
-        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-        from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
-
-        for what, folder in (("output", output), ("store", store)):
-            require_writable(folder.absolute(), what)
-        read_count_file(Path(config))
     verdict = run_flow("count", config, str(output), store=store)
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
     from biasgate.tasks.reporting.terminal import print_results  # noqa: PLC0415

@@ -46,6 +46,18 @@ def check_input(
     return evaluation
 
 
+def check_count_file(config: str, output: Path, store: Path) -> None:
+    """Refuse a wrong count file and places at once, before the slow start of Prefect."""
+    say(f"reading {config}")
+    with waiting("reading"):
+        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+        from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
+
+        for what, folder in (("output", output), ("store", store)):
+            require_writable(folder.absolute(), what)
+        read_count_file(Path(config))
+
+
 def check_sets(check: Callable[[], None], store: Path) -> None:
     """Refuse sets that cannot be worked with, before Prefect; a signal ends it within seconds.
 

@@ -95,9 +95,8 @@ class ClusterSums:
         """Return the influences on the sum of two numbers, with the evidence of the weaker."""
         fewer = min(self.clusters, other.clusters, key=min)
         each, effective = self.each + other.each, min(self.effective, other.effective)
-        counted = None
-        if self.counted is not None and other.counted is not None:
-            counted = self.counted | other.counted
+        a, b = self.counted, other.counted
+        counted = None if a is None or b is None else a | b
         found = replace(self, each=each, clusters=fewer, effective=effective, same=None)
         return replace(found, counted=counted)
 

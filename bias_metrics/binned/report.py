@@ -319,6 +319,8 @@ def _gap(own: _Mean, other: _Mean, confidence: float) -> MetricValue:
     if found.low is None or found.high is None:
         return found
     slack = own.slack + other.slack
+    if positives:  # Their correction uses the scores too, and moves by at most as much.
+        slack *= 2
     low, high = max(found.low - slack, -largest), min(found.high + slack, largest)
     return replace(found, low=low, high=high)
 

@@ -33,7 +33,6 @@ from bias_metrics._core.proportions import (
     share_difference_interval,
     wilson_interval,
 )
-from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Number
 from bias_metrics.metrics import Class, Rate
@@ -130,26 +129,14 @@ class ShareGap:
     """For each model whose threshold is an estimate: the gap at the ends of its range."""
 
     @classmethod
-    def of(
-        cls, own: Counts, background: Counts, name: str, together: Floats | None = None
-    ) -> ShareGap:
-        """Return what is kept of counts.
-
-        `together` sums, over the clusters of both that are not near, the products of a cluster's
-        rows and events on one side with those on the other.
-        """
+    def of(cls, own: Counts, background: Counts, name: str) -> ShareGap:
+        """Return what is kept of counts."""
         if own.near is None or not own.n or not background.n:
             return cls(Share.of(own), Share.of(background), name)
         counts = [own, background]
 
         def number(mix: Mix) -> Number:
             rest = own.rest(mix) + background.rest(mix)
-            if together is not None:
-                signs = np.zeros(len(own.events))
-                for model, sign in mix:
-                    signs[model] = sign
-                a, b = (np.array([-of.share(mix), *signs]) / of.n for of in counts)
-                rest -= 2 * float(a @ together @ b)
             moved = own.influence(mix) - background.influence(mix)
             return number_of(own.share(mix) - background.share(mix), moved, rest, counts)
 

@@ -46,6 +46,8 @@ def read_as(name: str) -> tuple[str, bool]:
     path = Path(name)
     if is_parquet(path):
         return "parquet", False
+    if path.suffix == ".json":
+        return "json", False  # which is refused
     kind = "json lines" if is_json_lines(path) else separator_by_name(path)
     return kind, path.suffix == ".gz"
 

@@ -56,6 +56,14 @@ def test_a_part_keeps_what_is_known_of_its_rows(packed, which):
     assert rows.clusters.tolist() == [0, 1, 2, 2]
 
 
+def test_rows_in_other_subgroups_keep_their_labels_and_weights():
+    rows = Rows(Y_TRUE, GROUPS, sample_weight=[1, 2, 3, 4])
+    found = rows.grouped({"c": [0, 0, 1, 1]})
+    assert list(found.subgroups) == ["c"]
+    assert found.y_true.tolist() == rows.y_true.tolist()
+    assert found.sample_weight.tolist() == [1, 2, 3, 4]
+
+
 def test_rows_of_weight_zero_do_not_count():
     rows, [score] = Rows(Y_TRUE, GROUPS, sample_weight=[1, 0, 0.5, 2]).counted(SCORE)
     assert rows.sample_weight.tolist() == [1, 0.5, 2]

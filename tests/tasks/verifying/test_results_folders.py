@@ -86,7 +86,7 @@ def test_the_folder_of_an_evaluation_is_verified(results, place):
     code, text = run("verify", results / place)
     assert (code, "DOES NOT HOLD" in text) == (0, False), text
     assert f"gives the same one (pass). {NOT_COMPARED}" in text
-    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*was judged again.*no check no"
+    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*no check notices"
     assert re.search(unnoticed, text)
     assert ("summary.json has the verdicts of the folders" in text) is (not place)
 
