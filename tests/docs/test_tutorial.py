@@ -81,11 +81,10 @@ def test_it_shows_two_tables_and_three_pictures(executed):
 
 
 @pytest.mark.evaluates
-def test_it_says_what_is_wrong_in_words(executed):
+def test_it_prints_the_worst_identity(executed):
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     printed = "".join(output.text for output in outputs if output.output_type == "stream")
     assert "gay: 0.775, below the floor: True" in printed
-    assert "the harmless ones clearly score higher than other harmless comments" in printed
 
 
 def test_its_scores_are_what_their_script_writes():

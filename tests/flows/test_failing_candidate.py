@@ -16,12 +16,11 @@ FAILS = """
 def score(texts):
     raise RuntimeError("cannot read " + texts[0])
 """
-ONCE = {"scoring": {"retries": 0}}
 BROKEN = {"name": "broken", "kind": "python", "call": "fails.py:score", "version": "1"}
 
 
 def evaluated(file, command="evaluate", **changes):
-    content = yaml.safe_load(FILE) | {"steps": ONCE} | changes
+    content = yaml.safe_load(FILE) | {"step_retries": 0} | changes
     Path(f"{file}.yaml").write_text(yaml.safe_dump(content), "utf-8")
     return run(command, f"{file}.yaml", "--output", file, "--store", "store")
 
@@ -146,7 +145,7 @@ def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
     changes = with_broken(champion=BROKEN | {"name": "old"})
     del changes["candidates"][0]
     changes["candidates"][0].pop("register")
-    content = yaml.safe_load(FILE) | {"steps": ONCE} | changes
+    content = yaml.safe_load(FILE) | {"step_retries": 0} | changes
     del content["registered_model"]
     Path("rival.yaml").write_text(yaml.safe_dump(content), "utf-8")
     code, said = run("evaluate", "rival.yaml", "--output", "rival", "--store", "store")
