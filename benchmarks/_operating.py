@@ -65,7 +65,7 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     else:
         found = compare_bias(labels, first, second, members, confidence=level)
         evidence = Evidence(found.first.to_dict(), found.to_dict())
-    return decide({(rule.slice, rule.level): evidence}, [rule], today=TODAY).outcome
+    return decide({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
 def _errors(

@@ -19,7 +19,7 @@ from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.evidence.join import gather_evidence
-from biasgate.tasks.gating.policy_check import check_policy, check_waivers
+from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.gating.verdict import decide_candidate
 from biasgate.tasks.measuring.explaining import explain_bias
 from biasgate.tasks.measuring.identities import (
@@ -210,7 +210,6 @@ def freeze_sets(evaluation: Evaluation, workplace: Workplace) -> list[str]:
     for source, rows in zip(evaluation.evaluation_sets, frozen, strict=True):
         check_policy(evaluation.policy, source, rows)
         check_analyses(evaluation.analyses_of(source.name), source, rows)
-    check_waivers(evaluation.policy, evaluation.evaluation_sets, frozen)
     return frozen
 
 

@@ -120,9 +120,7 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
         for verdict in verdicts
         if verdict.candidate.name == decision.candidate and verdict.evaluation_set.required
         for result in verdict.results
-        if result.outcome == decision.outcome != "pass"
-        and result.action == "block"
-        and not result.waived_by
+        if result.outcome == decision.outcome != "pass" and result.action == "block"
     ]
     more = f" It is one of {len(against):,} such checks." if len(against) > 1 else ""
     why = [f"{sentence}{more}" for sentence in against[:1]]

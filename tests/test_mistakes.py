@@ -319,29 +319,6 @@ def test_wrong_rows_of_any_set_are_refused_before_training(home, trained, name):
     assert not (home / "out").exists()
 
 
-WAIVER = """\
-rules:
-  - {metric: bpsn_auc, scope: each, floor: 0.5, mode: estimate}
-waivers:
-  - {rule: bpsn_auc/each, group: deef, reason: r, decided_by: d, expires: 2099-01-01}
-"""
-
-
-@pytest.mark.usefixtures("prefect_server")
-def test_a_waiver_of_an_identity_that_no_set_has_is_refused_before_training(home, trained):
-    frame().assign(deaf=frame()["gay"]).to_csv(home / "other.csv", index=False)
-    change("file.yaml", "evaluation_sets:\n", SET.replace("OPTION", "").replace("gay", "gay, deaf"))
-    change("file.yaml", "candidates:\n", f"candidates:\n{MODEL}")
-    change("own.yaml", "rules: [{metric: auc, scope: overall, floor: 0.6}]\n", WAIVER)
-    code, said = evaluate("--store", home / "store")
-    assert "`waivers.0.group` must be known to an evaluation set; got 'deef'" in said
-    assert "(known: gay, deaf). Did you mean 'deaf'?" in said
-    assert (code, trained) == (2, [])
-    change("own.yaml", "deef", "deaf")
-    change("file.yaml", MODEL, "")
-    assert evaluate("--store", home / "store")[0] in {0, 3}
-
-
 FUNCTION = """\
   - {name: own, kind: python, call: "own.py:score", version: "1"}
 """

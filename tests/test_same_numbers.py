@@ -15,7 +15,7 @@ VERDICT = {
     "decided_on": "2026-11-21",
     "run_id": "97c2c42970cc4d5a8a2593bdaea92200",
     "bias": {"subgroups": {"muslim": {"auc": 0.8125}, "gay": {"auc": None}}},
-    "results": [{"group": "muslim", "sentence": "auc of muslim is 0.8125.", "waived": False}],
+    "results": [{"group": "muslim", "sentence": "auc of muslim is 0.8125.", "measured": False}],
 }
 PAGE = "<html><style>p {{}}</style><h1>Passed</h1><p title='bound {0}'>auc {0}</p></html>"
 
@@ -56,7 +56,7 @@ def test_another_run_of_the_same_numbers_is_the_same(compared):
     assert "no difference" in printed
     assert "ignored: times, the key 'decided_on', 1 times" in printed
     assert "ignored: ids and digests in texts, 2 times" in printed
-    # auc twice, waived, the cell of the CSV, and two scores
+    # auc twice, measured, the cell of the CSV, and two scores
     assert "compared: 6 numbers" in printed
 
 
@@ -86,7 +86,7 @@ def test_a_number_or_a_verdict_that_differs_fails(compared, values, told):
     assert told in printed
 
 
-@pytest.mark.parametrize("key", ["waived", "group"])
+@pytest.mark.parametrize("key", ["measured", "group"])
 def test_a_key_that_is_missing_fails_and_one_that_is_new_does_not(compared, tmp_path, key):
     other = changed()
     del other["results"][0][key]

@@ -46,7 +46,6 @@ from bias_metrics.gate.rules import (
     Action,
     Mode,
     Rule,
-    Waiver,
     correct_for_candidates,
     corrected_confidence,
 )
@@ -86,7 +85,6 @@ __all__ = [
     "Rolled",
     "Rule",
     "SmallGroups",
-    "Waiver",
     "bounds_looked_at",
     "chance_of_auc",
     "chance_of_group",

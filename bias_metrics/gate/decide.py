@@ -4,24 +4,22 @@ A rule gives one result per number and limit. A result is `pass`, `fail`, `insuf
 few rows, or bounds on both sides of the limit), `error` (there should be a number but there
 is none) or `skipped` (no champion yet, and the policy allows that). The verdict is the worst
 result of all blocking rules. A group is never dropped: without evidence it is insufficient,
-which blocks like a failure, unless somebody waived it by name until a date.
+which blocks like a failure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import replace
 
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.placing import judge_all, rolled
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, WORST, Rule, Waiver
+from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, Rule
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
 from bias_metrics.gate.wording import over
 from bias_metrics.metrics import METRICS
-from bias_metrics.suggestion import did_you_mean
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
 EvidenceKey = tuple[str | None, float]
@@ -54,8 +52,6 @@ def decide(
     evidence: Mapping[EvidenceKey, Evidence],
     rules: Sequence[Rule],
     *,
-    today: date,
-    waivers: Sequence[Waiver] = (),
     allow_first: bool = False,
 ) -> Verdict:
     """Judge one candidate on one evaluation set by a policy's rules.
@@ -66,10 +62,6 @@ def decide(
         What was measured, by slice and two-sided confidence; `evidence_needed` lists them.
     rules : sequence of Rule
         At least one of them must block.
-    today : date
-        The day on which waivers must hold.
-    waivers : sequence of Waiver
-        Missing evidence that should not block.
     allow_first : bool, default=False
         Whether rules against a champion may be skipped if there is none.
 
@@ -82,8 +74,8 @@ def decide(
     Raises
     ------
     ValueError
-        If there is no blocking rule, evidence is missing (also at a rule's threshold), a rule or
-        waiver names a subgroup that is not in the report, or a waiver names an unknown rule.
+        If there is no blocking rule, evidence is missing (also at a rule's threshold), or a rule
+        names a subgroup that is not in the report.
     """
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
@@ -92,11 +84,9 @@ def decide(
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
-    _refuse_lost_waivers(waivers, rules, list(evidence.values()))
     for rule in rules:
         _refuse_missing_thresholds(rule, evidence[rule.slice, rule.level])
-    judge_rule = _Judge(evidence, tuple(waivers), today, allow_first=allow_first)
-    judged = [(rule, tuple(judge_rule.results(rule))) for rule in rules]
+    judged = [(rule, tuple(_results(rule, evidence, allow_first=allow_first))) for rule in rules]
     outcomes: list[Outcome] = []
     for rule, results in judged:
         if rule.action == "block" and not results:
@@ -111,53 +101,29 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
     return next((one for one in WORST_FIRST if one in outcomes), "insufficient")
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Judges rules by the evidence and the waivers."""
-
-    evidence: Mapping[EvidenceKey, Evidence]
-    waivers: tuple[Waiver, ...]
-    today: date
-    allow_first: bool
-
-    def results(self, rule: Rule) -> Iterator[RuleResult]:
-        """Yield one result per number and limit."""
-        found = self.evidence[rule.slice, rule.level]
-        if not found.is_sample:
-            rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
-        covered: tuple[str, ...] = ()
-        of = found.of
-        if rule.scope == AGGREGATE:
-            hierarchy = found.small.hierarchy
-            found, covered = rolled(rule, found)
-            of = found.of if hierarchy is None else over(covered, hierarchy.categories) + found.of
-        targets = list(targets_of(found.report, rule, found.background))
-        for kind, limit in rule.checks:
-            content = found.content(kind)
-            if content is None:
-                skipped = kind == "champion" and self.allow_first
-                for target in targets:
-                    nothing = Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
-                    yield self._waived(nothing)
-                continue
-            check = Check(rule, kind, limit, content, of, LEAST_COMPARED)
-            for result in judge_all(check, targets, found, covered):
-                yield self._waived(result)
-
-    def _waived(self, result: RuleResult) -> RuleResult:
-        if result.outcome != "insufficient":
-            return result
-        group = None if result.scope == WORST else result.group  # the worst cannot be named
-        own = [waiver for waiver in self.waivers if waiver.is_of(result.rule, group)]
-        for waiver in own:
-            if self.today <= waiver.expires:
-                by = f"{waiver.decided_by} until {waiver.expires.isoformat()}: {waiver.reason}"
-                return replace(result, waived_by=by)
-        if not own:
-            return result
-        last = max(waiver.expires for waiver in own)
-        expired = f" Its waiver expired on {last.isoformat()}."
-        return replace(result, sentence=result.sentence + expired)
+def _results(
+    rule: Rule, evidence: Mapping[EvidenceKey, Evidence], *, allow_first: bool
+) -> Iterator[RuleResult]:
+    """Yield one result per number and limit."""
+    found = evidence[rule.slice, rule.level]
+    if not found.is_sample:
+        rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
+    covered: tuple[str, ...] = ()
+    of = found.of
+    if rule.scope == AGGREGATE:
+        hierarchy = found.small.hierarchy
+        found, covered = rolled(rule, found)
+        of = found.of if hierarchy is None else over(covered, hierarchy.categories) + found.of
+    targets = list(targets_of(found.report, rule, found.background))
+    for kind, limit in rule.checks:
+        content = found.content(kind)
+        if content is None:
+            skipped = kind == "champion" and allow_first
+            for target in targets:
+                yield Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
+            continue
+        check = Check(rule, kind, limit, content, of, LEAST_COMPARED)
+        yield from judge_all(check, targets, found, covered)
 
 
 def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
@@ -174,24 +140,4 @@ def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
     for content in (found.report, *rivals):
         if content is not None and "calibration" not in content:
             msg = f"`evidence` must have the calibration that {rule.name} is about."
-            raise ValueError(msg)
-
-
-def _refuse_lost_waivers(
-    waivers: Sequence[Waiver], rules: Sequence[Rule], evidence: Sequence[Evidence]
-) -> None:
-    """Refuse a waiver that can never apply, since it must have been meant for something else."""
-    by_name = {rule.name: rule for rule in rules}
-    subgroups = {name for found in evidence for name in found.report["subgroups"]}
-    hierarchies = [one.small.hierarchy for one in evidence if one.small.hierarchy is not None]
-    categories = {name for hierarchy in hierarchies for name in hierarchy.categories}
-    for waiver in waivers:
-        if waiver.rule not in by_name:
-            msg = (
-                f"`waivers` must name rules; got {waiver.rule!r} (known: "
-                f"{', '.join(sorted(by_name))}).{did_you_mean(waiver.rule, by_name)}"
-            )
-            raise ValueError(msg)
-        if waiver.group not in by_name[waiver.rule].waivable(subgroups, categories):
-            msg = f"`waivers` must name groups of the rule {waiver.rule}; got {waiver.group!r}."
             raise ValueError(msg)

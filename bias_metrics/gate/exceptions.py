@@ -1,4 +1,4 @@
-"""What a pass does not say: checks that were skipped, estimated, judged in a category, or waived.
+"""What a pass does not say: checks that were skipped, estimated or judged in a category.
 
 A pass is proven for the identities of which every check passed on their own rows, and not all by
 an estimate alone. The others are its exceptions, and whoever reads of a pass reads of these.
@@ -19,9 +19,7 @@ from bias_metrics.gate.wording import would_be_seen
 from bias_metrics.metrics import METRICS
 
 _CLASS = {"positive": "toxic", "negative": "non-toxic"}
-Why = Literal[
-    "category", "blind", "not_measured", "waived", "no_rival", "no_rule", "estimate", "shown_worse"
-]
+Why = Literal["category", "blind", "not_measured", "no_rival", "no_rule", "estimate", "shown_worse"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
     judged = _judged(results, groups)
     ruled = _ruled(results, groups)
     without_rule = [name for name in groups if name not in ruled]
-    others = [*_of_all(results, groups), *_unruled(without_rule, groups)]
+    others = [*_of_all(results), *_unruled(without_rule, groups)]
     names |= _not_met(results, groups)
     proven = tuple(name for name in groups if name in judged and name not in names)
     return Extent(proven, len(groups), (*excepted, *others))
@@ -119,12 +117,7 @@ def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator
             yield PassException(name, why, len(own), _words(worst, len(own), n_unbounded), reason)
 
 
-def _of_all(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:
-    for result in results:
-        if result.waived_by is not None and (
-            result.scope != SUBGROUP or result.group not in groups
-        ):
-            yield PassException(None, "waived", 1, _words(result, 1))
+def _of_all(results: Sequence[RuleResult]) -> Iterator[PassException]:
     estimated = [one for one in results if one.mode == "estimate" and one.counts]
     if estimated:
         n = len(estimated)
@@ -150,8 +143,6 @@ def _unruled(names: Sequence[str], groups: Sequence[str]) -> Iterator[PassExcept
 
 def _why(result: RuleResult) -> Why | None:
     """Return what stands for a check of a group with too few rows; None if nothing needs to."""
-    if result.waived_by is not None:
-        return "waived"
     if result.outcome != "skipped":
         return None
     if result.not_measured is not None:
@@ -174,9 +165,6 @@ def _open(result: RuleResult) -> float:
 def _words(result: RuleResult, n_checks: int, n_unbounded: int = 0) -> str:
     """Say what stands for the checks of a group, what the worst leaves open, what is missing."""
     checks = "1 check" if n_checks == 1 else f"{n_checks:,} checks"
-    if result.waived_by is not None:
-        who = result.group or f"{result.scope} {result.metric}"
-        return f"{who}: {checks} waived by {result.waived_by}."
     stands = f"judged in the category {result.judged_in}"
     if result.not_measured is not None:
         stands = f"not measured ({result.not_measured})"

@@ -1,10 +1,9 @@
-"""What a policy consists of: rules on numbers, and waivers of missing evidence."""
+"""The rules on numbers that a policy consists of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import Literal
 
 from bias_metrics._core.intervals import MIN_CLUSTERS
@@ -32,7 +31,6 @@ __all__ = [
     "Kind",
     "Mode",
     "Rule",
-    "Waiver",
     "correct_for_candidates",
 ]
 
@@ -91,7 +89,7 @@ class Rule:
     action: Action = "block"
     """Whether the result counts for the verdict."""
     id: str | None = None
-    """Name in verdicts and waivers; default `metric/scope`, followed by `/threshold` and `/slice`
+    """Name in verdicts; default `metric/scope`, followed by `/threshold` and `/slice`
     if set."""
 
     def __post_init__(self) -> None:
@@ -151,14 +149,6 @@ class Rule:
             return self.scope
         return () if self.scope in SCOPES else (self.scope,)
 
-    def waivable(
-        self, subgroups: Iterable[str], categories: Iterable[str] = ()
-    ) -> list[str | None]:
-        """Return the groups that a waiver of this rule may name."""
-        if self.scope in {OVERALL, AGGREGATE, WORST}:
-            return [None]
-        return [*(self.named_groups or subgroups), *categories]
-
     @property
     def limits(self) -> list[tuple[str, float]]:
         """Those of `floor`, `ceiling`, `margin` and `reference_margin` that are set."""
@@ -188,28 +178,6 @@ class Rule:
     def level(self) -> float:
         """The two-sided confidence of the interval whose end is the one-sided bound."""
         return 2 * self.confidence - 1
-
-
-@dataclass(frozen=True)
-class Waiver:
-    """Somebody's decision that missing evidence does not block until a date.
-
-    It only excuses `insufficient`, never a failure or an error.
-    """
-
-    rule: str
-    """`Rule.name`."""
-    group: str | None
-    """The subgroup; None for a rule that is not about a subgroup."""
-    reason: str
-    decided_by: str
-    """Why, and who decided it."""
-    expires: date
-    """The last day on which it holds."""
-
-    def is_of(self, rule: str, group: str | None) -> bool:
-        """Say whether it is about a rule and a group, until it expires."""
-        return (self.rule, self.group) == (rule, group)
 
 
 def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rule]:

@@ -126,8 +126,6 @@ class RuleResult(Tabular):
     """The end, or the value, that decided."""
     n_clusters: int | None = None
     """Clusters behind the number, if rows come in clusters."""
-    waived_by: str | None = None
-    """Who waived it, and why."""
     threshold: str | None = None
     """Name of the decision threshold, if the metric has one."""
     at: float | None = None
@@ -166,7 +164,7 @@ class RuleResult(Tabular):
     @property
     def counts(self) -> bool:
         """Whether the result counts for the verdict."""
-        return self.action == "block" and self.waived_by is None and self.outcome != "skipped"
+        return self.action == "block" and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; those of a threshold or a category only if there is one."""

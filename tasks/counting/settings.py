@@ -26,7 +26,7 @@ from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.counted import FILE, Shard, read_counted, shown
 from biasgate.tasks.evidence.file import SCORE
 from biasgate.tasks.gating.policy import Policy, read_policy
-from biasgate.tasks.gating.policy_check import refuse_lost_waivers, refuse_unknown_names
+from biasgate.tasks.gating.policy_check import refuse_unknown_names
 
 ENDING = ".counts"
 _AT_ONCE = 8
@@ -246,7 +246,6 @@ def read_count_file(path: Path) -> tuple[CountFile, Policy]:
     _refuse_rules(policy, found)
     names = [*found.identities, *found.names, *found.terms]
     refuse_unknown_names(policy, names, [])
-    refuse_lost_waivers(policy, [(names, [])])
     found.expected()
     found.check()
     return found, policy

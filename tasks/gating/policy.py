@@ -19,7 +19,6 @@ from bias_metrics.gate import (
     ObjectiveMetric,
     Rule,
     SmallGroups,
-    Waiver,
     correct_for_candidates,
     corrected_confidence,
 )
@@ -36,9 +35,6 @@ from biasgate.tasks.gating.policy_rules import (
     NotMeasuredSettings,
     RuleSettings,
     Text,
-    WaiverSettings,
-    is_name_of,
-    with_names,
 )
 
 SHIPPED = Path(__file__).parent / "policies"
@@ -51,7 +47,6 @@ class Policy(Settings):
     explained_by = "biasgate schema policy"
     lists: ClassVar[Mapping[str, str]] = {
         "rules": "rules, as in [{metric: auc, scope: overall, floor: 0.8}]",
-        "waivers": "waivers, each with `rule`, `group`, `reason`, `decided_by` and `expires`",
         "not_measured": "identities, each with `identity`, `reason` and `expires`",
         "roll_up": "identities, as in `roll_up: {religion: [christian, muslim]}`",
         "scope": "identities, as in [gay, muslim]",
@@ -95,8 +90,6 @@ class Policy(Settings):
     """Identities that the sets cannot measure. A pass is then for the others, and says so."""
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
     """At least one of them blocking."""
-    waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
-    """Missing evidence that does not block, until a date. A failure cannot be waived."""
 
     @model_validator(mode="after")
     def _can_block(self) -> Self:
@@ -108,26 +101,6 @@ class Policy(Settings):
         if twice:
             msg = f"rules must have different names; {twice[0]} is given twice: set an `id`"
             raise ValueError(msg)
-        rules = self.decision_rules()
-        waived = {waiver.rule for waiver in self.waivers}
-        unknown = sorted(one for one in waived if not any(is_name_of(rule, one) for rule in rules))
-        if unknown:
-            msg = (
-                f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
-                f"{did_you_mean(unknown[0], names)}"
-            )
-            raise ValueError(msg)
-        for waiver in self.waivers:
-            [rule, *_] = (rule for rule in rules if is_name_of(rule, waiver.rule))
-            whole = rule.waivable(()) == [None]
-            if whole != (waiver.group is None):
-                must = (
-                    "have no `group`: the rule is about no single one"
-                    if whole
-                    else "have a `group`"
-                )
-                msg = f"the waiver of {waiver.rule} must {must}; got {waiver.group!r}"
-                raise ValueError(msg)
         return self
 
     @model_validator(mode="after")
@@ -202,16 +175,6 @@ class Policy(Settings):
         return correct_for_candidates(
             [rule.rule(self.confidence) for rule in self.rules], n_sharing
         )
-
-    def waivers_on(
-        self, identities: Sequence[str], slices: Sequence[str]
-    ) -> Iterator[tuple[int, Waiver]]:
-        """Yield the waivers of what a set has, each with its place in the file."""
-        categories = () if self.hierarchy is None else self.hierarchy.categories
-        for rule, names in with_names(self.decision_rules(), slices):
-            for at, one in enumerate(self.waivers):
-                if one.rule in names and one.group in rule.waivable(identities, categories):
-                    yield at, one.waiver(rule)
 
     def objective_confidence(self, n_sharing: int) -> float:
         """Return the one-sided confidence at which the objective is compared.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from bias_metrics.suggestion import did_you_mean
@@ -12,7 +11,7 @@ from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_rules import EACH_SLICE, over_slices, with_names
+from biasgate.tasks.gating.policy_rules import EACH_SLICE, over_slices
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
@@ -32,16 +31,6 @@ def _names(source: SourceSettings, frozen: EvaluationSet) -> tuple[list[str], li
     """Return the identities and slices of a set."""
     slices = [column.removeprefix(SLICE) for column in frozen.columns if column.startswith(SLICE)]
     return source.measured_identities(frozen.identities), slices
-
-
-@task(name="check waivers")
-def check_waivers(policy: Policy, sources: list[SourceSettings], set_folders: list[str]) -> None:
-    """Refuse a waiver that names what no set has, before anything is trained or scored.
-
-    Only reads.
-    """
-    folders = map(EvaluationSet.load, map(Path, set_folders))
-    refuse_lost_waivers(policy, list(map(_names, sources, folders)))
 
 
 def refuse_thresholds(policy: Policy, name: str) -> None:
@@ -74,24 +63,3 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
                     f"{did_you_mean(unknown[0], known)}"
                 )
                 raise InputError(msg)
-
-
-def refuse_lost_waivers(policy: Policy, sets: Sequence[tuple[list[str], list[str]]]) -> None:
-    """Refuse a waiver of what no set has: a rule, slice or group; `sets` has identities, slices."""
-    used = {at for names in sets for at, _ in policy.waivers_on(*names)}
-    for at, one in enumerate(policy.waivers):
-        if at in used:
-            continue
-        known = dict[str, None]()
-        groups = dict[str, None]()
-        for identities, slices in sets:
-            for rule, names in with_names(policy.decision_rules(), slices):
-                known |= dict.fromkeys(names)
-                if one.rule in names:
-                    groups |= dict.fromkeys(map(str, rule.waivable(identities)))
-        key, got, known = ("group", one.group, groups) if groups else ("rule", one.rule, known)
-        msg = (
-            f"policy {policy.name!r}: `waivers.{at}.{key}` must be known to an evaluation set; "
-            f"got {got!r} (known: {', '.join(known)}).{did_you_mean(str(got), known)}"
-        )
-        raise InputError(msg)

@@ -19,12 +19,6 @@ def explain_policy(policy: Policy) -> list[str]:
     """Return the policy in sentences, one line per rule."""
     lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
     lines += [*_rules_in_words(policy), "", *_unscored(policy), *_consequences(policy)]
-    for waiver in policy.waivers:
-        of = f" for {waiver.group}" if waiver.group else ""
-        lines.append(
-            f"Waived by {waiver.decided_by} until {waiver.expires.isoformat()}: missing evidence "
-            f"under {waiver.rule}{of} ({waiver.reason}). A failure is never waived."
-        )
     return [*lines, _bounds_in_words(policy)]
 
 
@@ -106,7 +100,7 @@ def warn_of_policy(policy: Policy, today: date) -> list[str]:
 
 
 def _warnings(policy: Policy, today: date) -> Iterator[str]:
-    yield from _ending_waivers(policy, today)
+    yield from _ending_exemptions(policy, today)
     if policy.promote == "never" and policy.allow_first:
         yield "`allow_first` has no effect, since `promote: never` promotes nothing automatically."
     rules = policy.decision_rules()
@@ -148,17 +142,14 @@ def _blind_spots(policy: Policy, blocking: Sequence[Rule]) -> Iterator[str]:
         yield f"`blind` leaves a loss of {policy.blind.margin:g} open, which is large for an AUC."
 
 
-def _ending_waivers(policy: Policy, today: date) -> Iterator[str]:
-    for waiver in policy.waivers:
-        what = f"the waiver of {waiver.rule} for {waiver.group or 'all'}"
-        if waiver.expires < today:
-            yield f"{what} expired on {waiver.expires.isoformat()} and has no effect."
-        elif waiver.expires < today + _SOON:
-            yield f"{what} expires on {waiver.expires.isoformat()}."
+def _ending_exemptions(policy: Policy, today: date) -> Iterator[str]:
+    """Yield the entries of `not_measured` that have expired or expire soon."""
     for entry in policy.not_measured:
+        name, until = printable(entry.identity), entry.expires.isoformat()
         if entry.expires < today:
-            until = entry.expires.isoformat()
-            yield f"{printable(entry.identity)} was not measured until {until}: it must be now."
+            yield f"{name} was not measured until {until}: it must be now."
+        elif entry.expires < today + _SOON:
+            yield f"`not_measured` of {name} expires on {until}."
 
 
 def _rule(rule: Rule) -> str:

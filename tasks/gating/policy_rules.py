@@ -1,15 +1,15 @@
-"""The rules and waivers of policy files."""
+"""The rules of policy files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bias_metrics.gate import Action, HarmLimit, MissingLimits, Mode, Rule, Waiver
+from bias_metrics.gate import Action, HarmLimit, MissingLimits, Mode, Rule
 from bias_metrics.parts import MIN_CLUSTERS
 from biasgate.tasks.common.settings import Name, Settings, checked_slice
 
@@ -63,7 +63,7 @@ class RuleSettings(Settings):
     action: Action = "block"
     """Whether the rule affects the verdict."""
     id: Name | None = None
-    """Name in verdicts and waivers. Default: `metric/scope`, with `/threshold` and `/slice`."""
+    """Name in verdicts. Default: `metric/scope`, with `/threshold` and `/slice`."""
 
     @field_validator("scope")
     @classmethod
@@ -131,27 +131,6 @@ class NotMeasuredSettings(Settings):
     """The last day, as in 2026-12-31."""
 
 
-class WaiverSettings(Settings):
-    """A decision that missing evidence does not block, until a date."""
-
-    rule: Text
-    """The rule's `id`, or `metric/scope`, with `/threshold` and `/slice` as the rule has them. Of a
-    rule about each slice it is for all (`/language.*`) or for one (`/language.german`)."""
-    group: Text | None = None
-    """The subgroup, or the category of `roll_up`; not given for `overall`, `aggregate` and
-    `worst`."""
-    reason: Text
-    """Why; it is written into every verdict."""
-    decided_by: Text
-    """Who decided; it is written into every verdict."""
-    expires: date
-    """The last day of the waiver, as in 2026-12-31."""
-
-    def waiver(self, rule: Rule) -> Waiver:
-        """Return the waiver of a rule in the gate's form."""
-        return Waiver(**self.model_dump() | {"rule": rule.name})
-
-
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -193,22 +172,12 @@ def over_slices(rules: Sequence[Rule], slices: Sequence[str]) -> list[Rule]:
     A rule of the same name about one of them stands instead. Where a set has no such slice the
     rule stays, and is refused when it is judged.
     """
-    return [rule for rule, _ in with_names(rules, slices)]
-
-
-def with_names(
-    rules: Sequence[Rule], slices: Sequence[str]
-) -> Iterator[tuple[Rule, tuple[str, ...]]]:
-    """Yield the rules of `over_slices`, each with the names by which a waiver may name it."""
     names = {rule.name for rule in rules}
+    found: list[Rule] = []
     for rule in rules:
-        meant = [name for name in slices if is_meant(rule.slice, name)]
-        for name in meant:
-            one = _on_slice(rule, name)
-            if one.name not in names:
-                yield one, (one.name, *_names_of_each(rule))
-        if not meant:
-            yield rule, (rule.name, *_names_of_each(rule))
+        meant = [_on_slice(rule, name) for name in slices if is_meant(rule.slice, name)]
+        found += [one for one in meant if one.name not in names] if meant else [rule]
+    return found
 
 
 def _on_slice(rule: Rule, name: str) -> Rule:
@@ -218,16 +187,3 @@ def _on_slice(rule: Rule, name: str) -> Rule:
 def is_meant(pattern: str | None, name: str) -> bool:
     """Return whether a rule about each slice of a column is about this one."""
     return pattern is not None and pattern.endswith(EACH_SLICE) and name.startswith(pattern[:-1])
-
-
-def is_name_of(rule: Rule, name: str) -> bool:
-    """Return whether a rule has this name, for one of its slices too."""
-    each = _names_of_each(rule)
-    return name == rule.name or any(name == one or is_meant(one, name) for one in each)
-
-
-def _names_of_each(rule: Rule) -> tuple[str, ...]:
-    """Return the names of a rule about each slice: `id` as it is, and with the slices."""
-    if rule.slice is None or not rule.slice.endswith(EACH_SLICE):
-        return ()
-    return (rule.name,) if rule.id is None else (rule.id, f"{rule.id}/{rule.slice}")

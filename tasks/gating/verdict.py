@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version
@@ -14,7 +14,6 @@ from bias_metrics.gate import (
     HarmLimit,
     MissingLimits,
     Outcome,
-    Waiver,
     bounds_looked_at,
     decide,
     extent_of,
@@ -105,10 +104,8 @@ def build_verdict(
         alpha=1 - policy.confidence,
         missing=None if limits is None else limits.level,
     )
-    waivers = [one for _, one in policy.waivers_on(evidence.identities, slices)]
-    judging = _Judging(policy, asked, harm_limit, limits, today, waivers)
     try:
-        judged = judging.judge(evidence, report)
+        judged = _judge(evidence, report, asked, harm_limit, limits, allow_first=policy.allow_first)
         objective = measure_objective(policy.objective, judged.answers.compared, confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
@@ -168,41 +165,32 @@ def build_verdict(
     )
 
 
-@dataclass(frozen=True)
-class _Judging:
-    """How the answers of evidence are judged."""
-
-    policy: Policy
-    asked: Asked
-    harm_limit: HarmLimit | None
-    missing: MissingLimits | None
-    today: date
-    waivers: Sequence[Waiver]
-
-    def judge(self, evidence: AnyEvidence, report: Report) -> _Judged:
-        """Judge by all checks; the report must have the numbers of the evidence."""
-        answers = answer(evidence, self.asked, report)
-        decision = decide(
-            answers.measured,
-            self.asked.rules,
-            today=self.today,
-            waivers=self.waivers,
-            allow_first=self.policy.allow_first,
-        )
-        harm = judge_harm(answers.losses, self.harm_limit, answers.everyone)
-        unscored = judge_missing(
-            None if answers.missing is None else answers.missing.to_dict(),
-            self.missing,
-            rivals=evidence.n_missing,
-            is_sample=evidence.is_sample,
-        )
-        others = [
-            result.outcome
-            for result in (*harm, *unscored)
-            if result.counts and result.outcome != "skipped"
-        ]
-        results = [*harm, *decision.results, *unscored]
-        return _Judged(answers, results, worst([decision.outcome, *others]))
+def _judge(
+    evidence: AnyEvidence,
+    report: Report,
+    asked: Asked,
+    harm_limit: HarmLimit | None,
+    missing: MissingLimits | None,
+    *,
+    allow_first: bool,
+) -> _Judged:
+    """Judge by all checks; the report must have the numbers of the evidence."""
+    answers = answer(evidence, asked, report)
+    decision = decide(answers.measured, asked.rules, allow_first=allow_first)
+    harm = judge_harm(answers.losses, harm_limit, answers.everyone)
+    unscored = judge_missing(
+        None if answers.missing is None else answers.missing.to_dict(),
+        missing,
+        rivals=evidence.n_missing,
+        is_sample=evidence.is_sample,
+    )
+    others = [
+        result.outcome
+        for result in (*harm, *unscored)
+        if result.counts and result.outcome != "skipped"
+    ]
+    results = [*harm, *decision.results, *unscored]
+    return _Judged(answers, results, worst([decision.outcome, *others]))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What CI systems show: results as JUnit XML, and as Markdown for GitHub.
 
 JUnit has one test case per rule result, and failures exactly if the command does not exit with 0. A
-result that is waived, only warns, was skipped, is on a set that is not required, or is of a
+result that only warns, was skipped, is on a set that is not required, or is of a
 candidate whose outcome does not count (`outcome_of`), is a skipped case with its sentence.
 
 The Markdown is for a comment on a pull request, and a job summary. Whoever opens a pull request may

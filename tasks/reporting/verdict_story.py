@@ -29,7 +29,6 @@ _COUNTED = {
     "fail": "failed",
     "insufficient": "without enough evidence",
     "pass": "passed",
-    "waived": "waived",
     "warn": "with a warning alone",
 }
 
@@ -39,7 +38,7 @@ class Check:
     """What came of one check of the policy."""
 
     status: str
-    """Its outcome; `waived` or `warn` if it did not pass and does not count."""
+    """Its outcome; `warn` if it did not pass and does not count."""
     excuse: str
     """Why it does not count; else empty."""
     word: str
@@ -53,11 +52,8 @@ class Check:
     def of(cls, result: RuleResult) -> Check:
         """Say what came of a check."""
         status, excuse = str(result.outcome), ""
-        if status not in {"pass", "skipped"}:
-            if result.waived_by:
-                status, excuse = "waived", f"waived by {result.waived_by}"
-            elif result.action == "warn":
-                status, excuse = "warn", "only warns"
+        if status not in {"pass", "skipped"} and result.action == "warn":
+            status, excuse = "warn", "only warns"
         word = _CHECKS.get(result.outcome, result.outcome)
         word = f"{word} ({excuse})" if excuse else word
         return cls(status, excuse, word, result.sentence, result)

@@ -244,11 +244,10 @@ def _subject(verdict: Verdict) -> list[Subject]:
 
 
 def _counted(result: RuleResult) -> str:
-    """Return how a result counts: one that is waived or only warns never fails."""
+    """Return how a result counts: one that only warns never fails."""
     if result.outcome == "pass":
         return "PASSED"
-    harmless = result.action == "warn" or result.waived_by is not None
-    return "WARNED" if harmless else "FAILED"
+    return "WARNED" if result.action == "warn" else "FAILED"
 
 
 def _test(result: RuleResult) -> str:

@@ -78,10 +78,10 @@ def verify_on_set(
 ) -> tuple[list[Finding], Verdict | None]:
     """Recompute a version's verdict on one set.
 
-    `day`: the day on which waivers must be valid. `vouched`: digests of the verdicts that the
-    ledger vouches for: those count even if their own key was revoked later or, if a person accepted
-    them by a reset, are not signed. `store`: a store whose frozen rows are compared with those of
-    the verdict.
+    `day`: the day on which `not_measured` must be valid. `vouched`: digests of the verdicts that
+    the ledger vouches for: those count even if their own key was revoked later or, if a person
+    accepted them by a reset, are not signed. `store`: a store whose frozen rows are compared with
+    those of the verdict.
 
     Returns what each check found, and the verdict, or None if it cannot be read.
     """

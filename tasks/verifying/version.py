@@ -42,9 +42,9 @@ def verify_version(
     The sets on which a pass is required are those that the verdicts themselves name; a tag only
     says where to find them.
 
-    `today`: the day on which waivers must be valid. Default: today. `files`: the version's files.
-    Default: those in the registry. `store`: a store whose frozen rows are compared with those of
-    the verdicts.
+    `today`: the day on which `not_measured` must be valid. Default: today. `files`: the version's
+    files. Default: those in the registry. `store`: a store whose frozen rows are compared with
+    those of the verdicts.
 
     The version may be promoted if all findings hold.
     """

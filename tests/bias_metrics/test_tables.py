@@ -6,7 +6,6 @@ import inspect
 import io
 import json
 import pkgutil
-from datetime import date
 from functools import cache
 
 import numpy as np
@@ -144,7 +143,7 @@ def test_a_name_cannot_put_markup_into_a_notebook(name):
 def test_a_verdict_is_a_table_of_what_each_rule_says():
     rules = [Rule("bpsn_auc", "each", floor=0.1, mode="estimate")]
     evidence = {(None, rules[0].level): Evidence(evaluate_bias(*ROWS).to_dict())}
-    verdict = decide(evidence, rules, today=date(2026, 1, 1))
+    verdict = decide(evidence, rules)
     first, header, *lines = str(verdict).splitlines()
     assert first == f"verdict: {verdict.outcome}"
     assert header.split() == ["rule", "group", "outcome", "sentence"]

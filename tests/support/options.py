@@ -18,7 +18,6 @@ COMMON = {
     "strictness": ["lenient", "impossible", "unsupported"],
     "mode": ["proven", "estimate"],
     "confidence": ["default", "own"],
-    "waiver": ["none", "valid", "expired"],
     "correction": ["none", "bonferroni"],
     "report_only": ["no", "no", "yes"],
     "action": ["block", "warn"],

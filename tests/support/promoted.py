@@ -41,15 +41,7 @@ POLICY = Policy.model_validate(
             {"metric": "bpsn_auc", "scope": "each", "floor": 0.6},
             {"metric": "subgroup_auc", "scope": "each", "floor": 0.6, "min_negatives": 400},
         ],
-        "waivers": [
-            {
-                "rule": "subgroup_auc/each",
-                "group": "gay",
-                "reason": "few",
-                "decided_by": "Ada",
-                "expires": "2100-01-01",
-            }
-        ],
+        "not_measured": [{"identity": "gay", "reason": "few", "expires": "2100-01-01"}],
     }
 )
 

@@ -159,14 +159,6 @@ def policy_of(road, identities):
     """Return the policy of a road: its rules, and one that always passes."""
     rules = [_rule(road, *one, identities) for one in _RULES[road["rules"]]]
     base = {"metric": "auc", "scope": "overall", "floor": LENIENT, "id": "base"}
-    waivers = []
-    if road["waiver"] != "none":
-        day = "2100-01-01" if road["waiver"] == "valid" else "2020-01-01"
-        said = {"reason": "until more rows are rated", "decided_by": "Ada", "expires": day}
-        for rule in rules:
-            groups = identities if rule["scope"] == "each" else [None]
-            groups = rule["scope"] if isinstance(rule["scope"], list) else groups
-            waivers += [{"rule": rule["id"], "group": group} | said for group in groups]
     policy = {
         "version": 1,
         "name": "own",
@@ -174,7 +166,6 @@ def policy_of(road, identities):
         "report_only": road["report_only"] == "yes",
         "correction": road["correction"],
         "rules": [base, *rules],
-        "waivers": [{k: v for k, v in one.items() if v is not None} for one in waivers],
     }
     return policy | ({"confidence": 0.9} if road["confidence"] == "own" else {})
 
@@ -228,8 +219,7 @@ def possible_outcomes(road):
     if road["strictness"] == "lenient":
         return {"pass", "insufficient"} if _has_few_clusters(road) else {"pass"}
     if road["strictness"] == "unsupported":
-        waived = road["waiver"] == "valid"
-        return {"pass"} if waived else {"insufficient"} | (set() if judged else {"pass"})
+        return {"insufficient"} | (set() if judged else {"pass"})
     return {"fail"} if judged else {"pass", "fail", "insufficient"}
 
 

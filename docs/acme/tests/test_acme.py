@@ -1,4 +1,3 @@
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ def outcome(score_of_harmless_gay_comments):
         gaps = rate_gaps(Rows(toxic, {"gay": gay}), scores, threshold=0.5, confidence=level)
         report["thresholds"] = {"given": gaps.to_dict()}
         evidence[None, level] = Evidence(report)
-    return decide(evidence, RULES, today=date(2026, 1, 1)).outcome
+    return decide(evidence, RULES).outcome
 
 
 def test_a_model_that_flags_harmless_comments_of_one_identity_is_blocked():

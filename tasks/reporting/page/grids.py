@@ -22,7 +22,6 @@ MARKS = {
     "error": ("✕", "check ended in an error"),
     "fail": ("✕", "fails a check"),
     "insufficient": ("?", "lacks evidence"),
-    "waived": ("⊘", "check waived"),
     "warn": ("!", "fails a check that only warns"),
     "small": ("~", "too few comments, judged in its category"),
     "pass": ("", ""),

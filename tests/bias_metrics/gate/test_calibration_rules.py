@@ -1,7 +1,5 @@
 """Rules on calibration: ceilings, margins, and scores that are no probabilities."""
 
-from datetime import date
-
 import numpy as np
 import pytest
 
@@ -28,7 +26,7 @@ def judge(rule, y_score, champion=None):
         change = compare_calibration(Rows(Y_TRUE, MASKS), y_score, champion, **options)
         compared["calibration"] = change.to_dict()
     evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report, compared))
-    verdict = decide(evidence, [rule], today=date(2026, 11, 22))
+    verdict = decide(evidence, [rule])
     return {one.group: one for one in verdict.results}
 
 
@@ -70,7 +68,7 @@ def test_evidence_without_calibration_is_refused():
     report = evaluate_bias(Y_TRUE, CHANCE, MASKS).to_dict()
     evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
     with pytest.raises(ValueError, match="must have the calibration that calibration_gap"):
-        decide(evidence, [rule], today=date(2026, 11, 22))
+        decide(evidence, [rule])
 
 
 def test_only_rules_on_calibration_need_it():

@@ -1,11 +1,10 @@
 """The decision: every kind of rule with value and bounds on each side of the limit."""
 
 import itertools
-from datetime import date
 
 import numpy as np
 import pytest
-from support.gate_cells import GAPS, TODAY, cell, change, content
+from support.gate_cells import GAPS, cell, change, content
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed, worst
@@ -14,7 +13,6 @@ from bias_metrics.gate.rules import (
     OVERALL_METRICS,
     SUBGROUP_METRICS,
     Rule,
-    Waiver,
     correct_for_candidates,
 )
 from bias_metrics.gate.verdict import Evidence
@@ -27,7 +25,7 @@ def judge(rules, report, champion=None, reference=None, **options):
     """Decide with the same evidence for every slice and confidence."""
     found = Evidence(report, champion, reference)
     evidence = dict.fromkeys(evidence_needed(rules), found)
-    return decide(evidence, rules, today=TODAY, **options)
+    return decide(evidence, rules, **options)
 
 
 def rules_of_every_kind(**limits):
@@ -192,7 +190,7 @@ def test_support_in_a_background_that_all_share_is_its_own_count():
     key = evidence_needed([rule])[0]
     for positives, outcome in ((40, "pass"), (39, "insufficient")):
         shared = {"positive": positives, "negative": 500}
-        found = decide({key: Evidence(report, background=shared)}, [rule], today=TODAY)
+        found = decide({key: Evidence(report, background=shared)}, [rule])
         assert found.outcome == outcome
 
 
@@ -293,7 +291,7 @@ def test_a_blocking_rule_over_no_subgroups_is_not_a_pass():
         assert judge(rules, empty).outcome == "insufficient"
 
 
-# ------------------------------------------------------------------ no champion, waivers
+# ------------------------------------------------------------------ no champion
 
 
 def test_without_a_champion_margins_are_skipped_only_where_the_policy_allows_a_first():
@@ -316,71 +314,6 @@ def test_a_missing_reference_is_never_skipped():
     assert judge(rules, report, allow_first=True).outcome == "insufficient"
 
 
-def waiver(**changed):
-    """A waiver of what `needs_rows` lacks, but for the changes."""
-    known = {"rule": "bpsn_auc/each", "group": "muslim", "reason": "few", "decided_by": "Ada"}
-    return Waiver(**{"expires": TODAY} | known | changed)
-
-
-NEEDS_ROWS = [
-    Rule("auc", "overall", floor=0.5),
-    Rule("bpsn_auc", "each", floor=0.5, min_negatives=101),
-]
-
-
-def test_a_waiver_turns_aside_missing_evidence_of_its_rule_and_group():
-    report = content(cell(0.9, 0.85, 0.95))
-    assert judge(NEEDS_ROWS, report).outcome == "insufficient"
-    verdict = judge(NEEDS_ROWS, report, waivers=[waiver()])
-    assert verdict.outcome == "pass"
-    assert verdict.results[1].waived_by == "Ada until 2026-11-21: few"
-    assert verdict.results[1].outcome == "insufficient"
-
-
-def test_a_waiver_that_has_expired_does_not_hold():
-    expired = waiver(expires=date(2026, 11, 20))
-    report = content(cell(0.9, 0.85, 0.95))
-    verdict = judge(NEEDS_ROWS, report, waivers=[expired])
-    assert verdict.outcome == "insufficient"
-    told = [one.sentence.endswith(" Its waiver expired on 2026-11-20.") for one in verdict.results]
-    assert told == [one.group == expired.group for one in verdict.results]
-
-
-def test_a_waiver_never_turns_aside_a_failure_or_an_error():
-    rules = [Rule("auc", "overall", floor=0.1), Rule("bpsn_auc", "each", floor=0.8)]
-    for of, outcome in ((cell(0.5, 0.4, 0.6), "fail"), (cell(float("nan"), 0.1, 0.2), "error")):
-        report = content(cell(0.9, 0.85, 0.95))
-        report["subgroups"]["muslim"] = report["subgroups"]["muslim"] | {"bpsn_auc": of}
-        assert judge(rules, report, waivers=[waiver()]).outcome == outcome
-
-
-def test_everything_waived_is_not_a_pass():
-    rules = [NEEDS_ROWS[1]]
-    report = content(cell(0.9, 0.85, 0.95))
-    assert judge(rules, report, waivers=[waiver()]).outcome == "insufficient"
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"rule": "bpsn_auc/every"}, r"must name rules; got 'bpsn_auc/every' \(known: auc/over"),
-        ({"group": "martian"}, "must name groups of the rule bpsn_auc/each; got 'martian'"),
-    ],
-)
-def test_a_waiver_of_nothing_is_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
-        judge(NEEDS_ROWS, content(cell(0.9, 0.85, 0.95)), waivers=[waiver(**changed)])
-
-
-def test_the_worst_subgroup_is_waived_without_naming_one():
-    rules = [
-        Rule("auc", "overall", floor=0.5),
-        Rule("bpsn_auc", "worst", floor=0.5, min_negatives=101),
-    ]
-    given = waiver(rule="bpsn_auc/worst", group=None)
-    assert judge(rules, content(cell(0.9, 0.85, 0.95)), waivers=[given]).outcome == "pass"
-
-
 # ------------------------------------------------------------------ rules
 
 
@@ -400,7 +333,7 @@ def test_evidence_of_every_slice_and_confidence_is_needed():
     keys = [(name, round(level, 9)) for name, level in evidence_needed(rules)]
     assert keys == [(None, 0.9), ("short", 0.9), (None, 0.95)]
     with pytest.raises(ValueError, match="must cover every slice and confidence"):
-        decide({(None, rules[0].level): Evidence({})}, rules, today=TODAY)
+        decide({(None, rules[0].level): Evidence({})}, rules)
 
 
 def test_a_slice_is_judged_by_its_own_evidence():
@@ -410,7 +343,7 @@ def test_a_slice_is_judged_by_its_own_evidence():
         keys[0]: Evidence(content(cell(0.9, 0.85, 0.95))),
         keys[1]: Evidence(content(cell(0.7, 0.65, 0.75))),
     }
-    verdict = decide(evidence, rules, today=TODAY)
+    verdict = decide(evidence, rules)
     assert [one.outcome for one in verdict.results] == ["pass", "fail"]
     assert "overall auc in slice short is 0.7000" in verdict.results[1].sentence
 

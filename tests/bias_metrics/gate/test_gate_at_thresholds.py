@@ -42,7 +42,7 @@ def report(of, *, n_positive=100, n=200, threshold="given"):
 
 def judge(rule, content, **rivals):
     found = Evidence(content, **rivals)
-    return decide(dict.fromkeys(evidence_needed([rule]), found), [rule], today=TODAY)
+    return decide(dict.fromkeys(evidence_needed([rule]), found), [rule])
 
 
 SIDES = [

@@ -273,29 +273,12 @@ def test_the_check_that_leaves_most_open_is_the_one_that_is_said():
     assert "without a bound" not in alone  # said already
 
 
-def test_what_was_waived_is_an_exception_of_its_group_or_of_all():
-    excuse = "Ada until 2026-12-31: few"
-    own = result("gay", "insufficient", waived_by=excuse)
-    whole = result(None, "insufficient", waived_by=excuse, metric="auc")
-    worst = result("hindu", "fail", waived_by=excuse, scope="worst")
-    found = extent(own, whole, worst, result("hindu"), result("muslim"))
-    assert found.groups == ("hindu", "muslim")
-    assert [(entry.group, entry.why, entry.sentence) for entry in found.exceptions] == [
-        ("gay", "waived", f"gay: 1 check waived by {excuse}."),
-        (None, "waived", f"overall auc: 1 check waived by {excuse}."),
-        (None, "waived", f"hindu: 1 check waived by {excuse}."),
-    ]
-
-
 def test_an_identity_that_the_set_cannot_measure_is_an_exception_with_the_policys_reason():
     found = extent(
         result("gay", "skipped", not_measured="no labels yet"), result("hindu"), result("muslim")
     )
     [entry] = found.exceptions
     assert (entry.group, entry.why, entry.reason) == ("gay", "not_measured", "no labels yet")
-    excuse = "Ada until 2026-12-31: few"
-    [entry] = extent(result("gay", "insufficient", waived_by=excuse)).exceptions[:1]
-    assert (entry.why, entry.reason) == ("waived", None)
 
 
 @pytest.mark.parametrize(("n", "words"), [(1, "1 check was"), (2, "2 checks were")])

@@ -1,7 +1,7 @@
 """Rows that are the whole list in question: values decide."""
 
 import pytest
-from support.gate_cells import TODAY, cell, change, content
+from support.gate_cells import cell, change, content
 
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import Rule
@@ -37,9 +37,7 @@ def test_on_a_list_the_value_decides_however_few_its_clusters(value, outcome):
     rule = Rule("bpsn_auc", "each", floor=0.8)
     report = content(cell(value, 0.1, 0.99, n_clusters=3))
     sampled, listed = (
-        decide(
-            {evidence_needed([rule])[0]: Evidence(report, is_sample=is_sample)}, [rule], today=TODAY
-        )
+        decide({evidence_needed([rule])[0]: Evidence(report, is_sample=is_sample)}, [rule])
         for is_sample in (True, False)
     )
     assert sampled.outcome == "insufficient"
@@ -53,11 +51,11 @@ def test_on_a_list_no_number_of_rows_is_too_few_but_an_undefined_number_is_an_er
     key = evidence_needed([rule])[0]
     for found, outcome in ((cell(0.9), "pass"), ({"value": None, "reason": "none"}, "error")):
         evidence = {key: Evidence(content(found), is_sample=False)}
-        assert decide(evidence, [rule], today=TODAY).outcome == outcome
+        assert decide(evidence, [rule]).outcome == outcome
 
 
 def test_on_a_list_one_row_of_each_class_in_one_cluster_is_enough():
     rule = Rule("subgroup_auc", "each", floor=0.8)
     report = content(cell(0.9, 0.9, 0.9, n_clusters=1), n=2, n_positive=1)
     evidence = {evidence_needed([rule])[0]: Evidence(report, is_sample=False)}
-    assert decide(evidence, [rule], today=TODAY).outcome == "pass"
+    assert decide(evidence, [rule]).outcome == "pass"

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from support.gate_cells import GAPS, TODAY, cell, change, content
+from support.gate_cells import GAPS, cell, change, content
 
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
-from bias_metrics.gate.rules import Rule, Waiver
+from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
 from bias_metrics.gate.wording import over
 
@@ -33,7 +33,7 @@ def report(categories=(), **subgroups):
 def judged(found, rule=FLOOR, **options):
     key = evidence_needed([rule])[0]
     small = replace(found.small, hierarchy=RELIGIONS)
-    return decide({key: replace(found, small=small)}, [rule], today=TODAY, **options)
+    return decide({key: replace(found, small=small)}, [rule], **options)
 
 
 def by_group(verdict):
@@ -78,7 +78,7 @@ def test_a_value_that_no_set_could_show_is_not_named():
 def test_without_categories_a_small_group_is_insufficient():
     found = Evidence(report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
     key = evidence_needed([FLOOR])[0]
-    assert decide({key: found}, [FLOOR], today=TODAY).outcome == "insufficient"
+    assert decide({key: found}, [FLOOR]).outcome == "insufficient"
 
 
 @pytest.mark.parametrize("outcome", ["fail", "insufficient"])
@@ -153,7 +153,7 @@ def named(*names):
 @pytest.mark.parametrize("small", [(UNDEFINED, 0), (UNCLEAR, 5)])
 def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
     found = Evidence(report(hindu=small, muslim=(GOOD, 95)), small=named("hindu"))
-    verdict = decide({evidence_needed([FLOOR])[0]: found}, [FLOOR], today=TODAY)
+    verdict = decide({evidence_needed([FLOOR])[0]: found}, [FLOOR])
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome) == ("pass", "skipped")
     assert hindu.not_measured == "no such comments; until 2026-12-31"
@@ -207,7 +207,7 @@ def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
 def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
     rule = replace(FLOOR, scope="worst")
     found = Evidence(report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=named("hindu"))
-    worst, hindu = decide({evidence_needed([rule])[0]: found}, [rule], today=TODAY).results
+    worst, hindu = decide({evidence_needed([rule])[0]: found}, [rule]).results
     assert (worst.group, worst.outcome, hindu.outcome) == ("muslim", "pass", "skipped")
     assert covered_groups(rule, found, ["hindu", "muslim"]) == ("muslim",)
 
@@ -215,7 +215,7 @@ def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
 def test_where_everybody_is_on_that_list_nothing_passes():
     rule = replace(FLOOR, scope="worst")
     found = Evidence(report(hindu=(UNDEFINED, 0)), small=named("hindu"))
-    verdict = decide({evidence_needed([rule])[0]: found}, [rule], today=TODAY)
+    verdict = decide({evidence_needed([rule])[0]: found}, [rule])
     assert verdict.outcome == "insufficient"
 
 
@@ -328,7 +328,7 @@ def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
     tree = Hierarchy({"religion": ("hindu",), "belief": ("religion",), "any": ("belief",)})
     rule, found = FLOOR, report({"religion": (GOOD, 10), "belief": (GOOD, 40)}, hindu=(GOOD, 5))
     key = evidence_needed([rule])[0]
-    verdict = decide({key: Evidence(found, small=SmallGroups(tree))}, [rule], today=TODAY)
+    verdict = decide({key: Evidence(found, small=SmallGroups(tree))}, [rule])
     assert by_group(verdict)["hindu"].judged_in == "belief"
     assert list(tree.above("hindu")) == ["religion", "belief", "any"]
     assert list(tree.grounds("hindu")) == ["religion", "belief"]
@@ -385,12 +385,6 @@ def test_small_groups_are_those_of_any_rule_and_limit():
     more = Rule("bpsn_auc", "worst", floor=0.8, margin=0.1, min_negatives=50)
     assert small_groups([FLOOR], found) == ["hindu"]
     assert small_groups([FLOOR, more], found) == ["hindu", "muslim"]
-
-
-def test_a_waiver_of_a_category_excuses_its_missing_evidence():
-    waiver = Waiver(FLOOR.name, "religion", "few", "Ada", TODAY)
-    found = Evidence(report({"religion": (UNCLEAR, 100)}, hindu=(GOOD, 5), gay=(GOOD, 50)))
-    assert judged(found, waivers=[waiver]).outcome == "pass"
 
 
 @pytest.mark.parametrize(

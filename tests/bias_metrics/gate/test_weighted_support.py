@@ -1,7 +1,5 @@
 """Support of rows with sampling weights: how many rows of equal weight they are worth."""
 
-from datetime import date
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,7 @@ def judge(weight, **options):
     rule = Rule(metric="bnsp_auc", scope="each", floor=0.5, **options)
     report = evaluate_bias(Y_TRUE, Y_SCORE, MASKS, sample_weight=weight).to_dict()
     evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
-    return decide(evidence, [rule], today=date(2026, 11, 22)).results[0]
+    return decide(evidence, [rule]).results[0]
 
 
 def effective(rows):

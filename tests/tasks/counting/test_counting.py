@@ -435,16 +435,6 @@ def test_what_cannot_be_counted_is_refused_before_any_work(home, changes, rule):
             {"rules": [{"metric": "bpsn_auc", "scope": ["gya"], "floor": 0.5}]},
             "got 'gya'",
         ),
-        (
-            {
-                "rules": [{"metric": "bpsn_auc", "scope": "each", "floor": 0.5}],
-                "waivers": [
-                    {"rule": "bpsn_auc/each", "group": "gya", "reason": "r", "decided_by": "d"}
-                    | {"expires": "2099-01-01"}
-                ],
-            },
-            r"`waivers\.0\.group` must be known",
-        ),
     ],
 )
 def test_a_policy_that_counts_cannot_answer_is_refused(home, change, rule):

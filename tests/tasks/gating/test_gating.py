@@ -19,8 +19,6 @@ from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import (
     check_policy,
-    check_waivers,
-    refuse_lost_waivers,
     refuse_thresholds,
     refuse_unknown_names,
 )
@@ -252,7 +250,7 @@ def test_a_policy_that_names_what_the_set_has_is_accepted(scope):
     refuse_unknown_names(policy_of(FLOOR | {"scope": scope, "slice": "short"}), ["gay"], ["short"])
 
 
-def test_a_frozen_set_is_asked_for_what_policy_and_waivers_name(tmp_path):
+def test_a_frozen_set_is_asked_for_what_the_policy_names(tmp_path):
     (tmp_path / "rows.csv").write_text("id,label,gay,short\na,1,1,1\nb,0,1,0\nc,1,0,1\nd,0,0,0\n")
     options = {"source": "table", "path": tmp_path / "rows.csv", "slices": ["short"]}
     source = SOURCES.validate_python(options | {"name": "rows", "identities": ["gay"]})
@@ -261,13 +259,6 @@ def test_a_frozen_set_is_asked_for_what_policy_and_waivers_name(tmp_path):
     check_policy.fn(policy_of(short), source, folder)
     with pytest.raises(InputError, match=r"got 'martian' \(known: gay\)"):
         check_policy.fn(policy_of(FLOOR | {"scope": ["martian"]}), source, folder)
-    known, lost = (
-        policy_of(FLOOR, waivers=[WAIVED | {"rule": "bpsn_auc/each", "group": group}])
-        for group in ("gay", "martian")
-    )
-    check_waivers.fn(known, [source], [folder])
-    with pytest.raises(InputError, match=r"got 'martian' \(known: gay\)"):
-        check_waivers.fn(lost, [source], [folder])
 
 
 AT_THRESHOLD = {"metric": "fpr_gap", "scope": "each", "ceiling": 0.2, "threshold": "given"}
@@ -292,21 +283,6 @@ def test_of_a_misspelt_column_of_slices_the_known_one_is_named():
         ({"rules": [FLOOR, FLOOR]}, "different names; bpsn_auc/each is given twice"),
         ({"rules": [FLOOR | {"action": "warn"}]}, "this policy passes anything"),
         ({"rules": []}, "at least 1 item"),
-        (
-            {
-                "waivers": [
-                    {
-                        "rule": "bnsp_auc/each",
-                        "group": "gay",
-                        "reason": "r",
-                        "decided_by": "d",
-                        "expires": "2027-01-01",
-                    }
-                ]
-            },
-            r"waivers must name rules; got 'bnsp_auc/each' \(known: bpsn_auc/each\)",
-        ),
-        ({"waivers": [{"rule": "bpsn_auc/each", "group": "gay"}]}, "Field required"),
     ],
 )
 def test_a_policy_that_cannot_be_meant_is_refused(changes, message):
@@ -358,9 +334,6 @@ def test_on_a_list_of_phrases_the_value_decides_and_every_loss_is_named(tmp_path
     assert worse["bpsn_auc"].worse_by == worse["bpsn_auc"].worse_by_at_least > 0
 
 
-WAIVED = {"reason": "r", "decided_by": "d", "expires": TODAY}
-
-
 def in_languages(rows):
     """The rows in three languages."""
     language = np.arange(900) % 3
@@ -400,96 +373,6 @@ def test_a_rule_about_each_slice_of_a_column_that_a_set_lacks_is_refused(tmp_pat
         refuse_unknown_names(policy, ["gay"], ["short"])
     with pytest.raises(InputError, match=r"language\.\*"):
         judge(tmp_path, rows, policy)
-
-
-@pytest.mark.parametrize("named", [{}, {"id": "each language"}])
-def test_a_check_in_one_slice_of_each_can_be_waived(tmp_path, rows, named):
-    rule = FLOOR | {"slice": "language.*", "min_positives": 400} | named
-    waiver = {"group": "gay", "reason": "r", "decided_by": "d", "expires": TODAY}
-    name = named.get("id", "bpsn_auc/each")
-    waived = policy_of(rule, waivers=[waiver | {"rule": f"{name}/language.fr"}])
-    verdict = judge(tmp_path, in_languages(rows), waived)
-    assert [one.slice for one in verdict.results if one.waived_by] == ["language.fr"]
-    with pytest.raises(ValueError, match="waivers must name rules"):
-        policy_of(rule, waivers=[waiver | {"rule": f"{name}/short"}])
-
-
-@pytest.mark.parametrize(
-    ("named", "name"),
-    [
-        ({}, "bpsn_auc/each/language.*"),
-        ({"id": "fair"}, "fair"),
-        ({"id": "fair"}, "fair/language.*"),
-    ],
-)
-def test_a_waiver_of_a_rule_about_each_slice_is_for_all_but_the_one_with_its_own(
-    tmp_path, rows, named, name
-):
-    rule = FLOOR | {"slice": "language.*", "min_positives": 400} | named
-    own = [] if named else [FLOOR | {"slice": "language.de", "min_positives": 400}]
-    waiver = WAIVED | {"rule": name, "group": "gay"}
-    verdict = judge(tmp_path, in_languages(rows), policy_of(rule, *own, waivers=[waiver]))
-    waived = [one.slice for one in verdict.results if one.waived_by]
-    assert waived == [*(["language.de"] if named else []), "language.fr", "language.ar"]
-
-
-HERE, THERE = (["gay"], ["language.de", "language.fr"]), (["gay", "deaf"], ["language.fr"])
-
-
-def test_a_waiver_of_what_one_set_of_several_lacks_is_fine(tmp_path, rows):
-    rule = FLOOR | {"slice": "language.*"}
-    waivers = [
-        WAIVED | {"rule": "bpsn_auc/each/language.de", "group": "gay"},
-        WAIVED | {"rule": "bpsn_auc/each/language.fr", "group": "deaf"},
-    ]
-    policy = policy_of(rule, waivers=waivers)
-    refuse_lost_waivers(policy, [HERE, THERE])
-    french = {key: one for key, one in in_languages(rows).items() if "language.de" not in key}
-    assert judge(tmp_path, french, policy).outcome == "pass"
-
-
-@pytest.mark.parametrize(
-    ("rule", "group", "message"),
-    [
-        (
-            "bpsn_auc/each/language.dd",
-            "gay",
-            (
-                r"policy 'p': `waivers\.0\.rule` must be known to an evaluation set; got "
-                r"'bpsn_auc/each/language\.dd' \(known: bpsn_auc/each/language\.de, "
-                r"bpsn_auc/each/language\.\*, bpsn_auc/each/language\.fr\)\. Did you mean"
-            ),
-        ),
-        (
-            "bpsn_auc/each/language.*",
-            "deff",
-            (
-                r"`waivers\.0\.group` must be known to an evaluation set; got 'deff' "
-                r"\(known: gay, deaf\)\. Did you mean 'deaf'"
-            ),
-        ),
-        ("bpsn_auc/each/language.de", "deaf", r"got 'deaf' \(known: gay\)\.$"),
-    ],
-)
-def test_a_waiver_of_what_no_set_has_is_refused_before_anything_is_scored(rule, group, message):
-    waiver = WAIVED | {"rule": rule, "group": group}
-    policy = policy_of(FLOOR | {"slice": "language.*"}, waivers=[waiver])
-    with pytest.raises(InputError, match=message):
-        refuse_lost_waivers(policy, [HERE, THERE])
-
-
-@pytest.mark.parametrize(
-    ("rule", "group", "must"),
-    [
-        ({"metric": "auc", "scope": "overall"}, "gay", "have no `group`"),
-        ({"metric": "bpsn_auc", "scope": "worst"}, "gay", "have no `group`"),
-        ({"metric": "bpsn_auc", "scope": "each"}, None, "have a `group`"),
-    ],
-)
-def test_a_waiver_names_a_group_where_its_rule_is_about_groups(rule, group, must):
-    waiver = WAIVED | {"rule": f"{rule['metric']}/{rule['scope']}", "group": group}
-    with pytest.raises(ValueError, match=must):
-        policy_of(rule | {"floor": 0.5}, waivers=[waiver])
 
 
 def test_a_rule_about_each_slice_is_explained_as_one():

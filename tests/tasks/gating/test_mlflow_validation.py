@@ -50,7 +50,7 @@ def of_gate(rule, value, rival=None):
         evidence_needed([rule]),
         Evidence(_content(cell), None if compared is None else _content(compared)),
     )
-    return decide(evidence, [rule], today=TODAY).outcome
+    return decide(evidence, [rule]).outcome
 
 
 def _content(cell):

@@ -86,15 +86,6 @@ def test_a_policy_is_told_in_words():
             RULE | {"margin": 0.02, "slice": "short", "min_positives": 30},
             {"metric": "negative_aeg", "scope": ["gay"], "ceiling": 0.2, "mode": "estimate"},
             {"metric": "final_score", "scope": "aggregate", "floor": 0.9, "action": "warn"},
-            waivers=[
-                {
-                    "rule": "bpsn_auc/each/short",
-                    "group": "deaf",
-                    "reason": "few",
-                    "decided_by": "Ada",
-                    "expires": "2027-01-01",
-                }
-            ],
         )
     )
     text = "\n".join(lines)
@@ -108,8 +99,6 @@ def test_a_policy_is_told_in_words():
     assert "mention of gay shifts the scores of harmless comments" in text
     assert "must be measured to be at most 0.2 in either direction. " in text
     assert "should (a warning only) be shown to be at least 0.9" in text
-    waived = "Waived by Ada until 2027-01-01: missing evidence under bpsn_auc/each/short for deaf"
-    assert f"{waived} (few)" in text
 
 
 @pytest.mark.parametrize(
@@ -124,7 +113,6 @@ def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, wo
     found = decide(
         {(None, level): Evidence(bias.to_dict())},
         made.decision_rules(),
-        today=date(2026, 1, 1),
         allow_first=made.allow_first,
     )
     assert [one.outcome for one in found.results] == [outcome]
@@ -340,23 +328,17 @@ def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
 @pytest.mark.parametrize(
     ("expires", "words"),
     [
-        ("2026-11-20", "expired on"),
-        ("2026-11-21", "expires on 2026-11-21"),  # today: it still counts
-        ("2026-12-20", "expires on 2026-12-20"),
+        ("2026-11-20", "gay was not measured until 2026-11-20: it must be now."),
+        ("2026-11-21", "`not_measured` of gay expires on 2026-11-21."),  # today: it still counts
+        ("2026-12-20", "`not_measured` of gay expires on 2026-12-20."),
     ],
 )
-def test_a_waiver_near_its_end_is_warned_of(expires, words):
-    waiver = {"rule": "bpsn_auc/each", "group": "gay", "reason": "r", "decided_by": "d"}
-    waiver["expires"] = expires
-    found = warn_of_policy(policy(RULE, waivers=[waiver]), TODAY)
-    assert any(one.startswith(f"the waiver of bpsn_auc/each for gay {words}") for one in found)
-    overall = {"metric": "auc", "scope": "overall", "floor": 0.8}
-    whole = waiver | {"rule": "auc/overall", "group": None}
-    found = warn_of_policy(policy(overall, waivers=[whole]), TODAY)
-    assert any(one.startswith(f"the waiver of auc/overall for all {words}") for one in found)
-    waiver["expires"] = "2026-12-21"  # in thirty days
-    fine = policy(RULE, waivers=[waiver], shown_harm={}, allow_first=True)
-    assert warn_of_policy(fine, TODAY) == []
+def test_an_entry_of_not_measured_near_its_end_is_warned_of(expires, words):
+    entry = {"identity": "gay", "reason": "few", "expires": expires}
+    options = {"shown_harm": {}, "allow_first": True}
+    assert warn_of_policy(policy(RULE, not_measured=[entry], **options), TODAY) == [words]
+    entry["expires"] = "2026-12-21"  # in thirty days
+    assert warn_of_policy(policy(RULE, not_measured=[entry], **options), TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -419,7 +401,7 @@ def test_the_bounds_of_each_identity_are_counted():
             "roll_up: {min_positives: 3}",
             "roll_up.min_positives: must be a list of identities, as in `roll_up: {religion: [",
         ),
-        ("waivers: 3", "waivers: must be a list of waivers, each with `rule`, `group`, `reason`"),
+        ("not_measured: 3", "not_measured: must be a list of identities, each with `identity`, "),
     ],
 )
 def test_an_error_about_a_list_says_what_it_holds(tmp_path, more, told):

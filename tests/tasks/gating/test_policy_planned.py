@@ -7,7 +7,6 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from support.gate_cells import TODAY
 from support.judging import evidence_of, policy_of
 from support.partial import partial
 from support.promoted import frozen_set, judged_version, local
@@ -85,7 +84,7 @@ def passes(policy, counts, outside, rng):
     [key] = evidence_needed(rules)
     found = compare_bias(labels, *(base + own), members, confidence=key[1])
     evidence = {key: Evidence(found.first.to_dict(), found.to_dict())}
-    return decide(evidence, rules, today=TODAY).outcome == "pass"
+    return decide(evidence, rules).outcome == "pass"
 
 
 def drawn(n, rng):

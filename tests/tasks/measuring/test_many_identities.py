@@ -103,7 +103,7 @@ def test_a_picture_shows_the_worst_and_says_so(report):
 
 
 def test_a_card_lists_the_worst_and_counts_the_others(report):
-    result = {"outcome": "fail", "sentence": "s.", "waived_by": None, "action": "block"}
+    result = {"outcome": "fail", "sentence": "s.", "action": "block"}
     result |= {"group": None, "rule": "auc/overall"}
     card = model_card(report, partial(VERDICT | {"results": [result] * 70}), About())
     assert card.count("\n| ") == 61  # and the heading

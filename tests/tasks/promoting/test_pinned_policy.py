@@ -23,7 +23,9 @@ from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.reading_evaluation import read_evaluation
 
-LENIENT = POLICY.model_copy(update={"name": "lenient", "rules": POLICY.rules[:1], "waivers": []})
+LENIENT = POLICY.model_copy(
+    update={"name": "lenient", "rules": POLICY.rules[:1], "not_measured": []}
+)
 
 
 @pytest.fixture

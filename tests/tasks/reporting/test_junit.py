@@ -67,7 +67,6 @@ def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"waived_by": "Ada until 2100-01-01: few"}, {}, "waived by Ada until 2100-01-01: few: "),
         ({"action": "warn"}, {}, "only warns: "),
         ({}, {"report_only": True}, "reported only: "),
         ({}, {"required": False}, "set not required: "),

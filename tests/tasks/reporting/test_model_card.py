@@ -29,7 +29,7 @@ VERDICT = verdict_of(
     result(
         "insufficient",
         group="a|b<script>",
-        waived_by="Ada until 2100-01-01: few",
+        action="warn",
         sentence="Too few rows.",
     ),
     outcome="insufficient",
@@ -78,7 +78,7 @@ def test_the_verdict_stands_with_its_reasons():
     found = sections()["# Model card: words"]
     assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
-    assert "- not enough evidence (waived by Ada until 2100-01-01: few): Too few rows." in found
+    assert "- not enough evidence (only warns): Too few rows." in found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.promoted import artifact, frozen_set, judged_version, local, signing_key
+from support.promoted import POLICY, artifact, frozen_set, judged_version, local, signing_key
 
 from bias_metrics.gate.exceptions import PassException
 from biasgate.tasks.common.errors import InputError
@@ -23,6 +23,13 @@ from biasgate.tasks.signing.statement import (
     verdict_digest,
 )
 
+WARNING = POLICY.model_copy(
+    update={
+        "rules": [*POLICY.rules[:2], POLICY.rules[2].model_copy(update={"action": "warn"})],
+        "not_measured": [],
+    }
+)
+
 
 @pytest.fixture(scope="module")
 def signed(tmp_path_factory):
@@ -33,7 +40,7 @@ def signed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         key = signing_key(patch, store / "secret")
-        version, verdict, _ = judged_version(gateway, store, store / "first")
+        version, verdict, _ = judged_version(gateway, store, store / "first", policy=WARNING)
         return key, artifact(gateway, version, "."), verdict
 
 
@@ -61,7 +68,7 @@ def test_it_says_what_decides_on_a_promotion(signed, statement):
     )
 
 
-def test_a_waived_rule_warns_and_a_passed_one_passes(statement):
+def test_a_rule_that_only_warns_warns_and_a_passed_one_passes(statement):
     predicate = statement.predicate
     assert predicate.result == "WARNED"
     assert predicate.warned_tests == ["subgroup_auc/each/floor/gay"]

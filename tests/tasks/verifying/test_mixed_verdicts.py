@@ -23,7 +23,7 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
     gateway, store, tmp_path, mixed
 ):
     version = registered_version(gateway, tmp_path, "two")
-    lenient = POLICY.model_copy(update={"rules": POLICY.rules[:1], "waivers": []})
+    lenient = POLICY.model_copy(update={"rules": POLICY.rules[:1], "not_measured": []})
     verdicts = [
         judge_version(
             gateway,
