@@ -26,7 +26,6 @@ from bias_metrics.calibration import (
     calibration_report,
     compare_calibration,
 )
-from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate
 from bias_metrics.gate.selection import selection_flattery
 from bias_metrics.gate.verdict import RuleResult, Verdict
@@ -95,9 +94,7 @@ __all__ = [
     "CalibrationComparison",
     "CalibrationReport",
     "CandidateComparisons",
-    "Change",
     "Difference",
-    "Drift",
     "EqualErrorRate",
     "EqualityDifference",
     "ErrorCurve",
@@ -146,7 +143,6 @@ __all__ = [
     "compare_candidates",
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
-    "data_drift",
     "decision_indicators",
     "equal_error_range",
     "equal_error_rate",
@@ -158,7 +154,6 @@ __all__ = [
     "fped",
     "identity_counts",
     "intersections",
-    "metric_drift",
     "missing_scores",
     "negative_aeg",
     "pinned_auc",

@@ -234,6 +234,17 @@ def publish_evaluation(
     tuple
         The summary, how the night compares with those before, and the address of the page.
     """
+    trend = None
+    if night:
+        trend = remember_night(
+            measured,
+            decided,
+            run.run_id,
+            output,
+            evaluation=evaluation.name,
+            n_before=evaluation.trend_nights,
+            workplace=run.workplace,
+        )
     summary = summarise_evaluation(
         decided,
         run.run_id,
@@ -245,18 +256,8 @@ def publish_evaluation(
         store=store,
         config=config,
         sample=sample,
+        moved=() if trend is None else trend.moved,
     )
-    trend = None
-    if night:
-        trend = remember_night(
-            measured,
-            decided,
-            run.run_id,
-            output,
-            evaluation=evaluation.name,
-            settings=evaluation.drift,
-            workplace=run.workplace,
-        )
     page = write_evaluation_page(summary, output)
     close_evaluation_run(run, summary, page)
     return summary, trend, page

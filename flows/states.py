@@ -69,5 +69,8 @@ def summary_of(state: State[Any]) -> Any:
 def _message(summary: Summary) -> str:
     decisions, verdicts = summary.decisions, summary.verdicts
     return " ".join(
-        f"{decision.candidate}: {in_short(decision, verdicts)}" for decision in decisions
+        [
+            *(f"{decision.candidate}: {in_short(decision, verdicts)}" for decision in decisions),
+            *summary.moved,
+        ]
     )

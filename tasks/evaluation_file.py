@@ -24,7 +24,6 @@ from biasgate.tasks.gating.policy import Policy, policy_schema, sections_of_poli
 from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.mitigating.methods.catalogue import METHODS
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification
 from biasgate.tasks.scoring.kinds.catalogue import KINDS as CANDIDATES
@@ -70,8 +69,8 @@ class EvaluationFile(Settings):
     outcome_of: tuple[Name, ...] = ()
     """The candidates whose outcome counts for the evaluation: for the exit code, the flow's state,
     notifications and `junit.xml`. Default: all."""
-    drift: DriftSettings = DriftSettings()
-    """With how many earlier nights `biasgate nightly` compares, and how sure an alarm is."""
+    trend_nights: Annotated[int, Field(ge=1, le=365)] = 7
+    """With how many earlier nights `biasgate nightly` compares."""
     notifications: tuple[Notification, ...] = ()
     """Whom to notify of the outcome."""
     model_card: About = About()

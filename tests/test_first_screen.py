@@ -140,7 +140,7 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
     report = made.report_with(
         {},
         look_first={"subgroup": None, "metric": None, "sentence": f"Look {long}"},
-        analyses={"drift": {"options": {}, "sentences": [f"Drift {long}"], "result": {}}},
+        analyses={"slices": {"options": {}, "sentences": [f"Slices {long}"], "result": {}}},
         warnings=[long],
     )
     checks = [made.result(one, sentence=f"{one} {long}") for one in ("fail", "insufficient")]

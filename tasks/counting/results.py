@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import ScoreCounts, data_drift, metric_drift
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from bias_metrics import MetricValue, ScoreCounts
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, whole_file, write_json
@@ -42,7 +42,7 @@ from biasgate.tasks.records import (
     Verdict,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
-from biasgate.tasks.remembering.trend import alarm_in_words
+from biasgate.tasks.remembering.moved import Interval, family_confidence, size_of_change
 from biasgate.tasks.reporting.page.details import SCHEMA_VERSION, bins_of, write_details
 from biasgate.tasks.reporting.page.page import candidate_page
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
@@ -71,10 +71,10 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
         counts = counted.counts[role]
         ends = np.array([counts.least[0], counts.most[-1]])
         refuse_other_scale(one.name, one.threshold, ends)
-    drift = drift_of(counted, settings)
+    moved = moves_since(counted, settings)
     evidence = write_evidence(counted, settings, folder)
     report = report_of(evidence, settings)
-    report.warnings.extend(drift)
+    report.warnings.extend(moved)
     rivals = {
         role: Compared(name=one.name, kind=KIND, threshold=one.threshold)
         for role, one in settings.models.items()
@@ -158,8 +158,8 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
     )
 
 
-def drift_of(counted: Counted, settings: CountFile) -> list[str]:
-    """Return in words what changed by more than chance since earlier days; nothing without any."""
+def moves_since(counted: Counted, settings: CountFile) -> list[str]:
+    """Return in words which numbers moved by more than chance since earlier days."""
     if not (files := settings.earlier_files()):
         return []
     before = Counted.sum(map(_read, files))
@@ -169,19 +169,25 @@ def drift_of(counted: Counted, settings: CountFile) -> list[str]:
         msg = f"`earlier` must be counts of the same set on other days: {error}"
         raise InputError(msg) from error
     old, new = (one.counts[CANDIDATE] for one in (before, counted))
-    try:
-        found = {
-            settings.candidate.name: metric_drift(old, new, background=settings.background),
-            "the data": data_drift(old, new),
-        }
-    except ValueError as error:
-        msg = f"`earlier` must be counts that today's can be compared with: {error}"
-        raise InputError(msg) from error
+    level = family_confidence(len(SUBGROUP_METRICS) * len(new.names))
+    was, now = (
+        one.report(confidence=level, background=settings.background).subgroups for one in (old, new)
+    )
     return [
-        f"Drift of {of} since {old.n:,} rows of earlier days: {alarm_in_words(alarm)}."
-        for of, drift in found.items()
-        for alarm in drift.drifted
+        f"{METRICS[metric].title} of {group} moved from {first[0]:.3f} to {last[0]:.3f} since "
+        f"{old.n:,} rows of earlier days."
+        for group in now
+        for metric in SUBGROUP_METRICS
+        if (first := _interval(was[group].by_metric()[metric])) is not None
+        and (last := _interval(now[group].by_metric()[metric])) is not None
+        and abs(size_of_change(first, last)) > 1
     ]
+
+
+def _interval(cell: MetricValue) -> Interval | None:
+    if cell.value is None or cell.low is None or cell.high is None:
+        return None
+    return cell.value, cell.low, cell.high
 
 
 def _read(place: str) -> Counted:

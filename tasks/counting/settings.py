@@ -92,8 +92,8 @@ class CountFile(FileSource):
     reference: CountedModel | None = None
     """A further model, for rules with a `reference_margin`."""
     earlier: Location | None = None
-    """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: what the candidate's
-    numbers and the data changed by since then, beyond chance, is warned of. Their count files must
+    """Files `evidence.counts` of earlier days, as in `days/*/evidence.counts`: numbers
+    of identities that moved since then by more than chance are warned of. Their count files must
     have the same `name`, columns and models."""
     policy: str = "default"
     """Name of a shipped policy, or a path."""

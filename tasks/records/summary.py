@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bias_metrics.gate import Outcome
@@ -70,6 +70,7 @@ class Summary(Record):
 
     `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
     the evaluation file, or the name of an included evaluation; `sample` is that of the command.
+    `moved` says of a night which identities moved by more than chance since earlier nights.
     """
 
     evaluation: str
@@ -83,6 +84,7 @@ class Summary(Record):
     store: dict[str, int]
     config: str
     sample: int | None = None
+    moved: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bias_metrics import Change
 from bias_metrics.gate import Outcome
 from biasgate.tasks.records.record import Record
 
@@ -28,9 +27,8 @@ class Remembered(Record):
     """One model on one set in one night.
 
     `model` is its version in the registry, or its name; `numbers` has the value and the ends of the
-    95 % interval by key, as in `bpsn_auc/muslim`, and `rows` names the frozen set in the store.
-    `scored_by` is the digest under which the store keeps its scores: a model that is trained in one
-    night and taken from the registry in the next is the same model, and has scores under two.
+    95 % interval by key, as in `bpsn_auc/muslim`. `joint` has the ends of the interval at the
+    night's `joint_confidence` for each number of an identity, and `reasons` why one has none.
     """
 
     candidate: str
@@ -39,39 +37,36 @@ class Remembered(Record):
     run_id: str
     outcome: Outcome
     digests: Digests
-    rows: str
-    scored_by: str
     numbers: dict[str, list[float | None]]
+    joint: dict[str, list[float]]
+    reasons: dict[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Night(Record):
-    """One night: its number, when it was, its run, all models on all sets, and what was news."""
+    """One night: its number, when it was, its run, all models on all sets, and what was news.
+
+    `joint_confidence` is that at which the intervals of all its numbers hold together.
+    """
 
     schema_version: int
     evaluation: str
     number: int
     at: str
     run_id: str
+    joint_confidence: float
     models: list[Remembered]
     news: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drifted(Record):
-    """What a test of drift found: of one model on one set, or of a set's data (`model` is null).
+class NotCompared(Record):
+    """Identities whose numbers are not compared with the first night, and the reason."""
 
-    `alarms` are the numbers that changed by more than chance. `why_not` says why there was no test;
-    then there are none.
-    """
-
-    candidate: str | None
+    candidate: str
     evaluation_set: str
-    n_before: int
-    n_now: int
-    n_shared: int
-    alarms: list[Change]
-    why_not: str | None
+    identities: list[str]
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +83,14 @@ class Changed(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Trend(Record):
-    """`trend.json`: the nights that were compared, the last one tonight."""
+    """`trend.json`: the nights that were compared, the last one tonight.
+
+    `moved` says in words which identities moved by more than chance.
+    """
 
     schema_version: int
     evaluation: str
     nights: list[Night]
     changed: list[Changed]
-    drift: list[Drifted]
-    alpha: float
+    moved: list[str]
+    not_compared: list[NotCompared]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,19 +10,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
-from bias_metrics import Change, MetricValue, Overall, SubgroupBias
+from bias_metrics import MetricValue, Overall, SubgroupBias
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided, LoggedVerdict, Report, metric_cells
-from biasgate.tasks.records.trend import Cause, Changed, Digests, Drifted, Night, Remembered, Trend
+from biasgate.tasks.records.trend import Cause, Changed, Digests, Night, Remembered, Trend
 from biasgate.tasks.remembering.memory import Memory
-from biasgate.tasks.remembering.moved import Compared, find_drift, moved
+from biasgate.tasks.remembering.moved import Moved, family_confidence, find_moves, find_not_compared
 from biasgate.tasks.remembering.reading import FILE
-from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.store import Workplace
 
 _MOST = 10
@@ -63,14 +64,19 @@ def _last(
     return None
 
 
-def sentences_of(
-    tonight: Night, before: Sequence[Night], changed: Sequence[Changed], drift: Sequence[Drifted]
-) -> list[str]:
-    """Return in words what is news tonight; nothing if nothing is."""
-    moves = moved([*before, tonight])
-    told = [one.sentence for one in moves[:_MOST]]
+def moves_in_words(moves: Sequence[Moved]) -> list[str]:
+    """Return who moved, in sentences."""
+    sentences = [one.sentence for one in moves[:_MOST]]
     if len(moves) > _MOST:
-        told.append(f"{len(moves) - _MOST:,} more identities moved.")
+        sentences.append(f"{len(moves) - _MOST:,} more identities moved.")
+    return sentences
+
+
+def sentences_of(
+    tonight: Night, before: Sequence[Night], changed: Sequence[Changed], moved: Sequence[str]
+) -> list[str]:
+    """Return in words what is news tonight, beginning with who moved; nothing if nothing is."""
+    told = list(moved)
     for one in changed:
         of = f"{one.candidate} on {one.evaluation_set}"
         if one.since is None:
@@ -90,27 +96,7 @@ def sentences_of(
         if now.isdisjoint((remembered.model, remembered.candidate))
     )
     told += [f"{name}: not measured tonight." for name in gone]
-    for found in drift:
-        of = found.candidate or "the data"
-        told += [
-            f"Drift of {of} on {found.evaluation_set}: {alarm_in_words(alarm)}."
-            for alarm in found.alarms[:_MOST]
-        ]
-        more = len(found.alarms) - _MOST
-        if more > 0:
-            told.append(f"Drift of {of} on {found.evaluation_set}: {more} more numbers.")
     return told
-
-
-def alarm_in_words(alarm: Change) -> str:
-    """Return one alarm in words."""
-    of = "" if alarm.group == "overall" else f" of {alarm.group}"
-    digits = 1 if alarm.metric == "length" else 3
-    before, now, change, low, high = (
-        f"{getattr(alarm, key) or 0:{'+' if key in {'change', 'low', 'high'} else ''}.{digits}f}"
-        for key in ("before", "now", "change", "low", "high")
-    )
-    return f"{alarm.metric}{of} {before} -> {now} ({change} [{low}, {high}])"
 
 
 @task(name="remember night")
@@ -121,10 +107,10 @@ def remember_night(
     output: str,
     *,
     evaluation: str,
-    settings: DriftSettings,
+    n_before: int,
     workplace: Workplace,
 ) -> Trend | None:
-    """Compare tonight with the nights before, log it, and write `trend.json`.
+    """Compare tonight with so many nights before, log it, and write `trend.json`.
 
     Safe to retry: a night is known by its evaluation's run. What cannot be read or logged is said,
     and changes no verdict.
@@ -135,19 +121,15 @@ def remember_night(
     flat = [one for one in flat if (one.candidate.name, one.source.name) in known]
     try:
         with _one_at_a_time(workplace, evaluation):
-            nights = memory.nights(settings.nights + 1)
-            before = [night for night in nights if night.run_id != run_id][-settings.nights :]
+            nights = memory.nights(n_before + 1)
+            before = [night for night in nights if night.run_id != run_id][-n_before:]
             number = _number_of(run_id, nights)
             tonight = remember(
                 flat, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
             )
-            compared = [
-                Compared.of(one, record, before)
-                for one, record in zip(flat, tonight.models, strict=True)
-            ]
-            drift = find_drift(compared, workplace, settings.alpha)
+            moved = moves_in_words(find_moves([*before, tonight]))
             changed = changes_of(tonight, before)
-            tonight = replace(tonight, news=sentences_of(tonight, before, changed, drift))
+            tonight = replace(tonight, news=sentences_of(tonight, before, changed, moved))
             memory.add(tonight)
     except InputError as error:
         say(f"this night could not be compared with earlier ones: {error}")
@@ -157,8 +139,8 @@ def remember_night(
         evaluation=evaluation,
         nights=[*before, tonight],
         changed=changed,
-        drift=drift,
-        alpha=settings.alpha,
+        moved=moved,
+        not_compared=find_not_compared([*before, tonight]),
     )
     write_json(Path(output) / FILE, trend)
     for sentence in tonight.news:
@@ -216,21 +198,31 @@ def remember(
         Of the night, from 1.
     """
     by_place = {(v.candidate.name, v.evaluation_set.name): v for v in verdicts}
+    n_numbers = sum(
+        cell.low is not None
+        for one in measured
+        for subgroup in one.report.bias.subgroups.values()
+        for cell in metric_cells(subgroup).values()
+    )
+    level = family_confidence(n_numbers)
     return Night(
         schema_version=SCHEMA_VERSION,
         evaluation=evaluation,
         number=number,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         run_id=run_id,
+        joint_confidence=level,
         models=[
-            _remembered(one, by_place[one.candidate.name, one.source.name]) for one in measured
+            _remembered(one, by_place[one.candidate.name, one.source.name], level)
+            for one in measured
         ],
         news=[],
     )
 
 
-def _remembered(measured: Measured, verdict: LoggedVerdict) -> Remembered:
+def _remembered(measured: Measured, verdict: LoggedVerdict, level: float) -> Remembered:
     report = measured.report
+    joint = joint_intervals(EvidenceFile(Path(measured.folder) / EVIDENCE), level)
     choices = {
         key: value
         for key, value in report.evaluation_set.choices.to_dict().items()
@@ -250,10 +242,29 @@ def _remembered(measured: Measured, verdict: LoggedVerdict) -> Remembered:
         run_id=verdict.run_id,
         outcome=verdict.outcome,
         digests=digests,
-        rows=Path(measured.rows).name,
-        scored_by=report.candidate.digest,
         numbers=numbers_of(report),
+        joint=joint,
+        reasons={key: reason for key, reason in _reasons(report) if key not in joint},
     )
+
+
+def joint_intervals(evidence: EvidenceFile, level: float) -> dict[str, list[float]]:
+    """Return the ends of the interval of each number of an identity that has one."""
+    subgroups = evidence.measure_set(level).report["subgroups"]
+    evidence.release()
+    return {
+        f"{metric}/{name}": [cells[metric]["low"], cells[metric]["high"]]
+        for name, cells in subgroups.items()
+        for metric in SUBGROUP_METRICS
+        if cells[metric].get("low") is not None
+    }
+
+
+def _reasons(report: Report) -> Iterator[tuple[str, str]]:
+    for name, subgroup in report.bias.subgroups.items():
+        cells = metric_cells(subgroup)
+        for metric in SUBGROUP_METRICS:
+            yield f"{metric}/{name}", cells[metric].reason or "it has no interval"
 
 
 def _model_digest(measured: Measured, verdict: LoggedVerdict) -> str:

@@ -23,7 +23,9 @@ def candidates_markdown(
 
 
 def results_markdown(results: Results) -> str:
-    """Return what people read first of results, and which sets have judged too many."""
-    uses = [] if results.summary is None else results.summary.sets
-    spent = [f"- {as_text(use.sentence)}" for use in uses if use.spent_by is not None]
-    return "\n".join([*candidates_markdown(results.lines), *spent]).strip()
+    """Return what people read first of results, who moved, and which sets have judged too many."""
+    remarks = []
+    if (summary := results.summary) is not None:
+        spent = (use.sentence for use in summary.sets if use.spent_by is not None)
+        remarks = [f"- {as_text(sentence)}" for sentence in (*summary.moved, *spent)]
+    return "\n".join([*candidates_markdown(results.lines), *remarks]).strip()

@@ -141,6 +141,7 @@ def summarise_evaluation(
     store: str,
     config: str,
     sample: int | None = None,
+    moved: Sequence[str] = (),
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -163,6 +164,7 @@ def summarise_evaluation(
         store=sizes_of(Path(store)),
         config=command_argument(config),
         sample=sample,
+        moved=list(moved),
     )
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)

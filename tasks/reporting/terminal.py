@@ -27,7 +27,7 @@ from biasgate.tasks.records import (
     error_rates,
 )
 from biasgate.tasks.records.trend import Night
-from biasgate.tasks.remembering.moved import moved
+from biasgate.tasks.remembering.moved import find_moves
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
@@ -83,6 +83,8 @@ def print_results(
     for line in results.lines:
         _print_candidate(out, line, line.next_command(*places), store, everything=everything)
     if results.summary is not None:
+        for sentence in results.summary.moved:
+            out.print(shown(sentence), soft_wrap=True)
         _print_uses(out, results.summary.sets)
     _print_where_to_look(out, results, store)
     if as_written:
@@ -313,7 +315,7 @@ def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool
     *before, last = nights
     out.print(f"[bold]night {last.number}, {last.at[:10]}[/]")
     _print_lines(out, last.news or ["Nothing changed."])
-    for one in (change for change in moved(nights) if metric in {None, change.metric}):
+    for one in (change for change in find_moves(nights) if metric in {None, change.metric}):
         values = f"{METRICS[one.metric].title} {' '.join(one.texts)}  {one.bars}"
         of = f"{one.candidate} on {one.evaluation_set}"
         out.print(Text(printable(f"  {one.group:<24} {values}  {of}")), soft_wrap=True)

@@ -125,8 +125,6 @@ INDICATORS = {"decision_indicators"}
 CALIBRATION = {"calibration_report", "compare_calibration"}
 # The best of several candidates has its own in gate/test_selection.py.
 SELECTED = {"selection_flattery"}
-# What changed between nights has its own in drift/.
-DRIFT = {"data_drift", "metric_drift"}
 # Rows without a score have theirs in thresholds/test_missing.py.
 UNSCORED = {"missing_scores"}
 # Moving from one model to another has its own in thresholds/.
@@ -141,7 +139,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD),
-        *(RENAMED, RATES, CALIBRATION, SELECTED, DRIFT, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, SELECTED, UNSCORED, SUCCESSION),
         *(INDICATORS, BETWEEN),
     )
 

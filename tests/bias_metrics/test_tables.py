@@ -36,10 +36,6 @@ CHECKED = Rows(Y_TRUE, GROUPS)
 # Every public function that returns a result.
 
 
-def night(**scores):
-    return {"id": np.arange(60), "y_true": Y_TRUE, "subgroups": GROUPS, **scores}
-
-
 RESULTS = {
     "calibration_report": lambda f: f(CHECKED, Y_SCORE),
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
@@ -48,7 +44,6 @@ RESULTS = {
     "compare_rate_gaps": lambda f: f(
         CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
     ),
-    "data_drift": lambda f: f(night(), night(), rng=np.random.default_rng(0)),
     "decision_indicators": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
     "error_rates": lambda f: f(Y_TRUE, Y_SCORE, threshold=0.5),
@@ -58,9 +53,6 @@ RESULTS = {
     "fped": lambda f: f(*ROWS),
     "identity_counts": lambda f: f(Y_TRUE, GROUPS),
     "intersections": lambda f: f(GROUPS, y_true=Y_TRUE),
-    "metric_drift": lambda f: f(
-        night(y_score=Y_SCORE), night(y_score=Y_SCORE), rng=np.random.default_rng(0)
-    ),
     "missing_scores": lambda f: f(np.arange(60) % 7 == 0, GROUPS),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
     "rate_gaps": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),

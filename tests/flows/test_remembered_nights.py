@@ -60,33 +60,38 @@ def test_each_night_says_what_changed(nights):
     assert third == ["shifted: not measured tonight."]
 
 
-def test_an_unchanged_model_on_other_comments_is_tested_for_drift(nights):
-    by_place = {one["candidate"]: one for one in nights[1][1]["drift"]}
-    assert by_place["champion"]["why_not"] is None, nights[0][1]["nights"]
-    assert (by_place["champion"]["n_before"], by_place["champion"]["n_now"]) == (240, 240)
-    assert by_place["champion"]["why_not"] is None
-    assert by_place[None]["evaluation_set"] == "comments"
-    assert by_place["shifted"]["why_not"].startswith("no earlier night of this model")
+def test_a_night_keeps_joint_intervals_of_every_identity(nights):
+    champion = nights[1][1]["nights"][-1]["models"][1]
+    low, high = champion["joint"]["bpsn_auc/gay"]
+    _, shown_low, shown_high = champion["numbers"]["bpsn_auc/gay"]
+    assert low < shown_low < shown_high < high
 
 
-def test_the_data_are_tested_for_drift_where_every_model_is_new(world, first):
+def test_who_moved_is_in_the_summary_and_the_trend_and_fresh_comments_alone_move_nobody(nights):
+    for summary, trend, _ in nights:
+        assert (summary.moved, trend["moved"]) == ([], [])
+
+
+def test_an_identity_of_which_all_scores_turn_is_named_by_the_outcome(world, first):
     del first
     rows = [one | {"id": f"x{one['id']}"} for one in world.rows]
     _write_table(world.folder / "test.csv", rows)
-    scores = [{"id": one["id"], "prediction": 0.1 + 0.5 * one["label"]} for one in rows]
     found = []
-    for to, changed in (("four", rows), ("five", [r for r in rows if r["mention"] != "gay"])):
-        _write_table(world.folder / "test.csv", changed)
-        known = {one["id"] for one in changed}
-        kept = [one for one in scores if one["id"] in known]
-        _write_table(world.folder / "shifted.csv", kept)
-        alone = SHIFTED | {"allow_two_valued": True}
-        changes = {"name": "files alone", "registered_model": None, "candidates": [alone]}
+    for to, wrong in (("four", ""), ("five", "gay")):
+        scores = [
+            {
+                "id": one["id"],
+                "prediction": 0.1 + 0.5 * (one["label"] != (one["mention"] == wrong)) + at / 10_000,
+            }
+            for at, one in enumerate(rows)
+        ]
+        _write_table(world.folder / "shifted.csv", scores)
+        changes = {"name": "files alone", "registered_model": None, "candidates": [SHIFTED]}
         found.append(night(world, to, **changes))
-    by_place = {one["candidate"]: one for one in found[1][1]["drift"]}
-    assert by_place["shifted"]["why_not"].startswith("no earlier night of this model")
-    assert by_place[None]["why_not"] is None
-    assert {one["group"] for one in by_place[None]["alarms"]} >= {"gay"}
+    assert found[0][0].moved == []
+    summary, trend, _ = found[1]
+    assert any(one.startswith("gay got worse with shifted") for one in summary.moved)
+    assert trend["moved"] == summary.moved == trend["nights"][-1]["news"][: len(summary.moved)]
 
 
 def test_a_night_without_candidates_measures_the_champion_alone(nights):

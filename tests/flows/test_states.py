@@ -34,3 +34,10 @@ def test_a_failed_state_raises_the_outcome_in_words_and_carries_the_summary():
     with pytest.raises(NotPassedError, match=r"^Blocked\. a: Blocked\. Not promoted\.$") as told:
         state.result()
     assert pickle.loads(pickle.dumps(told.value)).summary == summary  # noqa: S301 - as Prefect does
+
+
+def test_the_state_of_a_night_names_who_moved():
+    moved = "gay got worse with a on news: BPSN AUC 0.910 -> 0.840 in 2 nights."
+    decisions = [decision_of("a", sentence="Not promoted.")]
+    state = conclude(summary_of(decisions=decisions, moved=[moved]))
+    assert state.message == f"a: Blocked. Not promoted. {moved}"

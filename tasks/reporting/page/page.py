@@ -12,8 +12,8 @@ from pathlib import Path
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
-from biasgate.tasks.records.trend import Drifted, Trend
-from biasgate.tasks.remembering.moved import Moved, moved
+from biasgate.tasks.records.trend import Trend
+from biasgate.tasks.remembering.moved import Moved, find_moves
 from biasgate.tasks.remembering.rows import Lines, lines_of
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.drawing import draw_line
@@ -53,8 +53,8 @@ class TrendView:
     """Of tonight, and how many nights before are compared."""
     news: tuple[str, ...]
     """What changed."""
-    tests: tuple[str, ...]
-    """What was tested for drift, and what was not, with the reason."""
+    not_compared: tuple[str, ...]
+    """Whose numbers are not compared with earlier nights, with the reason."""
     lines: tuple[tuple[Lines, Table], ...]
     """Every model on every set, with its numbers."""
     moved: tuple[tuple[Moved, str], ...]
@@ -268,22 +268,14 @@ def describe_trend(trend: Trend) -> TrendView:
         nights[-1].number,
         sum(bool(night.models) for night in nights[:-1]),
         tuple(nights[-1].news),
-        tuple(result_in_words(drifted) for drifted in trend.drift),
+        tuple(
+            f"{one.candidate} on {one.evaluation_set}: {', '.join(one.identities)} not compared "
+            f"with earlier nights ({one.reason})."
+            for one in trend.not_compared
+        ),
         tuple((lines, numbers_by_night(lines)) for lines in lines_of(nights)),
-        tuple((one, draw_line(one.values)) for one in moved(nights)[:PANELS]),
+        tuple((one, draw_line(one.values)) for one in find_moves(nights)[:PANELS]),
     )
-
-
-def result_in_words(drifted: Drifted) -> str:
-    """Say what was tested, and how it ended."""
-    of = f"{drifted.candidate or 'the data'} on {drifted.evaluation_set}"
-    if drifted.why_not is not None:
-        return f"{of}: not tested for drift ({drifted.why_not})."
-    shared = f", {drifted.n_shared:,} of them in both" if drifted.n_shared else ""
-    rows = f"{drifted.n_now:,} comments against {drifted.n_before:,}{shared}"
-    number = len(drifted.alarms)
-    found = "no number changed by more than chance" if number == 0 else f"{number} changed"
-    return f"{of}: {rows}; {found}."
 
 
 _LICENCES = {

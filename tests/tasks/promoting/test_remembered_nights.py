@@ -20,14 +20,19 @@ def night(number, *values):
             "run_id": "r",
             "outcome": "pass",
             "digests": dict.fromkeys(("model", "data", "options", "policy", "code"), "0"),
-            "rows": "news-1",
-            "scored_by": "m",
+            "joint": {},
+            "reasons": {},
             "numbers": {"auc/overall": [value, 0.1, 0.9], "bpsn_auc/a&b \u202e": [None] * 3},
         }
         for at, value in enumerate(values)
     ]
     known = {"schema_version": 1, "evaluation": "e", "number": number, "at": "2026-11-22T02:00:00"}
-    known |= {"run_id": f"run-{number}", "models": models, "news": [f"night \x1b{number}"]}
+    known |= {
+        "run_id": f"run-{number}",
+        "joint_confidence": 0.95,
+        "models": models,
+        "news": [f"night \x1b{number}"],
+    }
     return Night.from_dict(known)
 
 

@@ -5,49 +5,36 @@ import logging
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from support.evaluations import write_inputs
 from support.partial import partial
 
-from bias_metrics import Change
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reading_evaluation import read_evaluation, remember_failed_night
 from biasgate.tasks.records.trend import (
     Digests,
-    Drifted,
     Night,
+    NotCompared,
     Remembered,
     Trend,
 )
 from biasgate.tasks.remembering.memory import Memory
-from biasgate.tasks.remembering.moved import moved
+from biasgate.tasks.remembering.moved import find_moves, find_not_compared
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import (
     CAUSES,
     _model_digest,
-    alarm_in_words,
     causes_of,
     changes_of,
+    moves_in_words,
     sentences_of,
 )
-from biasgate.tasks.reporting.page.page import describe_trend, result_in_words
+from biasgate.tasks.reporting.page.page import describe_trend
 from biasgate.tasks.reporting.terminal import print_trend
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.store import Workplace
 
 DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
-ALARM = Change(
-    metric="bpsn_auc",
-    group="gay",
-    before=0.91,
-    now=0.84,
-    change=-0.07,
-    low=-0.09,
-    high=-0.05,
-    p_value=0.001,
-    drifted=True,
-)
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
@@ -59,8 +46,8 @@ def model(name="champion", uri="models:/toxicity/2", value=0.9, **digests):
         run_id="r",
         outcome="pass",
         digests=replace(DIGESTS, **digests),
-        rows="news-1",
-        scored_by="m",
+        joint={},
+        reasons={},
         numbers={
             "auc/overall": [value, value - 0.01, value + 0.01],
             "bpsn_auc/gay": [None, None, None],
@@ -76,29 +63,19 @@ def night(number, *models):
         number=number,
         at="2026-11-22T02:00:00+00:00",
         run_id=f"run-{number}",
+        joint_confidence=0.95,
         models=list(models) or [model()],
         news=[],
     )
 
 
-def drift(*alarms, candidate="champion", why_not=None):
-    return Drifted(
-        candidate=candidate,
-        evaluation_set="news",
-        n_before=1000,
-        n_now=200,
-        n_shared=0,
-        alarms=list(alarms),
-        why_not=why_not,
-    )
-
-
-def news(tonight, before, *drifted):
-    return sentences_of(tonight, before, changes_of(tonight, before), drifted)
+def news(tonight, before):
+    moved = moves_in_words(find_moves([*before, tonight]))
+    return sentences_of(tonight, before, changes_of(tonight, before), moved)
 
 
 def test_a_night_like_the_last_is_no_news():
-    assert news(night(2), [night(1)], drift()) == []
+    assert news(night(2), [night(1)]) == []
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -169,18 +146,11 @@ def test_a_new_version_and_one_that_is_gone_are_news():
     ]
 
 
-def test_an_alarm_says_the_number_before_and_now():
-    assert news(night(2), [night(1)], drift(ALARM)) == [
-        "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840 (-0.070 [-0.090, -0.050])."
-    ]
-    length = replace(ALARM, metric="length", group="overall", before=99.6, now=80.4)
-    assert alarm_in_words(length).startswith("length 99.6 -> 80.4 ")
-
-
-def test_many_alarms_are_counted():
-    told = news(night(2), [night(1)], drift(*[ALARM] * 13, candidate=None))
-    assert len(told) == 11
-    assert told[-1] == "Drift of the data on news: 3 more numbers."
+def test_of_many_moved_identities_the_last_are_counted():
+    nights = [fallen(at, value, n_groups=13) for at, value in enumerate((0.95, 0.75), 1)]
+    sentences = moves_in_words(find_moves(nights))
+    assert len(sentences) == 11
+    assert sentences[-1] == "3 more identities moved."
 
 
 def test_tonight_stands_beside_the_nights_before():
@@ -207,13 +177,22 @@ def test_a_candidate_that_is_trained_again_stands_beside_its_earlier_models():
     assert (champion.rows[0].earlier, champion.before) == (("0.700",), "")
 
 
-def test_a_test_that_was_not_made_says_why():
-    assert result_in_words(drift(why_not="the same rows")) == (
-        "champion on news: not tested for drift (the same rows)."
-    )
-    assert result_in_words(drift(ALARM)).endswith("200 comments against 1,000; 1 changed.")
-    both = replace(drift(), n_shared=150)
-    assert "1,000, 150 of them in both; no number changed" in result_in_words(both)
+def test_what_has_no_interval_is_never_named_and_has_its_reason():
+    """One without an interval, one that is new, and one that the first night could not measure."""
+    first, last = fallen(1, 0.95), fallen(2, 0.75)
+    lacking = replace(last.models[0], joint={}, reasons={KEY: "has 3 clusters"})
+    [found] = find_not_compared([first, replace(last, models=[lacking])])
+    assert (found.candidate, found.evaluation_set) == ("words", "news")
+    assert (found.identities, found.reason) == (["gay"], "has 3 clusters")
+    assert find_moves([first, replace(last, models=[lacking])]) == []
+    unmeasured = replace(first, models=[replace(first.models[0], joint={})])
+    [found] = find_not_compared([unmeasured, last])
+    assert found.reason == "not measured in both nights"
+    assert find_moves([unmeasured, last]) == []
+    [found] = find_not_compared([last])
+    assert found.reason == "no earlier night of this candidate on this set with the same options"
+    assert find_moves([last]) == find_moves([]) == find_not_compared([]) == []
+    assert find_not_compared([first, last]) == []
 
 
 def test_the_section_of_the_page_holds_news_tests_and_numbers():
@@ -221,28 +200,31 @@ def test_the_section_of_the_page_holds_news_tests_and_numbers():
         schema_version=1,
         evaluation="e",
         nights=[night(1), replace(night(2), news=["x"])],
-        drift=[drift()],
         changed=[],
-        alpha=0.01,
+        moved=[],
+        not_compared=[
+            NotCompared(candidate="c", evaluation_set="s", identities=["a", "b"], reason="r")
+        ],
     )
     view = describe_trend(trend)
     assert (view.number, view.n_before, view.news) == (2, 1, ("x",))
-    assert len(view.tests) == len(view.lines) == 1
+    assert len(view.lines) == 1
+    assert view.not_compared == ("c on s: a, b not compared with earlier nights (r).",)
 
 
 @pytest.mark.parametrize(
-    ("section", "message"),
+    ("n_nights", "message"),
     [
-        ("{nights: 0}", "drift.nights: .*greater than or equal to 1; got 0"),
-        ("{alpha: 0}", "drift.alpha: .*; got 0"),
-        ("{days: 3}", "drift.days: unknown key"),
+        (0, "trend_nights: .*greater than or equal to 1; got 0"),
+        (366, "trend_nights: .*less than or equal to 365; got 366"),
     ],
 )
-def test_a_wrong_section_is_refused(tmp_path, section, message):
+def test_a_wrong_number_of_nights_is_refused(tmp_path, n_nights, message):
     (tmp_path / "rows.csv").write_text("id,label,gay,p\n1,0,1,.1\n")
     (tmp_path / "file.yaml").write_text(
         "name: e\nevaluation_sets: [{name: a, source: table, path: rows.csv, identities: [gay]}]\n"
-        f"candidates: [{{name: c, kind: scores, path: rows.csv, score: p}}]\ndrift: {section}\n"
+        "candidates: [{name: c, kind: scores, path: rows.csv, score: p}]\n"
+        f"trend_nights: {n_nights}\n"
     )
     with pytest.raises(InputError, match=message):
         read_evaluation(tmp_path / "file.yaml")
@@ -280,55 +262,84 @@ def test_a_failed_night_hides_nothing_of_the_nights_before_it():
     assert said == "other: not measured tonight."
 
 
-def fallen(number, value, *, half=0.02, group="gay"):
-    numbers = {f"bpsn_auc/{group}": [value, value - half, value + half]}
-    return night(number, replace(model("words", f"models:/toxicity/{number}"), numbers=numbers))
+KEY = "bpsn_auc/gay"
 
 
-def test_the_identity_that_fell_is_named_first_with_the_night_since_when_it_is_shown():
+def moving(number, numbers, half=0.04, **changes):
+    """A night of one model whose numbers have joint intervals of this half width."""
+    joint = {key: [value - half, value + half] for key, value in numbers.items()}
+    shown = {key: [value, value - half / 2, value + half / 2] for key, value in numbers.items()}
+    of = replace(model("words", f"models:/toxicity/{number}"), numbers=shown, joint=joint)
+    return replace(night(number, of), **{"joint_confidence": 1 - 0.05 / len(numbers)} | changes)
+
+
+def fallen(number, value, n_groups=1, **changes):
+    groups = ["gay", *(f"group {at}" for at in range(1, n_groups))]
+    return moving(number, {f"bpsn_auc/{group}": value for group in groups}, **changes)
+
+
+def test_the_identity_that_fell_is_named_first():
     nights = [fallen(at, value) for at, value in enumerate((0.954, 0.953, 0.861, 0.744), 1)]
-    [one] = moved(nights)
-    assert (one.group, one.is_worse, one.since) == ("gay", True, 3)
-    assert one.sentence == (
-        "gay got worse with words on news: BPSN AUC 0.954 -> 0.744 in 4 nights, "
-        "shown since night 3."
-    )
+    [one] = find_moves(nights)
+    assert (one.group, one.is_worse) == ("gay", True)
+    assert one.sentence == "gay got worse with words on news: BPSN AUC 0.954 -> 0.744 in 4 nights."
     assert one.bars == "██▅▁"
     assert news(nights[-1], nights[:-1])[0] == one.sentence
 
 
+def test_several_numbers_of_an_identity_are_one_move():
+    numbers = {KEY: 0.95, "subgroup_auc/gay": 0.95, "bnsp_auc/gay": 0.95}
+    nights = [moving(1, numbers), moving(2, numbers | {KEY: 0.7, "subgroup_auc/gay": 0.8})]
+    [one] = find_moves(nights)
+    assert (one.metric, one.n_more) == ("bpsn_auc", 1)
+    assert one.sentence.endswith(" in 2 nights (and 1 more of its numbers).")
+
+
 def test_what_came_back_is_not_said_to_have_moved():
-    assert moved([fallen(at, value) for at, value in enumerate((0.95, 0.75, 0.95), 1)]) == []
+    values = enumerate((0.95, 0.75, 0.95), 1)
+    assert find_moves([fallen(at, value) for at, value in values]) == []
+
+
+def test_an_unchanged_model_on_the_same_comments_moves_nobody():
+    """The difference is exactly 0, also if an interval has no width."""
+    for half in (0.04, 0.0):
+        assert find_moves([fallen(at, 0.95, half=half) for at in (1, 2)]) == []
+
+
+def test_a_change_is_shown_beyond_the_joined_reach_of_both_intervals():
+    """Both intervals reach .04, so that their difference reaches .0566."""
+    for value, n_moved in ((0.844, 0), (0.843, 1)):
+        assert len(find_moves([fallen(1, 0.9), fallen(2, value)])) == n_moved
+
+
+def test_intervals_of_a_night_with_fewer_numbers_are_widened():
+    """The first night has a confidence of .95; .99875 is needed, 1.65 times as far."""
+    nights = [fallen(1, 0.9, 40, joint_confidence=0.95), fallen(2, 0.825, 40)]
+    assert find_moves(nights[1:] * 2) == []
+    assert find_moves(nights) == []
+    assert len(find_moves([fallen(1, 0.9, 40), nights[1]])) == 40
+
+
+def test_a_night_that_failed_and_other_options_are_passed_over():
+    failed = replace(night(2), models=[])
+    other = fallen(1, 0.5)
+    other = replace(other, models=[replace(other.models[0], digests=replace(DIGESTS, options="x"))])
+    nights = [other, fallen(2, 0.95), failed, fallen(4, 0.75)]
+    [one] = find_moves(nights)
+    assert one.values == (0.95, 0.75)
 
 
 def test_a_gap_gets_worse_on_either_side_of_zero():
-    nights = []
-    for number, value in ((1, -0.05), (2, -0.4)):
-        cells = {"negative_aeg/gay": [value, value - 0.02, value + 0.02]}
-        nights.append(night(number, replace(model(), numbers=cells)))
-    [one] = moved(nights)
+    nights = [moving(at, {"negative_aeg/gay": value}) for at, value in ((1, -0.05), (2, -0.4))]
+    [one] = find_moves(nights)
     assert (one.is_worse, one.texts) == (True, ["-0.050", "-0.400"])
-
-
-def test_by_chance_alone_hardly_ever_anything_moves():
-    rng = np.random.default_rng(3)
-    wrong = 0
-    for _ in range(400):
-        nights = []
-        for number in range(1, 6):
-            values = rng.normal(0.85, 0.01, 24)
-            cells = {
-                f"bpsn_auc/{at}": [one, one - 1.96 * 0.01, one + 1.96 * 0.01]
-                for at, one in enumerate(values)
-            }
-            nights.append(night(number, replace(model(), numbers=cells)))
-        wrong += bool(moved(nights, alpha=0.1))
-    assert wrong / 400 < 0.1 + 3 * (0.1 * 0.9 / 400) ** 0.5
+    [one] = find_moves(nights[::-1])
+    assert not one.is_worse
 
 
 def test_the_terminal_says_first_who_moved_and_has_tables_on_demand(capsys):
     nights = [fallen(at, value) for at, value in enumerate((0.95, 0.75), 1)]
-    nights[-1] = replace(nights[-1], news=[moved(nights)[0].sentence])
+    nights[-1] = replace(nights[-1], news=[find_moves(nights)[0].sentence])
     print_trend(nights, None)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("  gay got worse with words on news: BPSN AUC 0.950 -> 0.750")

@@ -10,6 +10,7 @@ from support.made import decision_of, summary_of
 from support.receiver import PATIENCE_S, receiving
 
 from biasgate.tasks.records.trend import Night, Trend
+from biasgate.tasks.reporting.markdown import results_markdown
 from biasgate.tasks.reporting.notifications import (
     Notification,
     harmless,
@@ -20,8 +21,9 @@ from biasgate.tasks.reporting.notifications import (
     send_by_apprise,
 )
 from biasgate.tasks.reporting.results import Results
+from biasgate.tasks.reporting.terminal import print_results
 
-NEWS = "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840."
+NEWS = "gay got worse with champion on news: BPSN AUC 0.910 -> 0.840 in 2 nights."
 DECISION = decision_of("toxicity-7", "pass", "models:/toxicity/7 is champion now.", promoted=True)
 SUMMARY = summary_of([], [DECISION], evaluation="production", outcome="pass", run_id="r1")
 REPORT = "https://mlflow.example.org/#/experiments/1/runs/r1/artifacts/report.html"
@@ -29,8 +31,10 @@ REPORT = "https://mlflow.example.org/#/experiments/1/runs/r1/artifacts/report.ht
 
 def trend(*news):
     known = {"schema_version": 1, "evaluation": "production"}
-    night = Night(**known, number=12, at="", run_id="r1", models=[], news=list(news))
-    return Trend(**known, nights=[night], changed=[], drift=[], alpha=0.01)
+    night = Night(
+        **known, number=12, at="", run_id="r1", joint_confidence=0.95, models=[], news=list(news)
+    )
+    return Trend(**known, nights=[night], changed=[], moved=[], not_compared=[])
 
 
 def message(summary):
@@ -55,6 +59,13 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
         f"Report: {REPORT}",
     ]
     assert "Night 12: nothing changed." in plain_text(told())
+
+
+def test_show_and_the_summary_in_prefect_name_who_moved(capsys):
+    results = Results(Path(), replace(SUMMARY, moved=[NEWS]), [])
+    print_results(results)
+    assert NEWS in capsys.readouterr().out
+    assert results_markdown(results).endswith(f"- {NEWS}")
 
 
 def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):

@@ -1,1 +1,0 @@
-"""What changed from earlier nights to tonight: an alarm that is rarely wrong."""
