@@ -123,7 +123,7 @@ wheel-roads: wheel
 wheel-others: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(BIN)/uv pip install --quiet --python $(EMPTY)/bin/python pytest hypothesis polars evaluate statsmodels "$$(ls $(CURDIR)/dist/*.whl)[app]"
+	$(BIN)/uv pip install --quiet --python $(EMPTY)/bin/python pytest hypothesis polars evaluate "$$(ls $(CURDIR)/dist/*.whl)[app]"
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py others $(EMPTY)
 	rm -rf $(EMPTY)
 

@@ -103,7 +103,7 @@ class Night:
     size : int
         Bytes of the store afterwards, without what is pinned.
     pinned : dict of str to int
-        How many sets, scores and nights are kept for ever, since `champion` moved on them.
+        Number of sets and scores that are always kept, since `champion` moved on them.
     """
 
     number: int

@@ -1,1 +1,1 @@
-"""From measuring to mitigating: diagnose training data, change it, train again, compare."""
+"""Mitigate bias: change the training data of a candidate, and train it again."""

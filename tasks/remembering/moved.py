@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.report import bonferroni_level
 from biasgate.tasks.records.trend import Night, NotCompared, Remembered
 
 ALPHA = 0.05
@@ -27,8 +28,8 @@ _NEW = "no earlier night of this candidate on this set with the same options"
 
 
 def family_confidence(n_numbers: int) -> float:
-    """Return the confidence at which the intervals of so many numbers hold together."""
-    return 1 - ALPHA / max(n_numbers, 1)
+    """Return the confidence at which two-sided intervals of so many numbers hold together."""
+    return bonferroni_level(n_numbers, ALPHA / 2)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class World:
     per_thread: int = 1
     same_comments: bool = False
     """The set is the same every night, and the model is trained again: half of a score is new."""
+    n_copies: int = 1
+    """How many identities have each of `SHARES`."""
     drop: float = 0.0
     """How much higher harmless mentions of a score in the last night."""
 
@@ -46,7 +48,11 @@ class World:
         n_threads = int(threads[-1]) + 1
         toxic = rng.beta(self.toxic, 1 - self.toxic, n_threads)[threads]
         labels = rng.random(self.n) < (toxic if self.per_thread > 1 else self.toxic)
-        groups = {name: rng.random(self.n) < share for name, share in SHARES.items()}
+        groups = {
+            f"{name}{copy or ''}": rng.random(self.n) < share
+            for copy in range(self.n_copies)
+            for name, share in SHARES.items()
+        }
         known = rng.standard_normal(n_threads)[threads]
         return labels, groups, threads, known
 
@@ -96,6 +102,7 @@ WORLDS = {
     "threads of 8 comments": World(n=800, per_thread=8),
     "25 threads": World(n=500, per_thread=20),
     "the same comments, trained again": World(same_comments=True),
+    "24 identities": World(n_copies=6),
 }
 
 
@@ -111,7 +118,7 @@ def test_without_a_change_any_identity_is_named_in_at_most_5_percent_of_trends(w
 @pytest.mark.parametrize("name", ["fresh comments", "the same comments, trained again"])
 def test_a_drop_of_one_identity_is_named_in_most_trends(name):
     rng, n_trends = np.random.default_rng(1), 100
-    world = replace(WORLDS[name], drop=1.0)
+    world = replace(WORLDS[name], drop=0.5)  # a BPSN AUC of .86 instead of .92
     found = [find_moves(list(world.nights(rng))) for _ in range(n_trends)]
     named = [any(one.group == "a" and one.is_worse for one in moves) for moves in found]
     assert sum(named) >= 0.8 * n_trends
