@@ -225,7 +225,7 @@ def evaluation_file_page() -> Iterator[str]:
     for kind, keys in own.items():
         every, common = shared.get(kind, ("", []))
         known, also = list(common), [f"[{every}](#{every.replace(' ', '-')})"] if every else []
-        if kind != "table" and {"names_in", "slices_in"} <= {key[0] for key in keys}:
+        if kind != "table" and {"cluster", "slices_in"} <= {key[0] for key in keys}:
             known, also = known + columns, [*also, "[table](#table), where they are not below"]
         if kind in {"table", "scores"}:
             yield from table(every, common)

@@ -20,14 +20,18 @@ N = 600
 GROUPS = ["Muslims", "gay", "women", "lesbian"]
 SET = {
     "label": "toxic",
-    "names_in": "groups",
-    "names": {"muslim": ["Muslim", "Muslims"], "gay": ["gay", "lesbian"]},
+    "identities": {
+        "column": "groups",
+        "names": {"muslim": ["Muslim", "Muslims"], "gay": ["gay", "lesbian"]},
+    },
 }
 CSV = SET | {"label": ["rater0", "rater1", "rater2"]}
 SETS = [
     SET | {"name": "json lines", "source": "table", "path": "named.jsonl"},
     SET | {"name": "parquet", "source": "table", "path": "named.parquet"},
-    SET | {"name": "one name a row", "source": "table", "path": "named.parquet", "names_in": "one"},
+    SET
+    | {"name": "one name a row", "source": "table", "path": "named.parquet"}
+    | {"identities": SET["identities"] | {"column": "one"}},
     SET | {"name": "weighted", "source": "table", "path": "named.parquet", "weight": "weight"},
     CSV | {"name": "csv", "source": "table", "path": "named.csv"},
     SET | {"name": "pinned", "source": "huggingface", "parquet": ["named.parquet"]},

@@ -244,8 +244,7 @@ def read_count_file(path: Path) -> tuple[CountFile, Policy]:
     found = read_settings(path, CountFile)
     policy = read_policy(found.policy, path.parent)
     _refuse_rules(policy, found)
-    names = [*found.identities, *found.names, *found.terms]
-    refuse_unknown_names(policy, names, [])
+    refuse_unknown_names(policy, found.identity_names(), [])
     found.expected()
     found.check()
     return found, policy

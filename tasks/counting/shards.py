@@ -157,8 +157,8 @@ def at_once(settings: CountFile) -> int:
     """
     if is_spread():
         return SPREAD
-    names = {*settings.identities, *settings.names, *settings.terms}
-    of_shard = OF_SHARD + OF_COLUMN * (1 + len(settings.models) + len(names))
+    n_columns = 1 + len(settings.models) + len(settings.identity_names())
+    of_shard = OF_SHARD + OF_COLUMN * n_columns
     return max(1, min(os.cpu_count() or 1, (MEMORY - OTHERS) // of_shard))
 
 

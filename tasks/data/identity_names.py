@@ -1,12 +1,15 @@
-"""Names of identities: each becomes a part of MLflow's keys, as in `bpsn_auc/muslim`."""
+"""Identities by name: the options, and names that can be parts of MLflow's keys."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.common.settings import Settings
 
 _MLFLOW_KEY = 250
 _LONGEST_PREFIX = max(map(len, [*SUBGROUP_METRICS, "n_positive"])) + len("/")
@@ -60,3 +63,22 @@ def named_by_themselves(value: Any) -> Any:
         msg = "must be a list of texts; put quotes around numbers and words such as no"
         raise ValueError(msg)
     return {term: [term] for term in value}
+
+
+Term = Annotated[str, StringConstraints(pattern=r"\S")]
+Terms = Annotated[
+    dict[str, Annotated[list[Term], Field(min_length=1)]],
+    BeforeValidator(named_by_themselves, json_schema_input_type=dict[str, list[str]] | list[str]),
+]
+"""The words of each identity, as in `{muslim: [muslim, muslims]}`, or `[muslim]`."""
+
+
+class NamedIdentities(Settings):
+    """The column in which the names of the identities that a comment mentions stand."""
+
+    column: str
+    """Column of names: one in each row, or a list."""
+    names: Annotated[Terms, Field(min_length=1)]
+    """The names of each identity, as in `{muslim: [Muslim, Muslims]}`, or `[muslim]`."""
+    separator: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """What separates several names in one cell of text, as in `","`; lists need none."""

@@ -12,7 +12,8 @@ from pydantic import (
     Field,
     JsonValue,
     PrivateAttr,
-    StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -26,7 +27,11 @@ from biasgate.tasks.data.evaluation_set import (
     IDENTITY,
     SLICE,
 )
-from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
+from biasgate.tasks.data.identity_names import (
+    NamedIdentities,
+    Terms,
+    check_identity_names,
+)
 from biasgate.tasks.data.mapped_columns import (
     LabelValues,
     NameMatcher,
@@ -37,9 +42,8 @@ from biasgate.tasks.data.plain_columns import plain_column, refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
-Term = Annotated[str, StringConstraints(pattern=r"\S")]
-Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
+_IDENTITY_COLUMNS = TypeAdapter(dict[str, str])
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
 
 
@@ -63,14 +67,9 @@ class MappedSource(SourceSettings):
     weight: str | None = None
     """Column of the weight of each row, at least 0; a row of weight 0 does not count. `weight_kind`
     says what weights mean."""
-    identities: dict[str, str] = Field(default_factory=dict)
-    """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`."""
-    names_in: str | None = None
-    """Column of the names of the identities that a comment mentions: one, or a list."""
-    names: Terms = Field(default_factory=dict)
-    """Identities found in `names_in`, as in `{muslim: [Muslim, Muslims]}`."""
-    names_separator: Annotated[str, StringConstraints(min_length=1)] | None = None
-    """What separates several names in one cell of text, as in `","`; lists need none."""
+    identities: dict[str, str] | NamedIdentities = Field(default_factory=dict)
+    """Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`. Or one
+    column of names, as in `{column: groups, names: [muslim, gay]}`."""
     terms: Terms = Field(default_factory=dict)
     """Identities found in the text, as in `{muslim: [muslim, muslims]}`."""
     matching: Matching = "longest"
@@ -86,10 +85,19 @@ class MappedSource(SourceSettings):
 
     @field_validator(
         "identities",
-        "slices",
         mode="before",
-        json_schema_input_type=dict[str, str] | list[str],
+        json_schema_input_type=dict[str, str] | list[str] | NamedIdentities,
     )
+    @classmethod
+    def _columns_or_names(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, NamedIdentities):
+            return value
+        # An identity may be called names: its value is then a column.
+        if isinstance(value, dict) and isinstance(value.get("names"), list | dict):
+            return NamedIdentities.model_validate(value, context=info.context)
+        return _IDENTITY_COLUMNS.validate_python(cls._name_columns(value))
+
+    @field_validator("slices", mode="before", json_schema_input_type=dict[str, str] | list[str])
     @classmethod
     def _name_columns(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -102,11 +110,6 @@ class MappedSource(SourceSettings):
             raise ValueError(msg)
         return {name: name for name in value}
 
-    @field_validator("terms", "names", mode="before", json_schema_input_type=Terms | list[Term])
-    @classmethod
-    def _name_terms(cls, value: Any) -> Any:
-        return named_by_themselves(value)
-
     @field_validator("label_values", mode="before")
     @classmethod
     def _yaml_keys_as_written(cls, value: Any) -> Any:
@@ -114,17 +117,12 @@ class MappedSource(SourceSettings):
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        if not self.identities and not self.terms and not self.names:
+        names = self.identity_names()
+        if not names:
             msg = (
-                "name the identities: `identities` (columns), `names` (found in the column "
-                "`names_in`) or `terms` (found in `text`)"
+                "name the identities: `identities` (columns, or one column of names) or `terms` "
+                "(found in `text`)"
             )
-            raise ValueError(msg)
-        if bool(self.names) != (self.names_in is not None):
-            msg = "give `names_in` (a column) and `names` (the identities found there) together"
-            raise ValueError(msg)
-        if self.names_separator is not None and not self.names:
-            msg = "`names_separator` separates names in the column `names_in`: name that column"
             raise ValueError(msg)
         if self.text is not None and self.text == self.id:
             msg = f"`id` and `text` must be different columns; both are {self.id!r}"
@@ -132,14 +130,10 @@ class MappedSource(SourceSettings):
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)
-        every = [*self.identities, *self.names, *self.terms]
-        if both := sorted(name for name in set(every) if every.count(name) > 1):
-            msg = (
-                f"{', '.join(both)} must be in one of `identities`, `names` and `terms`, not in "
-                "both"
-            )
+        if both := sorted(name for name in set(names) if names.count(name) > 1):
+            msg = f"{', '.join(both)} must be in `identities` or `terms`, not in both"
             raise ValueError(msg)
-        check_identity_names(dict.fromkeys([*self.identities, *self.names, *self.terms]))
+        check_identity_names(names)
         return self
 
     @model_validator(mode="after")
@@ -148,6 +142,11 @@ class MappedSource(SourceSettings):
             msg = f"`label` must name each column once; got {', '.join(self.label)}"
             raise ValueError(msg)
         return self
+
+    def identity_names(self) -> list[str]:
+        """Return the names of the identities, in the order of the options."""
+        own = self.identities
+        return [*(own.names if isinstance(own, NamedIdentities) else own), *self.terms]
 
     @property
     def is_weighted(self) -> bool:
@@ -162,7 +161,9 @@ class MappedSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
         matcher = self._matcher = self.matcher()
-        named = self._named = self._name_matcher()
+        named = self._named = (
+            NameMatcher(self.identities) if isinstance(self.identities, NamedIdentities) else None
+        )
         counted, where = not self.is_weighted, ""
         values = {column: self._slices_of(column) for column in self.slices_in}
         self._in_no_slice = {}
@@ -243,10 +244,8 @@ class MappedSource(SourceSettings):
         """Return the rows of a chunk that belong to the set."""
         raise NotImplementedError
 
-    def _name_matcher(self) -> NameMatcher | None:
-        if self.names_in is None:
-            return None
-        return NameMatcher(self.names_in, self.names, self.names_separator)
+    def _identity_columns(self) -> dict[str, str]:
+        return {} if isinstance(self.identities, NamedIdentities) else self.identities
 
     def _label_columns(self) -> list[str]:
         """Return the columns that the label is made of."""
@@ -254,7 +253,9 @@ class MappedSource(SourceSettings):
 
     def _columns(self) -> list[str]:
         wanted = [self.id, *self._label_columns(), self.text, self.cluster]
-        wanted += [self.weight, self.names_in, *self.identities.values()]
+        wanted += [self.weight, *self._identity_columns().values()]
+        if isinstance(self.identities, NamedIdentities):
+            wanted.append(self.identities.column)
         wanted += [*self.slices.values(), *self.slices_in]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
@@ -271,7 +272,7 @@ class MappedSource(SourceSettings):
         if self.weight is not None:
             whole = self.weight_kind == "frequency"
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
-        for name, column in self.identities.items():
+        for name, column in self._identity_columns().items():
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         if named is not None:

@@ -18,6 +18,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk
+from biasgate.tasks.data.identity_names import NamedIdentities
 from biasgate.tasks.data.plain_columns import is_text, plain_column
 from biasgate.tasks.data.reading import refuse_values, to_numbers
 
@@ -83,23 +84,13 @@ class NameMatcher:
     Case, and spaces around a name, do not matter. A row without a value was not rated. A row
     with an empty list, or with other names only, mentions none of these identities.
 
-    Parameters
-    ----------
-    column : str
-        Holds a name or a list of names; in a text, `['muslim', 'gay']` is a list too.
-    names : mapping of str to sequence of str
-        The names of each identity.
-    separator : str, optional
-        What separates several names in a text.
+    In a text, `['muslim', 'gay']` is a list too.
     """
 
-    def __init__(
-        self, column: str, names: Mapping[str, Sequence[str]], separator: str | None = None
-    ) -> None:
-        self._column, self._separator = column, separator
-        self._names = {identity: list(words) for identity, words in names.items()}
+    def __init__(self, named: NamedIdentities) -> None:
+        self._column, self._separator, self._names = named.column, named.separator, named.names
         self._owners: dict[str, list[int]] = {}
-        for position, words in enumerate(names.values()):
+        for position, words in enumerate(self._names.values()):
             for word in words:
                 self._owners.setdefault(_folded(word), []).append(position)
         self._unmatched = set(self._owners)
@@ -153,7 +144,7 @@ class NameMatcher:
         got = f"it has {shown}" if shown and likely and len(self._others) <= _MOST_NAMES else ""
         msg = (
             f"a row must have one of the names in `names`; none has {self._where}."
-            f"{f' Instead {got}.' if got else ' Check `names_in` and `names`.'}"
+            f"{f' Instead {got}.' if got else ' Check `column` and `names`.'}"
         )
         raise InputError(msg)
 
@@ -181,12 +172,10 @@ class NameMatcher:
             if found := next(filter(None, joined), None):
                 several = np.array([one is not None for one in joined])
                 hint = (
-                    f' Set `names_separator: "{found}"`; if it is one name, set a separator that '
-                    "no name has."
+                    f' Set `separator: "{found}"`; if it is one name, set a separator that no '
+                    "name has."
                 )
-                rule = (
-                    "a cell must hold one name, unless `names_separator` says what separates them"
-                )
+                rule = "a cell must hold one name, unless `separator` says what separates them"
                 refuse_values(chunk, self._column, pa.array(several[codes]), rule, ids, hint=hint)
         flags = self._flags([_listed(cell, self._separator) for cell in cells])
         return np.asarray(flags[codes])
@@ -218,8 +207,8 @@ class NameMatcher:
 
     def _refuse_type(self, got: str) -> None:
         msg = (
-            f"identities must be names or lists of names in the column `names_in`; got {got} "
-            f"{self._where}. Columns of 0 and 1 belong in `identities`."
+            f"`column` of `identities` must hold names or lists of names; got {got} {self._where}. "
+            "List columns of 0 and 1, as in `identities: [muslim, gay]`."
         )
         raise InputError(msg)
 

@@ -79,11 +79,11 @@ def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     if not all(lists) or not separators:
         return ""
     bare = not any(one.startswith("[") for one in found)
-    return _option(column, f', names_separator: "{separators[0].strip()}"' if bare else "")
+    return _option(column, f', separator: "{separators[0].strip()}"' if bare else "")
 
 
 def _option(column: str, more: str = "") -> str:
     return (
-        f" If it holds names of identities, write `names_in: {column}, names: [...]{more}` with "
-        "the names to measure."
+        " If it holds names of identities, write `identities: "
+        f"{{column: {column}, names: [...]{more}}}` with the names to measure."
     )

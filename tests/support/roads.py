@@ -116,7 +116,7 @@ def _table_options(road, inputs):
         "overlap": {"terms": TERMS, "matching": "overlap"},
         "both": {"identities": list(LISTED), "terms": some},
         "twenty_four": {"identities": inputs.identities},
-        "named": {"names_in": "mentions", "names": NAMES},
+        "named": {"identities": {"column": "mentions", "names": NAMES}},
     }[road["identities"]]
     if road["cluster"] == "thread":
         options["cluster"] = "article_id"

@@ -131,7 +131,7 @@ def test_a_parquet_column_of_a_type_that_cannot_be_meant_is_refused(
 
 def test_a_column_of_lists_in_place_of_fractions_is_refused_with_the_option(tmp_path):
     lists = [["gay", "deaf"], [], None, ["deaf"]]
-    with pytest.raises(InputError, match=r"write `names_in: gay, names: \[...\]`"):
+    with pytest.raises(InputError, match=r"write `identities: {column: gay, names: \[...\]}`"):
         frozen(tmp_path, "rows.parquet", parquet(tmp_path, gay=lists))
 
 

@@ -24,8 +24,7 @@ GIVEN = {
     "source": "huggingface",
     "id": "key",
     "text": "text",
-    "names_in": "groups",
-    "names": ["gay", "muslim"],
+    "identities": {"column": "groups", "names": ["gay", "muslim"]},
 }
 HUB = {"dataset": "acme/chats", "revision": COMMIT, "split": "test"}
 

@@ -30,7 +30,9 @@ def frozen(folder, cells, **options):
 
 
 def of_file(path, **options):
-    options = {"names_in": "groups", "names": ["muslim", "gay"]} | options
+    named = {"column": "groups", "names": ["muslim", "gay"]}
+    named |= {key: options.pop(key) for key in ("names", "separator") if key in options}
+    options = {"identities": named} | options
     source = SOURCES.validate_python({"name": "t", "source": "table", "path": path} | options)
     return freeze(source, path.parent / "store")
 
@@ -43,7 +45,7 @@ def found(evaluation_set):
 @pytest.mark.parametrize("kind", AS_TEXT)
 def test_names_in_text_become_identities(tmp_path, kind):
     cells, separator = AS_TEXT[kind]
-    options = {} if separator is None else {"names_separator": separator}
+    options = {} if separator is None else {"separator": separator}
     assert found(frozen(tmp_path, cells, **options)) == EXPECTED
 
 
@@ -94,21 +96,18 @@ def test_one_name_may_belong_to_two_identities(tmp_path):
     assert result == {"lgbt": [1.0, 1.0], "gay": [1.0, 0.0]}
 
 
-def test_names_and_columns_and_terms_give_one_set(tmp_path):
+def test_names_and_terms_give_one_set(tmp_path):
     table = pd.DataFrame(
         {
             "id": [0, 1],
             "label": 0.0,
             "groups": ["gay", None],
-            "deaf": [0.2, 1],
             "text": ["a man", "b"],
         }
     )
     table.to_csv(tmp_path / "t.csv", index=False)
-    result = of_file(
-        tmp_path / "t.csv", names=["gay"], identities=["deaf"], terms={"male": ["man"]}, text="text"
-    )
-    assert found(result) == {"deaf": [0.2, 1.0], "gay": [1.0, None], "male": [1.0, 0.0]}
+    result = of_file(tmp_path / "t.csv", names=["gay"], terms={"male": ["man"]}, text="text")
+    assert found(result) == {"gay": [1.0, None], "male": [1.0, 0.0]}
 
 
 def test_a_name_that_no_row_has_is_noted(tmp_path):
@@ -119,11 +118,11 @@ def test_a_name_that_no_row_has_is_noted(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "options", "message"),
     [
-        (["muslim,gay", "gay"], {}, r'Set `names_separator: ","`.*'),
+        (["muslim,gay", "gay"], {}, r'Set `separator: ","`.*'),
         (["islam", "queer"], {}, r"none has \(.*column groups\). Instead it has 'islam', 'queer'."),
         ([0.5, 1.0], {}, r"none has .*'0.5', '1.0'"),
-        (["a long sentence that somebody wrote"] * 2, {}, r"Check `names_in` and `names`\.$"),
-        ([f"n{n}" for n in range(90)], {}, r"Check `names_in` and `names`\.$"),
+        (["a long sentence that somebody wrote"] * 2, {}, r"Check `column` and `names`\.$"),
+        ([f"n{n}" for n in range(90)], {}, r"Check `column` and `names`\.$"),
     ],
 )
 def test_a_column_that_cannot_be_meant_is_refused(tmp_path, cells, options, message):
@@ -146,17 +145,24 @@ def test_other_types_than_names_are_refused(tmp_path, values):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"names": [], "terms": ["gay"], "text": "text"}, "together"),
-        ({"names_in": None}, "together"),
-        ({"names_in": None, "names": [], "identities": ["a"], "names_separator": ","}, "names_in"),
-        ({"identities": ["gay"]}, "gay must be in one of"),
+        ({"names": []}, "at least 1 item"),
+        ({"identities": {"names": ["gay"]}}, r"identities.column\n  Field required"),
+        ({"identities": {"column": "a", "names": ["gay"], "seperator": ","}}, "Did you mean"),
+        ({"identities": {"column": "a", "names": ["gay"], "separator": ""}}, "at least 1 char"),
+        ({"identities": {"gay": 3}}, "valid string"),
+        ({"terms": ["gay"], "text": "text"}, "gay must be in `identities` or `terms`"),
         ({"names": {"gay": []}}, "at least 1 item"),
-        ({"names": "gay"}, "valid dictionary"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(tmp_path, options, message):
     with pytest.raises(ValidationError, match=message):
         of_file(tmp_path / "t.csv", **options)
+
+
+def test_an_identity_may_be_called_names(tmp_path):
+    (tmp_path / "t.csv").write_text("id,label,a,b\n1,0,1,0\n")
+    result = of_file(tmp_path / "t.csv", identities={"names": "a", "column": "b"})
+    assert found(result) == {"names": [1.0], "column": [0.0]}
 
 
 def test_names_are_found_in_any_chunk_of_a_large_file(tmp_path):
