@@ -60,10 +60,17 @@ def show(
 ) -> None:
     """Print an included policy as YAML, to change a copy of it."""
     with errors_told():
-        from biasgate.tasks.gating.policy import SHIPPED, read_policy  # noqa: PLC0415
+        from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.gating.policy import shipped_policies  # noqa: PLC0415
 
-        read_policy(name, SHIPPED)
-        typer.echo((SHIPPED / f"{Path(name).stem}.yaml").read_text("utf-8"), nl=False)
+        known = shipped_policies()
+        if name not in known:
+            msg = (
+                f"NAME must be one of {', '.join(known)}; got {name!r}.{did_you_mean(name, known)}"
+            )
+            raise InputError(msg)
+        typer.echo(known[name].read_text("utf-8"), nl=False)
 
 
 @app.command(epilog=example("policy register policy.yaml --model toxicity"))
@@ -100,7 +107,7 @@ def plan(
         typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet."),
     ] = None,
     shares: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Before anything is labelled: YAML file of how common identities and toxic "
             "comments are, or civil_comments."

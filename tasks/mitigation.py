@@ -13,7 +13,7 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
-from biasgate.tasks.gating.policy import SHIPPED
+from biasgate.tasks.gating.policy import shipped_policies
 from biasgate.tasks.included import find_evaluation_file
 from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
 from biasgate.tasks.mitigating.proposing import chosen_candidate, training_source
@@ -90,6 +90,6 @@ def write_evaluation_file(
 def _policy_of(config: Path) -> str:
     """Return the policy as the file names it, with an absolute path if it is a path."""
     named = read_settings(config, EvaluationFile).policy
-    if (SHIPPED / f"{named}.yaml").exists():
+    if named in shipped_policies():
         return named
     return str(config.resolve().parent / Path(named).expanduser())

@@ -201,8 +201,15 @@ def sections_of_policy(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
     return {"policy": schema} | {name: of for name, of in defined.items() if of.get("properties")}
 
 
+def shipped_policies() -> dict[str, Path]:
+    """Return the file of each shipped policy, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+
+
 def read_policy(reference: str, folder: Path) -> Policy:
     """Read the policy that a configuration names: a shipped one or a file.
+
+    A file that is called as a shipped policy is `./NAME`.
 
     Parameters
     ----------
@@ -221,10 +228,10 @@ def read_policy(reference: str, folder: Path) -> Policy:
     InputError
         If it does not exist or a rule is wrong; the text names the place.
     """
-    shipped = SHIPPED / f"{reference}.yaml"
-    path = shipped if shipped.exists() else folder / Path(reference).expanduser()
+    shipped = shipped_policies()
+    path = shipped.get(reference) or folder / Path(reference).expanduser()
     if not path.exists():
-        names = sorted(one.stem for one in SHIPPED.glob("*.yaml"))
+        names = list(shipped)
         beside = (Path(reference).with_name(one.name) for one in path.parent.glob("*.y*ml"))
         msg = (
             f"`policy` must be a file or one of {', '.join(names)}; got {reference} (looked at "

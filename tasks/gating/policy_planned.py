@@ -246,14 +246,15 @@ class Shares(Settings):
 
 
 def comments_of_shares(
-    path: Path, policy: Policy, *, auc: float, correlation: float, design_effect: float
+    file: str | Path, policy: Policy, *, auc: float, correlation: float, design_effect: float
 ) -> Comments:
     """Return what a plan needs from stated shares.
 
     Parameters
     ----------
-    path : Path
-        A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments.
+    file : str or Path
+        A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments. A file of
+        that name is `./civil_comments`.
     auc, correlation, design_effect : float
         What is assumed of every identity: see `Guess`.
 
@@ -267,8 +268,7 @@ def comments_of_shares(
     InputError
         If the file does not exist or a value is wrong.
     """
-    shipped = SHIPPED / f"{path.name}.yaml"
-    path = shipped if not path.exists() and shipped.exists() else path
+    path = SHIPPED / f"{file}.yaml" if file == "civil_comments" else Path(file)
     if not path.is_file():
         msg = f"`--shares` must be a file, or civil_comments; {path} does not exist."
         raise InputError(msg)

@@ -423,6 +423,22 @@ def test_an_included_policy_is_printed_as_it_is_read(tmp_path):
     assert "Did you mean 'no-worse'?" in wrong.stderr
 
 
+def test_a_plain_name_is_the_included_policy_and_a_path_never_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("default", "default.yaml", "civil_comments"):
+        (tmp_path / name).write_text("version: 1\nname: mine\n", "utf-8")
+    assert read_policy("default", tmp_path).name == "default"
+    for path in ("./default", f"{tmp_path}/default", "default.yaml"):
+        with pytest.raises(InputError, match="rules: must be given"):
+            read_policy(path, tmp_path)
+    for path in ("./default", "default.yaml", f"{SHIPPED}/default"):
+        shown = command("show", path)
+        assert (shown.exit_code, "NAME must be one of" in shown.stderr) == (2, True), shown.output
+    for path in ("./civil_comments", "elsewhere/civil_comments"):
+        planned = command("plan", "no-worse", "--shares", path)
+        assert (planned.exit_code, "civil_comments" in planned.stderr) == (2, True), planned.output
+
+
 def test_the_policy_of_civil_comments_is_the_default_but_for_what_its_comments_cannot_judge():
     own, default = (
         yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))

@@ -418,7 +418,7 @@ def test_a_share_of_none_or_all_is_refused_and_an_auc_of_chance_or_no_error(tmp_
 def test_the_shares_of_civil_comments_come_with_it():
     policy = read_policy("no-worse", Path())
     found = comments_of_shares(
-        Path("civil_comments"), policy, auc=0.9, correlation=0.8, design_effect=1.0
+        "civil_comments", policy, auc=0.9, correlation=0.8, design_effect=1.0
     )
     assert len(found.identities) == 9
     assert found.categories["gender"].toxic == pytest.approx(0.1023 * 0.153 + 0.1202 * 0.134)
