@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +20,7 @@ from biasgate.printing import (
     print_json,
     print_sentence,
 )
+from biasgate.tasks.common.console import as_path, is_path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say, waiting
@@ -37,7 +37,6 @@ Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history
 _SHORT = 12
 COUNTS = "evidence.counts"
 SUMMARY = "summary.json"
-_RESULTS = (COUNTS, SUMMARY, "report.json")
 BLOCKED = WORDS["fail"].exit_code
 
 
@@ -205,7 +204,8 @@ def verify(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="Registered model, or the folder of an evaluation, which needs no registry.",
+            help="Registered model; with a slash, as in ./out, the folder of an evaluation, which "
+            "needs no registry.",
             metavar="MODEL",
         ),
     ] = None,
@@ -246,19 +246,20 @@ def verify(
     --policy-digest and --evaluation-set. What is not pinned may be anything that a trusted key
     signed.
 
-    With a folder, which has the evidence: recompute the verdicts in it, whatever they are.
+    With the folder of an evaluation, which has the evidence: recompute the verdicts in it, whatever
+    they are. A name without a slash is a registered model, also where a folder has that name.
 
     Exit codes: 0 everything holds, 3 something does not.
     """
     with errors_told():
         pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
-    if model is not None and (_is_place(model) or _has_results(Path(model))):
+    if model is not None and is_path(model):
         findings = _verify_results(Path(model), pins, unused=(version, attestation, folder))
     elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
-        nor = f" Nor is {model} a folder of results, as `biasgate evaluate` writes one."
+        nor = f" The folder of an evaluation has a slash: biasgate verify {as_path(model)}"
         with registry(store, quiet=as_json, nor=nor) as gateway:
             from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
@@ -291,17 +292,6 @@ def _sets(named: list[str] | None) -> dict[str, str] | None:
             )
             raise InputError(msg)
     return {name: digest for name, _, digest in (one.partition("=") for one in named)}
-
-
-def _is_place(named: str) -> bool:
-    """Return whether a name can only be that of a folder."""
-    separated = named.startswith(".") or any(one in named for one in {"/", os.sep})
-    return separated and not named.startswith("models:")
-
-
-def _has_results(folder: Path) -> bool:
-    # Unlike a path's own method, this answers where a name is too long for a file.
-    return any(isfile(folder / name) for name in _RESULTS)  # noqa: PTH113
 
 
 def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:

@@ -158,10 +158,18 @@ def test_a_folder_that_is_no_store_is_refused_and_nothing_is_written_there(
     assert [one.name for one in tmp_path.iterdir()] == [".biasgate"]
 
 
-def test_what_is_neither_a_model_nor_a_folder_is_told_as_both(evaluated, tmp_path):
+def test_a_model_is_never_the_folder_that_has_its_name(evaluated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(evaluated / "out", tmp_path / "toxicty")
     for store in (evaluated / "store", tmp_path / "none"):
         code, said = run("verify", "toxicty", "--store", store)
-        assert (code, "Nor is toxicty a folder of results" in said) == (2, True), said
+        assert (code, "has a slash: biasgate verify ./toxicty" in said) == (2, True), said
+    assert run("verify", "./toxicty")[0] == 0
+    for name in ("toxicity", "toxicity/"):  # a model that verifies, a folder that does not
+        shutil.copytree(tmp_path / "toxicty", tmp_path / "toxicity", dirs_exist_ok=True)
+        next((tmp_path / "toxicity").glob("*/*/verdict.json")).unlink(missing_ok=True)
+        code, said = run("verify", name, "--store", evaluated / "store")
+        assert code == (3 if name.endswith("/") else 0), said
 
 
 @pytest.mark.parametrize("place", ["./out", "out/deep", "../out", "/no/such"])

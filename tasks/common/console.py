@@ -34,3 +34,18 @@ def command() -> str:
     on_path = shutil.which("biasgate")
     same = on_path is not None and Path(on_path).resolve() == Path(typed).resolve()
     return "biasgate" if same or not Path(typed).exists() else typed
+
+
+def is_path(named: str) -> bool:
+    """Return whether a text that a user gives can only be a path, and never a registered model.
+
+    A model is never a folder that happens to have its name.
+    """
+    separated = named in {os.curdir, os.pardir} or any(one in named for one in {"/", os.sep})
+    return separated and not named.startswith("models:")
+
+
+def as_path(named: str | Path) -> str:
+    """Return a path as commands take it where a name without a slash is a registered model."""
+    text = str(named)
+    return text if is_path(text) else f".{os.sep}{text}"

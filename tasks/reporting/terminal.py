@@ -15,7 +15,7 @@ from rich.text import Text
 
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import METRICS
-from biasgate.tasks.common.console import command, console, shown
+from biasgate.tasks.common.console import as_path, command, console, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
@@ -192,7 +192,7 @@ def _print_lines(
 
 
 def _print_what_checks(out: Console, results: Results) -> None:
-    check = f"{command()} verify {shlex.quote(str(results.folder))}"
+    check = f"{command()} verify {shlex.quote(as_path(results.folder))}"
     _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
 
 
