@@ -1,7 +1,8 @@
-"""Parts that programs build on: packed masks, ranked rows, tables, intervals, limits."""
+"""Parts that programs build on: packed masks, ranked rows, cuts, tables, intervals, limits."""
 
 from bias_metrics._core.checks import MAX_WEIGHT
 from bias_metrics._core.counted import counted
+from bias_metrics._core.cuts import reaches, widened
 from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics._core.packed import PackedMasks
@@ -19,5 +20,7 @@ __all__ = [
     "counted",
     "dominant_units",
     "rank_rows",
+    "reaches",
+    "widened",
     "wilson_interval",
 ]

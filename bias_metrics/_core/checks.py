@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.counted import counted
+from bias_metrics._core.cuts import as_decimal, widened
 from bias_metrics._core.packed import PackedMasks, Subgroups, by_name
 from bias_metrics.suggestion import did_you_mean
 
@@ -106,7 +107,7 @@ def check_scores(
         msg = f"`{name}` must be numbers; got dtype {array.dtype}."
         raise TypeError(msg)
     if array.dtype == np.float16:
-        array = array.astype(np.float32)
+        array = widened(array).astype(np.float32)
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         msg = f"`{name}` must be finite; got {array[row]} (row {row})."
@@ -284,7 +285,7 @@ Choice = TypeVar("Choice", bound=str)
 
 def check_threshold(threshold: float) -> float:
     """Return a threshold as a finite float."""
-    number = float(threshold)
+    number = as_decimal(threshold)
     if not math.isfinite(number):
         msg = f"`threshold` must be a finite number; got {threshold}."
         raise ValueError(msg)

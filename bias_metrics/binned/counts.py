@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import FloatArray, check_power_mean_groups, check_threshold
+from bias_metrics._core.checks import (
+    BoolArray,
+    FloatArray,
+    check_power_mean_groups,
+    check_threshold,
+)
+from bias_metrics._core.cuts import narrow_forms, reaches
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of, packed, unpacked
@@ -452,7 +458,7 @@ class ScoreCounts:
             By subgroup, and None for all rows; then by class.
         """
         threshold = check_threshold(threshold)
-        sure, possible = self.least >= threshold, self.most >= threshold
+        sure, possible = self.reaches(threshold)
 
         def of(counts: Counts) -> dict[Class, tuple[int, int]]:
             return {
@@ -463,6 +469,12 @@ class ScoreCounts:
         return {None: of(self.everyone)} | {
             name: of(own) for name, own in zip(self.names, self.subgroups, strict=True)
         }
+
+    def reaches(self, threshold: float) -> tuple[BoolArray, BoolArray]:
+        """Return the bins whose scores all reach a threshold, and those of which some may."""
+        sure = reaches(self.least, threshold)
+        lowest = min((threshold, *narrow_forms(threshold)))
+        return sure, sure | (self.most >= lowest)
 
     def to_bytes(self) -> bytes:
         """Return the counts as a compressed archive of numpy arrays."""

@@ -155,8 +155,8 @@ class Decisions:
         self.known, self.counts = Pairs.of(*models, pairs), (*models, pairs)
         self.ranges = ranges
         (a, b), (at, other) = models, thresholds
-        self.sure = a.least >= at, b.least >= other
-        self.possible = a.most >= at, b.most >= other
+        of_models = a.reaches(at), b.reaches(other)
+        self.sure, self.possible = zip(*of_models, strict=True)
 
     def differences(
         self, rate: Rate, confidence: float, background: Background
@@ -237,7 +237,7 @@ def share_ends(
     counts: ScoreCounts, threshold: float, rate: Rate, rows: Counts
 ) -> tuple[Share, Share]:
     """Return the smallest and the largest share of some rows with the event that is possible."""
-    sure, possible = counts.least >= threshold, counts.most >= threshold
+    sure, possible = counts.reaches(threshold)
     if rate.event != "flagged":
         sure, possible = ~possible, ~sure
     of = rows[[CLASSES.index(label) for label in rate.of]].sum(axis=0)

@@ -1,7 +1,6 @@
 """Errors at a threshold: rates, Dixon's sums."""
 
-from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.rate_gaps import MeasuredRates
 from bias_metrics.thresholds.shares import Events
 
-__all__ = ["Events", "MeasuredRates", "flagged"]
+__all__ = ["Events", "MeasuredRates"]

@@ -17,12 +17,12 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_threshold,
 )
+from bias_metrics._core.cuts import reaches
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.groups.counts import as_dicts, ratio
-from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
 
 
@@ -213,7 +213,7 @@ def _rate_difference(
         raise ValueError(msg)
     threshold = check_threshold(threshold)
     of_class = labels == label
-    wrong = of_class & (flagged(scores, threshold) != labels)
+    wrong = of_class & (reaches(scores, threshold) != labels)
     lack_of_class = f"no {'positives' if label else 'negatives'}"
 
     def rate(rows: BoolArray) -> MetricValue:

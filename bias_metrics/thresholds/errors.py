@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.cuts import as_decimal
 from bias_metrics._core.ranks import SortedClasses, SortedScores, sort_classes
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
@@ -142,7 +143,7 @@ class ErrorCurve(Tabular):
     def at(self, position: int) -> ErrorRates:
         """Return the errors at the threshold in this position."""
         return ErrorRates(
-            float(self.thresholds[position]),
+            as_decimal(self.thresholds[position]),
             self.n_true_positive[position].item(),
             self.n_false_positive[position].item(),
             self.n_true_negative[position].item(),
@@ -161,34 +162,26 @@ class ErrorCurve(Tabular):
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def as_compared(thresholds: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
-    """Return the thresholds in the dtype of the scores, as `scores >= 0.7` compares them.
-
-    Otherwise a score of 0.7 in float32, which is below 0.7 in float64, would not be flagged.
-    """
-    with np.errstate(over="ignore"):
-        return thresholds.astype(dtype)
-
-
-def flagged(y_score: FloatArray, threshold: float) -> BoolArray:
-    """Say which rows have a score at or above the threshold."""
-    return np.asarray(y_score >= as_compared(np.array(threshold), y_score.dtype))
-
-
 def weight_below(ranked: SortedScores, thresholds: FloatArray) -> Counts:
     """Count the rows below each threshold, or sum their weight."""
-    rows = np.searchsorted(ranked.scores, as_compared(thresholds, ranked.scores.dtype))
+    rows = np.searchsorted(ranked.scores, thresholds)
     if ranked.cumulative_weight is None:
         return rows
     return np.asarray(ranked.cumulative_weight[rows], dtype=np.float64)
 
 
-def error_curve(classes: SortedClasses, thresholds: FloatArray) -> ErrorCurve:
-    """Count the errors of some rows at each threshold."""
+def error_curve(
+    classes: SortedClasses, thresholds: FloatArray, cuts: FloatArray | None = None
+) -> ErrorCurve:
+    """Count the errors of some rows at each threshold.
+
+    `cuts` are the thresholds in the form that the scores hold them in, if that may be another.
+    """
+    cuts = thresholds if cuts is None else cuts
     return ErrorCurve(
         thresholds=thresholds,
-        n_false_negative=weight_below(classes.positive, thresholds),
-        n_true_negative=weight_below(classes.negative, thresholds),
+        n_false_negative=weight_below(classes.positive, cuts),
+        n_true_negative=weight_below(classes.negative, cuts),
         n_positive=classes.positive.total,
         n_negative=classes.negative.total,
     )

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_threshold
+from bias_metrics._core.cuts import reaches
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats
@@ -24,7 +25,7 @@ from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Estimate
 from bias_metrics.rows import Places, Rows
-from bias_metrics.thresholds.errors import RATES, flagged
+from bias_metrics.thresholds.errors import RATES
 
 _MEASURED = {name: RATES[name] for name in ("accuracy", "precision", "recall")} | {
     "negative_predictive_value": (
@@ -184,7 +185,7 @@ def decision_indicators(
     at = check_threshold(threshold)
     scores = rows.scores("y_score", y_score)
     counted, (scores,) = rows.counted(scores)
-    decided = _Decided.of(counted, flagged(scores, at))
+    decided = _Decided.of(counted, reaches(scores, at))
     n_gaps = len(_MEASURED) * len(counted.subgroups)
     jointly = 1 - (1 - level) / max(n_gaps, 1)
     everyone = decided.group(np.arange(counted.n), level)

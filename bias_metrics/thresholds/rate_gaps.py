@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_threshold
+from bias_metrics._core.cuts import reaches
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular, labelled
@@ -16,7 +17,6 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.report import cell_of
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.shares import Events, ShareGap
 
 
@@ -280,7 +280,7 @@ class MeasuredRates:
             if alone:
                 rows = Rows(rows.y_true, rows.subgroups, background=rows.background)
             at = zip(self.scores, map(check_threshold, thresholds), strict=True)
-            flags = [flagged(scores, threshold) for scores, threshold in at]
+            flags = [reaches(scores, threshold) for scores, threshold in at]
             found: Gaps = {name: {} for name in rows.subgroups}
             for metric, rate in threshold_metrics().items():
                 for name, gap in Events.of_rate(rate, rows, flags).gaps():

@@ -22,6 +22,7 @@ from bias_metrics._core.checks import (
     check_threshold,
     check_weights,
 )
+from bias_metrics._core.cuts import cuts_in, reaches
 from bias_metrics._core.intervals import check_confidence, quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
@@ -33,7 +34,6 @@ from bias_metrics.thresholds.errors import (
     ErrorRates,
     distinct_scores,
     error_curve,
-    flagged,
     sort_subgroup,
 )
 from bias_metrics.thresholds.share_counts import ByCluster, Counts
@@ -150,7 +150,8 @@ def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate
     weighted = classes.positive.cumulative_weight is not None
     slack = SLACK if weighted else 0
     if method == "counts":
-        curve = error_curve(classes, np.linspace(0, 1, 101))
+        grid = np.linspace(0, 1, 101)
+        curve = error_curve(classes, grid, cuts_in(distinct_scores(classes), grid))
         gap = np.abs(curve.n_false_positive - curve.n_false_negative)
         nearest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
         position = int(np.flatnonzero(nearest)[-1])
@@ -185,7 +186,7 @@ def error_rates(
     y_score : float array of shape (n,)
         Finite scores.
     threshold : float
-        Finite; a score equal to it is flagged. Compared in the dtype of the scores.
+        Finite; a score equal to it is flagged, also where it is stored in fewer bits.
     sample_weight : float array of shape (n,), optional
         At least 0.
 
@@ -217,7 +218,8 @@ def error_rates(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-    return error_curve(classes, np.array([check_threshold(threshold)])).at(0)
+    at = np.array([check_threshold(threshold)])
+    return error_curve(classes, at, cuts_in(scores, at)).at(0)
 
 
 @aligned
@@ -278,14 +280,15 @@ def threshold_table(
     weights = check_weights(sample_weight, labels.size)
     masks = check_subgroups(subgroups, labels.size)
     everyone = sort_classes(labels, scores, weights)
-    grid = distinct_scores(everyone)
+    grid = cuts = distinct_scores(everyone)
     if thresholds is not None:
         grid = check_scores("thresholds", thresholds)
+        cuts = cuts_in(scores, grid)
     return ThresholdTable(
         thresholds=grid,
-        overall=error_curve(everyone, grid),
+        overall=error_curve(everyone, grid, cuts),
         subgroups={
-            name: error_curve(sort_subgroup(labels, scores, mask, weights), grid)
+            name: error_curve(sort_subgroup(labels, scores, mask, weights), grid, cuts)
             for name, mask in masks.items()
         },
     )
@@ -350,7 +353,7 @@ def equal_error_range(
     if threshold is None:
         msg = "`y_true` must have positives and negatives; one class is empty."
         raise ValueError(msg)
-    wrong = flagged(scores, threshold) != labels
+    wrong = reaches(scores, threshold) != labels
     errors = [(int(wrong[of].sum()), int(of.sum())) for of in (labels, ~labels)]
     clustered = None
     if codes is not None:

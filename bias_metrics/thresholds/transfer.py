@@ -21,11 +21,11 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_threshold,
 )
+from bias_metrics._core.cuts import reaches
 from bias_metrics._core.intervals import check_confidence, few_clusters, quantile
 from bias_metrics._core.proportions import paired_change
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.thresholds.errors import flagged
 
 Match = Literal["flag_rate", "recall"]
 MATCHES: tuple[Match, ...] = ("flag_rate", "recall")
@@ -166,12 +166,12 @@ def transfer_threshold(
     check_choice("match", match, MATCHES)
     level, codes = check_confidence(confidence), check_clusters(clusters, first.size)
     counted = _counted(match, y_true, first.size)
-    old = flagged(first, check_threshold(threshold))
+    old = reaches(first, check_threshold(threshold))
     wanted = int(old[counted].sum())
     after = _threshold(second[counted], wanted)
     if threshold_after is not None:
         after = float(check_threshold(threshold_after))
-    new = flagged(second, after)
+    new = reaches(second, after)
     n = int(counted.sum())
 
     def change(rows: BoolArray) -> FlagChange:
