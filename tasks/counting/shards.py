@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bias_metrics import Rows, ScoreCounts
+from bias_metrics.parts import reaches
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, whole_file
 from biasgate.tasks.common.prefect_task import is_spread, say, task
@@ -109,13 +109,11 @@ def _measured(settings: CountFile, batch: pa.Table) -> tuple[Rows, dict[str, np.
     kept = rated if settings.identity_rows == "rated" else np.ones_like(rated)
     measured = batch if kept.all() else batch.filter(pa.array(kept))
     mentions = {
-        name.removeprefix(IDENTITY): pc.fill_null(
-            pc.greater_equal(measured[name], settings.identity_threshold), fill_value=False
-        ).to_numpy()
+        name.removeprefix(IDENTITY): reaches(measured[name].to_numpy(), settings.identity_threshold)
         for name in columns
     }
     rows = Rows(
-        np.asarray(measured["label"].to_numpy() >= settings.label_threshold),
+        reaches(measured["label"].to_numpy(), settings.label_threshold),
         mentions,
         sample_weight=measured[WEIGHT].to_numpy() if WEIGHT in measured.column_names else None,
         weight_kind="frequency",

@@ -15,7 +15,7 @@ from biasgate.tasks.data.evaluation_set import (
     TYPES_BY_PREFIX,
 )
 from biasgate.tasks.data.identity_names import check_identity_names
-from biasgate.tasks.data.plain_columns import is_text
+from biasgate.tasks.data.plain_columns import is_text, to_float64
 
 _NEEDED = frozenset({"id", "label"})
 
@@ -61,7 +61,10 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
     wanted, values = _type(column, of), chunk[column]
     fits = is_text(values.type) == is_text(wanted)
     try:
-        values = values.cast(wanted) if fits else values
+        if fits and wanted == pa.float64():
+            values = pa.chunked_array([to_float64(values.combine_chunks())])
+        elif fits:
+            values = values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fits = False
     if not fits:

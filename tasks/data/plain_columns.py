@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bias_metrics.parts import widened
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk
 
@@ -49,6 +50,24 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
         msg = f"a column of text must be UTF-8; this one is not {where}."
         raise InputError(msg)
     return array
+
+
+def to_float64(array: pa.Array) -> pa.Array:
+    """Return numbers of any Arrow type in 64 bits: those of 16 bits, and decimals, as they print.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError
+        If its values are not numbers.
+    """
+    kind = array.type
+    if pa.types.is_float16(kind):
+        return pa.array(widened(array.to_numpy(zero_copy_only=False)), from_pandas=True)
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    elif pa.types.is_decimal(kind):
+        array = array.cast(pa.string())  # Arrow makes .7000000000000001 of the decimal .70
+    return array.cast(pa.float64(), safe=False)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
-from biasgate.tasks.data.plain_columns import hint_for_lists, is_text, plain_column
+from biasgate.tasks.data.plain_columns import hint_for_lists, is_text, plain_column, to_float64
 
 __all__ = [
     "ROW_NUMBER",
@@ -137,9 +137,7 @@ def to_numbers(
     if not any(one(raw.type) for one in _NUMERIC):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
-    numbers = (
-        raw.cast(pa.float64(), safe=False) if not pa.types.is_boolean(raw.type) else _from_bool(raw)
-    )
+    numbers = to_float64(raw)
     # Only if needed: for thousands of columns this takes longer than reading them.
     has_nan = pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py()
     if not has_nan:
@@ -261,10 +259,6 @@ def to_mapped(
     shown = raw if words else None
     refuse_values(chunk, column, wrong, rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)
-
-
-def _from_bool(raw: pa.Array) -> pa.Array:
-    return raw.cast(pa.int8()).cast(pa.float64())
 
 
 def _number(value: str | None) -> float | str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics.parts import reaches
 from bias_metrics.rows import counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
@@ -47,7 +48,7 @@ def choose_rows(
     measured = labelled_rows(evaluation_set)
     if source.identity_rows == "rated":
         measured = measured & rated
-    labels = np.asarray(evaluation_set.column("label").to_numpy() >= source.label_threshold)
+    labels = reaches(evaluation_set.column("label").to_numpy(), source.label_threshold)
     choices = Choices(
         label_threshold=source.label_threshold,
         identity_threshold=source.identity_threshold,

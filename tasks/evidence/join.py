@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bias_metrics.parts import PackedMasks
+from bias_metrics.parts import PackedMasks, reaches
 from biasgate.tasks.common.arrow_arrays import give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
@@ -141,7 +141,7 @@ def _read_identities(
         for name, column in zip(identities, columns, strict=True):
             if column.null_count:
                 np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
-            yield name, np.asarray(column.to_numpy() >= threshold, dtype=np.bool_)
+            yield name, reaches(column.to_numpy(), threshold)
 
     mentions = PackedMasks.of(each(), evaluation_set.n_rows)
     rated.flags.writeable = False

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bias_metrics.parts import reaches
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conformed
@@ -90,7 +91,7 @@ class TrainingRows:
     @cached_property
     def labels(self) -> npt.NDArray[np.bool_]:
         """Whether each comment is toxic."""
-        return np.asarray(self.table["label"].to_numpy() >= self.label_threshold)
+        return reaches(self.table["label"].to_numpy(), self.label_threshold)
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -106,7 +107,7 @@ class TrainingRows:
     def masks(self) -> Masks:
         """Which comments mention each of the chosen identities."""
         return {
-            name: self.table[IDENTITY + name].to_numpy() >= self.identity_threshold
+            name: reaches(self.table[IDENTITY + name].to_numpy(), self.identity_threshold)
             for name in self.identities
         }
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat, JsonValue
 
+from bias_metrics.parts import reaches
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import ConfigPath, Name, Settings
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
@@ -182,14 +183,14 @@ class CandidateSettings(Settings):
                 "method reweight makes them; this kind does not. Use another method."
             )
             raise InputError(msg)
-        labels = training_set.column("label").to_numpy() >= self.training_threshold()
+        labels = reaches(training_set.column("label").to_numpy(), self.training_threshold())
         if labels.all() or not labels.any():
             msg = (
                 f"training set {training_set.name!r} of candidate {self.name!r} must have both "
                 f"classes; all {labels.size} rows are {'positive' if labels.all() else 'negative'}."
             )
             raise InputError(msg)
-        return np.asarray(labels)
+        return labels
 
     def training_weights(self, training_set: EvaluationSet) -> np.ndarray | None:
         """Return the weight of each training row, shape (n,); None if they have none."""

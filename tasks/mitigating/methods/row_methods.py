@@ -15,7 +15,7 @@ from pydantic import Field
 
 from bias_metrics import PoolChoice
 from bias_metrics.mitigation import balance_with_pool, balancing_weights
-from bias_metrics.parts import counted
+from bias_metrics.parts import counted, reaches
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.mitigating.methods.method import Change, Method, MethodUndoneError
@@ -142,7 +142,10 @@ def taken(rows: TrainingRows, pool: TrainingRows, chosen: np.ndarray) -> pa.Tabl
             if column_name.startswith("identity/")
         ]
         identities = np.stack(
-            [pool.table[name].to_numpy()[chosen] >= pool.identity_threshold for name in names],
+            [
+                reaches(pool.table[name].to_numpy(), pool.identity_threshold)[chosen]
+                for name in names
+            ],
             axis=1,
         )
     return added_rows(rows, fresh_ids(rows, ids, pool.name), texts, np.zeros(len(ids)), identities)

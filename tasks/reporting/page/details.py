@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from bias_metrics import MetricValue
 from bias_metrics.metrics import threshold_metrics
+from bias_metrics.parts import reaches
 from bias_metrics.report import worst_first
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
-from bias_metrics.thresholds import Events, flagged
+from bias_metrics.thresholds import Events
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
@@ -159,7 +160,7 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     thresholds = _grid(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.
     rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
-    decided = [flagged(scores, threshold) for threshold in thresholds]
+    decided = [reaches(scores, threshold) for threshold in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     at_each = range(len(thresholds))
     for metric, rate in RATE_OF_GAP.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bias_metrics.parts import widened
 from biasgate.tasks.common.errors import InputError, shown_names
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def positive_scores(
             f"{values.shape} of {values.dtype}. For a table name the score's column with `output`."
         )
         raise InputError(msg)
-    return values.astype(np.float64)
+    return widened(values)
 
 
 def _table(rows: list[Any], wanted: list[str | None]) -> pd.DataFrame:
@@ -67,7 +68,7 @@ def _column(table: pd.DataFrame, of: str, name: str) -> Any:
 def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:
     winning = [str(one) for one in _column(table, of, "label")]
     try:
-        scores = np.asarray(_column(table, of, score), dtype=float)
+        scores = widened(_column(table, of, score))
     except (TypeError, ValueError):  # whose text quotes the value
         scores = None
     if scores is None:

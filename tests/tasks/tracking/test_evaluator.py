@@ -93,6 +93,17 @@ def test_metrics_equal_those_of_the_library_under_the_keys_of_our_runs(
     assert run.data.metrics == pytest.approx(keys, abs=1e-12, rel=0)
 
 
+@pytest.mark.parametrize("width", ["float16", "float32", "Float32"])
+def test_thresholds_select_the_same_rows_in_every_width(tracked, rows, width):
+    columns = {name: (rows[name].fillna(0) * 7).round() / 10 for name in [*SUBGROUPS, "toxic"]}
+    wide = rows.assign(**columns)
+    narrow = wide.astype(dict.fromkeys(columns, width))
+    options = {"label_threshold": 0.7, "identity_threshold": 0.7}
+    of_wide, of_narrow = (evaluate(tracked, each, options)[0].metrics for each in (wide, narrow))
+    assert of_wide["n_rows/gay"] > 0
+    assert of_narrow == of_wide
+
+
 def test_the_table_has_a_row_per_subgroup_with_intervals(tracked, rows):
     found, run = evaluate(tracked, rows, {})
     kept = tracked.read_json(run.info.run_id, TABLE)

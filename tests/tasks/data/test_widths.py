@@ -1,0 +1,128 @@
+"""Files of the same decimals in any width give the same rows, wherever a threshold meets them."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bias_metrics import error_rates, threshold_report
+from biasgate.tasks.counting.settings import CountFile
+from biasgate.tasks.counting.shards import counted_shard
+from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.evidence.join import write_evidence
+from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.scored import score_rows
+
+CUTS = (0.1, 0.3, 0.7)
+NAMES = ("toxicity", "gay", "score")
+N = 400
+KEYS = {"label": "toxicity", "identities": ["gay"]}
+
+
+def frame():
+    rng = np.random.default_rng(8)
+    numbers = {name: rng.integers(0, 11, N) / 10 for name in NAMES}
+    return pd.DataFrame({"id": np.arange(N), "text": [f"words {i}" for i in range(N)], **numbers})
+
+
+def with_type(kind):
+    return lambda path: (
+        frame().astype(dict.fromkeys(NAMES, kind)).to_parquet(path.with_suffix(".parquet"))
+    )
+
+
+def as_decimals(path):
+    rows = frame()
+    columns = {name: [Decimal(str(value)) for value in rows[name]] for name in NAMES}
+    table = pa.table({"id": rows["id"], "text": rows["text"]} | columns)
+    pq.write_table(table, path.with_suffix(".parquet"))
+
+
+def as_widened(path):
+    rows = frame().astype(dict.fromkeys(NAMES, "float32")).astype(dict.fromkeys(NAMES, float))
+    rows.to_csv(path.with_suffix(".csv"), index=False)
+
+
+def as_json(path):
+    rows = frame().astype(dict.fromkeys(NAMES, "float32"))
+    rows.to_json(path.with_suffix(".jsonl"), orient="records", lines=True)
+
+
+FILES = {
+    "float16": with_type("float16"),
+    "float32": with_type("float32"),
+    "decimal": as_decimals,
+    "widened CSV": as_widened,
+    "JSON of pandas": as_json,
+}
+
+
+@pytest.fixture
+def written(tmp_path, request):
+    """Write the file of a width; return its path."""
+    FILES[request.param](tmp_path / "rows")
+    return next(tmp_path.glob("rows.*"))
+
+
+def source(path, **options):
+    base = {"name": "rows", "source": "table", "path": path, "text": "text"}
+    return SOURCES.validate_python(base | KEYS | options)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("written", FILES, indirect=True)
+def test_labels_identities_and_scores_are_cut_alike(written, cut, tmp_path):
+    settings = source(written, label_threshold=cut, identity_threshold=cut)
+    rows = freeze(settings, tmp_path / "store")
+    scores = {"name": "m", "kind": "scores", "path": written, "score": "score", "threshold": cut}
+    candidate = CANDIDATES.validate_python(scores)
+    scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
+    evidence = EvidenceFile(write_evidence(rows, scored, {}, settings, tmp_path / FILE).path)
+    toxic, gay, flagged = ((frame()[name] >= cut).tolist() for name in NAMES)
+    assert evidence.column("label").tolist() == toxic
+    assert evidence.columns("identity/")["gay"].tolist() == gay
+    report = threshold_report(toxic, evidence.scores("candidate"), {}, threshold=cut)
+    assert report.overall.to_dict() == error_rates(toxic, flagged, threshold=1).to_dict() | {
+        "threshold": cut
+    }
+
+
+@pytest.mark.parametrize("written", FILES, indirect=True)
+def test_counts_are_cut_alike(written):
+    options = {"label_threshold": 0.7, "identity_threshold": 0.3}
+    model = {"name": "m", "score": "score", "threshold": 0.1}
+    content = {"name": "c", "source": "shards", "candidate": model, "path": str(written)}
+    settings = CountFile.model_validate(content | KEYS | options)
+    counts = counted_shard(settings, written).counts["candidate"]
+    toxic, gay, flagged = (
+        frame()[name] >= cut for name, cut in zip(NAMES, (0.7, 0.3, 0.1), strict=True)
+    )
+    positive = int((toxic & gay & flagged).sum())
+    assert counts.flagged(0.1)["gay"]["positive"] == (positive, positive)
+
+
+@pytest.mark.parametrize("written", FILES, indirect=True)
+def test_training_labels_and_mentions_are_cut_alike(written, tmp_path):
+    settings = source(written, label_threshold=0.7, identity_threshold=0.3)
+    options = {"name": "m", "kind": "tfidf", "train_on": settings}
+    candidate = CANDIDATES.validate_python(options)
+    rows = freeze(settings, tmp_path / "store")
+    toxic, gay = frame()["toxicity"] >= 0.7, frame()["gay"] >= 0.3
+    assert candidate.training_labels(rows).tolist() == toxic.tolist()
+    training = TrainingRows.of(settings, read_rows(settings), (20,))
+    assert training.labels.tolist() == toxic.tolist()
+    assert training.masks["gay"].tolist() == gay.tolist()
+
+
+def test_half_precision_from_a_model_and_from_another_source_is_read_as_it_prints():
+    half = np.array([0.1, 0.7], np.float16)
+    assert positive_scores(half, "m").tolist() == [0.1, 0.7]
+    rows = pa.table({"id": ["a", "b"], "label": pa.array(half)})
+    assert conformed(rows, "rows")["label"].to_pylist() == [0.1, 0.7]
