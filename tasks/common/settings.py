@@ -52,15 +52,25 @@ class Settings(BaseModel):
     """By key: what a list holds, for the error about something else."""
     explained_by: ClassVar[str] = ""
     """The command that explains the keys of a section, for the error about wrong ones."""
+    refused: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Keys of its base class that a section does not take, each with the reason."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _name_similar_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Suggest a similar key for an unknown one; Pydantic itself only says "extra"."""
+        for key, why in cls.refused.items():
+            if isinstance(value, dict) and value.get(key) is not None:
+                msg = f"`{key}` must not be set: {why}"
+                raise ValueError(msg)
         try:
             return handler(value)
         except ValidationError as error:
-            known = [field.alias or name for name, field in cls.model_fields.items()]
+            known = [
+                field.alias or name
+                for name, field in cls.model_fields.items()
+                if name not in cls.refused
+            ]
             raise ValidationError.from_exception_data(
                 cls.__name__, [_with_hint(problem, known) for problem in Problem.each_of(error)]
             ) from None
@@ -79,6 +89,8 @@ def json_schema(kind: type[Settings]) -> dict[str, JsonValue]:
         for base in bases[1:] if described else ():
             for key, words in _words(base).items():
                 described.get("properties", {}).get(key, {})["description"] = words
+        for key in section.refused if described else ():
+            del described["properties"][key]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 

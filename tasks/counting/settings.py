@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-from pydantic import ConfigDict, Field, JsonValue, model_validator
-from pydantic.config import JsonDict
+from pydantic import Field, JsonValue, model_validator
 
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN
@@ -31,11 +30,6 @@ from biasgate.tasks.gating.policy_check import refuse_unknown_names
 ENDING = ".counts"
 _AT_ONCE = 8
 _IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
-_WITHOUT = {
-    "cluster": "counts are of independent rows; judge rows in clusters with `biasgate evaluate`",
-    "slices": "only all rows are counted",
-    "slices_in": "only all rows are counted",
-}
 _DECIDES_LATER = {
     "path",
     "policy",
@@ -43,20 +37,10 @@ _DECIDES_LATER = {
     "manifest",
     "background",
     "power_mean_groups",
-    "required",
-    "population",
     "candidate",
     "champion",
     "reference",
 }
-
-
-def _without_refused(schema: JsonDict) -> None:
-    """Remove the keys that counts refuse from what is explained."""
-    keys = schema["properties"]
-    assert isinstance(keys, dict)  # noqa: S101 - those of a model
-    for key in _WITHOUT:
-        del keys[key]
 
 
 class CountedModel(Settings):
@@ -73,8 +57,15 @@ class CountedModel(Settings):
 class CountFile(FileSource):
     """The content of a count file: a table in many files, with scores as columns."""
 
-    model_config = ConfigDict(json_schema_extra=_without_refused)
     explained_by = "biasgate schema count"
+    refused: ClassVar[Mapping[str, str]] = {
+        "cluster": "counts are of independent rows; judge rows in clusters as `source: table`",
+        "slices": "only all rows are counted",
+        "slices_in": "only all rows are counted",
+        "population": "counts are of a sample of comments",
+        "required": "a count file has one set, on which its verdict is based",
+        "sample": "all rows of the shards are counted; `split` takes a part of them",
+    }
 
     source: Literal["shards"]
     """Counts of scores in shards."""
@@ -102,13 +93,6 @@ class CountFile(FileSource):
 
     @model_validator(mode="after")
     def _can_be_counted(self) -> Self:
-        for key, why in _WITHOUT.items():
-            if getattr(self, key):
-                msg = f"`{key}` must not be set for counts: {why}"
-                raise ValueError(msg)
-        if self.population == "these_rows":
-            msg = "`population: these_rows` is for lists of phrases, which need no counts"
-            raise ValueError(msg)
         if self.is_weighted and self.weight_kind != "frequency":
             msg = "`weight` must have `weight_kind: frequency`, since counts are whole numbers"
             raise ValueError(msg)

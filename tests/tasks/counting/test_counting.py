@@ -31,6 +31,7 @@ from bias_metrics import (
 )
 from bias_metrics.rows import Rows
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import json_schema
 from biasgate.tasks.counting import shards as counting
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
@@ -224,6 +225,10 @@ def test_that_counts_know_no_categories_is_told_where_the_policy_has_some(home):
     rolled_up = judge(path)
     told = "Identities with too few comments are not judged in their category."
     assert rolled_up.counts.not_told == [*plain.counts.not_told, told]
+    few = POLICY["rules"][1] | {"metric": "subgroup_auc", "min_positives": 1_000}  # of some 800
+    own = {"roll_up": {"either": ["gay", "muslim"]}, "blind": {"margin": 0.4}, "rules": [few]}
+    (home / "own.yaml").write_text(yaml.safe_dump(POLICY | own))
+    assert judge(path).outcome == "insufficient"
 
 
 def test_without_champion_or_with_a_shared_background_there_is_a_verdict(home):
@@ -407,8 +412,12 @@ def test_frequencies_count_as_repeated_rows(home):
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"cluster": "id"}, "`cluster` must not be set for counts: .* with `biasgate evaluate`"),
-        ({"slices": ["gay"]}, "`slices` must not be set for counts"),
+        ({"cluster": "id"}, "`cluster` must not be set: .* as `source: table`"),
+        ({"slices": ["gay"]}, "`slices` must not be set"),
+        ({"slices_in": ["gay"]}, "`slices_in` must not be set"),
+        ({"sample": 500}, "`sample` must not be set: all rows of the shards are counted"),
+        ({"required": False}, "`required` must not be set"),
+        ({"population": "these_rows"}, "`population` must not be set: counts are of a sample"),
         ({"weight": "id"}, "must have `weight_kind: frequency`"),
         ({"path": "none/*.parquet"}, "`path` must name files"),
         ({"candidate": {"name": "next", "score": "new"}}, "need the `threshold` that"),
@@ -417,6 +426,64 @@ def test_frequencies_count_as_repeated_rows(home):
 def test_what_cannot_be_counted_is_refused_before_any_work(home, changes, rule):
     with pytest.raises(InputError, match=rule):
         read_count_file(write_shards(home, **changes))
+
+
+EFFECTS = {  # by key: the file without it, and its value
+    "name": ({}, "other"),
+    "source": ({}, "table"),
+    "path": ({}, "shards/*.csv"),
+    "separator": ({"path": "shards/*.csv"}, ";"),
+    "split": ({}, "test"),
+    "test_fraction": ({"split": "test"}, 0.7),
+    "id": ({"split": "test"}, "key"),
+    "label": ({}, ["toxicity", "gay"]),
+    "label_values": ({}, {"0.0": 1, "0.6": 0}),
+    "label_threshold": ({}, 0.7),
+    "text": ({"split": "test"}, "comment_text"),
+    "terms": ({"text": "comment_text"}, ["alpha"]),
+    "matching": ({"text": "comment_text", "terms": ["alpha", "alpha beta"]}, "overlap"),
+    "identities": ({}, ["gay"]),
+    "identity_threshold": ({}, 0.9),
+    "identity_rows": ({}, "all"),
+    "background": ({}, "no_identity"),
+    "power_mean_groups": ({}, ["gay"]),
+    "weight": ({"weight_kind": "frequency"}, "times"),
+    "weight_kind": ({"weight": "times"}, "frequency"),
+    "manifest": ({}, "sums.txt"),
+    "candidate": ({}, {"name": "next", "score": "old", "threshold": 0.5}),
+    "champion": ({"champion": None}, FILE["champion"]),
+    "reference": ({}, FILE["champion"]),
+    "earlier": ({}, "none.counts"),
+    "policy": ({}, "report-only"),
+    "bits": ({}, 11),
+}
+
+
+def test_each_key_has_an_effect_or_is_refused(home):
+    assert set(EFFECTS) | set(CountFile.refused) == set(CountFile.model_fields)
+    assert set(json_schema(CountFile)["properties"]) == set(EFFECTS)
+    write_shards(home, n_shards=1)
+    rng = np.random.default_rng(7)
+    rows = frame(0).assign(key=[f"k{at}" for at in range(N)], times=rng.integers(1, 4, N))
+    rows["gay"] *= rng.choice([0.6, 1.0], N)
+    rows["toxicity"] += rng.choice([0.0, 0.2], N)
+    rows["comment_text"] = rng.choice(["alpha", "beta", "alpha beta"], N)
+    rows.to_parquet("shards/part-0.parquet")
+    rows[:2000].to_csv("shards/part-0.csv", index=False)
+
+    def result(**changes):
+        """What is decided, from which numbers; or the error."""
+        try:
+            verdict = judge(write_file(home, **changes))
+        except InputError as error:
+            return str(error)
+        bias = json.loads((home / "out/report.json").read_text())["bias"]
+        rivals = [one and one.name for one in (verdict.champion, verdict.reference)]
+        names = verdict.evaluation_set.name, verdict.candidate.name, *rivals, verdict.policy.name
+        return names, verdict.results, verdict.counts, bias
+
+    for key, (others, value) in EFFECTS.items():
+        assert result(**others | {key: value}) != result(**others), key
 
 
 @pytest.mark.parametrize(
