@@ -308,6 +308,9 @@ def explained(section: str) -> Iterator[str]:
         If there is no such section.
     """
     known = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
+    for catalogue in CATALOGUES.values():
+        if section in catalogue.names() and section not in known:  # of another package
+            known[section] = json_schema(catalogue.named(section))
     if section not in known:
         hint = did_you_mean(section, known)
         msg = f"SECTION must be one of {', '.join(known)}; got {section!r}.{hint}"
@@ -324,7 +327,9 @@ def _in_words(of: JsonSchemaValue) -> str:
     if "enum" in of:
         return " or ".join(map(json.dumps, of["enum"]))
     if "$ref" in of:
-        return f"a section {of['$ref'].rpartition('/')[2]}"
+        name = of["$ref"].rpartition("/")[2]
+        kinds = {one.base.__name__: ", ".join(one.own) for one in CATALOGUES.values()}
+        return f"a kind of: {kinds[name]}" if name in kinds else f"a section {name}"
     if "anyOf" in of:
         choices = [one for one in of["anyOf"] if one not in (_VARIABLE, {"type": "null"})]
         return " or ".join(dict.fromkeys(map(_in_words, choices)))

@@ -21,7 +21,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.evidence.answers import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
-from biasgate.tasks.included import find_evaluation_file, included_names
+from biasgate.tasks.included import find_evaluation_file, included_names, is_count_file
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.remembering.trend import remember_failure
@@ -85,6 +85,9 @@ def read_file(config: str | Path) -> EvaluationFile:
             f"{', '.join(known)}; got {str(config)!r}.{did_you_mean(str(config), known)}"
             f"{found_instead(path)}"
         )
+        raise InputError(msg)
+    if is_count_file(path):
+        msg = f"file {path} must not have `source: shards`, which only `biasgate evaluate` takes."
         raise InputError(msg)
     return read_settings(path.resolve(), EvaluationFile)
 

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationInfo
-from pydantic_core import PydanticKnownError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from biasgate.tasks.common.settings import Settings
 
@@ -33,11 +33,13 @@ class Catalogue(Generic[SettingsType]):
     """biasgate's own classes: name to `package.module:Class`."""
     hints: Mapping[str, str] = field(default_factory=dict)
     """Other words that people use for a name, and what to tell them."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Further own classes, which only files that biasgate writes may name."""
 
     def names(self) -> list[str]:
         """Return all names: biasgate's own first."""
         others = {entry_point.name for entry_point in self._installed()}
-        return [*self.own, *sorted(others.difference(self.own))]
+        return [*self.own, *sorted(others.difference(self._ours))]
 
     def named(self, name: str) -> type[SettingsType]:
         """Import and return the class of a name; biasgate's own wins, with a warning.
@@ -46,10 +48,10 @@ class Catalogue(Generic[SettingsType]):
         several do or one cannot be used.
         """
         found = [entry_point for entry_point in self._installed() if entry_point.name == name]
-        if name in self.own:
+        if name in self._ours:
             for point in found:
                 _warn_of(point, self.key)
-            own: type[SettingsType] = EntryPoint(name, self.own[name], self.group).load()
+            own: type[SettingsType] = EntryPoint(name, self._ours[name], self.group).load()
             return own
         if not found:
             raise KeyError(name)
@@ -66,7 +68,7 @@ class Catalogue(Generic[SettingsType]):
 
     def added_by(self, name: str) -> str | None:
         """Return the package that adds a name, with its version; None for biasgate's own."""
-        if name in self.own:
+        if name in self._ours:
             return None
         return next(
             (_whose(entry_point) for entry_point in self._installed() if entry_point.name == name),
@@ -90,10 +92,14 @@ class Catalogue(Generic[SettingsType]):
             if name.lower() in self.hints:
                 hint = self.hints[name.lower()]
                 msg = f"`{self.key}` must be one of {names}; got {name!r}. {hint}"
-                raise ValueError(msg) from None
+                raise PydanticCustomError("union_tag_hint", "{msg}", {"msg": msg}) from None
             context = {"discriminator": key, "tag": name, "expected_tags": names}
             raise PydanticKnownError("union_tag_invalid", context) from None
         return kind.model_validate(value, context=info.context)
+
+    @property
+    def _ours(self) -> Mapping[str, str]:
+        return {**self.own, **self.written}
 
     def _installed(self) -> EntryPoints:
         return _installed(self.group, tuple(sys.path))

@@ -123,7 +123,8 @@ def _section(error: Problem, content: Any, kind: type[Settings]) -> str:
     if not error.loc or error.loc[0] not in kind.lists:
         return section
     within = error.loc if error.type.startswith("union_tag") else (*error.loc, None)
-    for part in within:
+    content = content.get(error.loc[0])
+    for part in within[1:]:
         if isinstance(content, dict):
             named = content.get("source", content.get("kind"))
             if isinstance(named, str) and re.fullmatch("[a-z_]+", named):

@@ -31,12 +31,13 @@ SOURCE_KINDS = Catalogue(
         "templates": f"{_HERE}.templates:TemplatesSource",
         "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
-        "mitigated": "biasgate.tasks.mitigating.source:MitigatedSource",
     },
+    written={"mitigated": "biasgate.tasks.mitigating.source:MitigatedSource"},
     hints=dict.fromkeys(
         ("csv", "tsv", "json", "jsonl", "parquet", "file"),
         "Write `source: table`: it reads CSV, JSON lines and Parquet.",
-    ),
+    )
+    | {"shards": "Shards are counted by a file of their own, without `evaluation_sets`."},
 )
 Source = Annotated[SerializeAsAny[SourceSettings], BeforeValidator(SOURCE_KINDS.read)]
 SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)

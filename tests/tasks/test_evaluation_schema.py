@@ -1,6 +1,7 @@
 """The JSON Schema of evaluation files, and the words in which its keys are explained."""
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +13,7 @@ from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.evaluation_file import CATALOGUES, evaluation_schema, explained, sections_of
+from biasgate.tasks.gating.policy import policy_schema, sections_of_policy
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +62,47 @@ def test_each_kind_has_the_keys_that_its_class_reads_and_words_for_each():
     words = list(explained("table"))
     assert "label_threshold: a number at most 1 and above 0, default 0.5" in words
     assert words[words.index('label: text or a list of text, default "label"') + 1].strip()
+
+
+def test_each_section_that_is_named_can_be_asked_for():
+    listed = {*sections_of(SCHEMA), *sections_of_policy(policy_schema())}
+    named = set()
+    for line in (line for section in listed for line in explained(section) if line[0] != " "):
+        named |= set(re.findall(r"\ba section (\w+)", line))
+        for kinds in re.findall(r"^\w+: .*kind of: (.+?)(?:, must be given)?$", line):
+            named |= set(kinds.split(", "))
+    assert {"NamedIdentities", "RuleSettings", "table", "tfidf", "topic", "swap"} <= named <= listed
+    assert "mitigated" not in listed
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        "evaluation_sets: [{name: a, source: csv, path: a.csv}]",
+        "evaluation_sets: [{name: a, source: shards, path: a.csv}]",
+        "source: foo\nevaluation_sets: []",
+        "candidates: [{name: a, kind: llm}]",
+        "candidates: [{name: a, kind: http, judge: {x: 1}}]",
+        "mitigation: {pool: {name: a, source: table, x: 1}, methods: [pol]}",
+        "notifications: [{kind: webhook, wrong: 1}]",
+    ],
+)
+def test_each_command_that_an_error_names_explains_a_section(tmp_path, sections):
+    file = tmp_path / "file.yaml"
+    file.write_text(f"name: mine\n{sections}\n")
+    with pytest.raises(InputError) as caught:
+        read_evaluation(file)
+    named = re.findall(r"`biasgate schema (\w+)`", str(caught.value))
+    assert named
+    for section in named:
+        list(explained(section))
+
+
+def test_a_file_that_counts_shards_is_for_one_command(tmp_path):
+    file = tmp_path / "chats.yaml"
+    file.write_text("name: c\nsource: shards\npath: a.csv\n")
+    with pytest.raises(InputError, match=r"which only `biasgate evaluate` takes\.$"):
+        read_evaluation(file)
 
 
 def test_the_command_prints_it_and_says_which_sections_there_are():
