@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -104,8 +105,17 @@ def build_verdict(
         alpha=1 - policy.confidence,
         missing=None if limits is None else limits.level,
     )
+    judge = partial(
+        _judge,
+        evidence,
+        report,
+        harm_limit=harm_limit,
+        missing=limits,
+        allow_first=policy.allow_first,
+    )
     try:
-        judged = _judge(evidence, report, asked, harm_limit, limits, allow_first=policy.allow_first)
+        judged = judge(asked)
+        last_day = _last_day(judged, policy, asked, judge)
         objective = measure_objective(policy.objective, judged.answers.compared, confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
@@ -162,7 +172,24 @@ def build_verdict(
         ledger=context.ledger,
         registered_policy=context.registered_policy,
         counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
+        holds_until=None if last_day is None else last_day.isoformat(),
     )
+
+
+def _last_day(
+    judged: _Judged, policy: Policy, asked: Asked, judge: Callable[[Asked], _Judged]
+) -> date | None:
+    """Return the last day of a pass; None if no entry of `not_measured` that ends is needed."""
+    if judged.outcome != "pass":
+        return None
+    used = {result.group for result in judged.results if result.not_measured is not None}
+    ends = {one.identity: one.expires for one in policy.not_measured if one.identity in used}
+    known = asked.small.not_measured
+    for end in sorted(set(ends.values())):
+        left = {name: text for name, text in known.items() if ends.get(name, date.max) > end}
+        if judge(replace(asked, small=replace(asked.small, not_measured=left))).outcome != "pass":
+            return end
+    return None
 
 
 def _judge(

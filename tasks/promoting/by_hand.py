@@ -59,8 +59,6 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     policies = [read_policy_of(verdict.run_id, gateway) for verdict in verdicts]
     for policy in policies:
         objection = objection_to_policy(policy.name, policy.digest, chain.policy, model)
-        if policy.report_only:
-            objection = f"policy {policy.name} of its verdict says `report_only: true`"
         if objection is not None:
             msg = f"{found.uri} must have a verdict that may move {CHAMPION}: {objection}."
             raise InputError(msg)

@@ -116,7 +116,8 @@ class Verdict(Record):
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `counts` is there if there are counts of
-    scores in place of rows.
+    scores in place of rows. `holds_until` is there if a pass needs an entry of `not_measured`: the
+    last day of the first such entry.
     """
 
     schema_version: int
@@ -142,6 +143,7 @@ class Verdict(Record):
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
     counts: RestsOnCounts | None = None
+    holds_until: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,7 @@ class Annotations(CamelRecord):
     signed_at: str
     biasgate: str
     bias_metrics: str
+    holds_until: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +231,7 @@ def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
         signed_at=signed_at,
         biasgate=verdict.code.version,
         bias_metrics=verdict.code.bias_metrics,
+        holds_until=verdict.holds_until,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from bias_metrics.parts import counted
@@ -138,10 +139,9 @@ def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[F
         name = said.evaluation_set if said is not None else "an unknown set"
         text = f"the attestation on {name} is {signed.words}."
         findings.append(Finding("signature", holds=signed.standing == "trusted", sentence=text))
-        findings.append(_passed(statement, said, name))
     known = [one for one in map(annotations_of, statements) if one is not None]
     whole = len(known) == len(statements)
-    findings += [*_together(known, whole=whole), *pins.check(known)]
+    findings += [*verify_passes(statements), *pins.check(known)]
     return [*findings, _same_files(statements, known, folder, whole=whole)]
 
 
@@ -158,40 +158,74 @@ def _lines(file: Path) -> list[tuple[int, bytes]]:
     return lines
 
 
-def _passed(statement: Statement, said: Annotations | None, name: str) -> Finding:
+def verify_passes(
+    statements: Sequence[Statement], *, any_outcome: bool = False
+) -> Iterator[Finding]:
+    """Check that statements are passes today, on every set that they require, made together.
+
+    Each reader of verdicts decides by this: of a version, of attestations in a file, of a folder.
+
+    `any_outcome`: whether other outcomes hold, too, as in the folder of an evaluation.
+    """
+    known = [one for one in map(annotations_of, statements) if one is not None]
+    for statement in statements:
+        yield _passes(statement, any_outcome=any_outcome)
+    required = sorted({name for one in known for name in one.required_sets})
+    sets = [one.evaluation_set for one in known if one.required]
+    of = ", ".join(sorted({one.candidate for one in known})) or "nothing"
+    text = f"{of} has one verdict on every required set: {', '.join(required) or 'unknown'}."
+    missing = [name for name in required if name not in sets]
+    text += f" Missing: {', '.join(missing)}." if missing else ""
+    twice = sorted({name for name in sets if sets.count(name) > 1})
+    text += f" More than one: {', '.join(twice)}." if twice else ""
+    yield Finding("verdict", holds=bool(required) and not missing and not twice, sentence=text)
+    contexts = [
+        (one.candidate, one.model, one.policy_digest, one.required_sets, one.champion, one.ledger)
+        for one in known
+    ]
+    same = len(known) == len(statements) and all(one == contexts[0] for one in contexts)
+    text = f"the verdicts on {of} are of one evaluation, by one policy, against one champion."
+    yield Finding("verdict", holds=same, sentence=text)
+
+
+def _passes(statement: Statement, *, any_outcome: bool) -> Finding:
+    """Check that a statement is a pass today."""
+    said, result = annotations_of(statement), statement.predicate.result
     if said is None:
         text = "an attestation does not say what biasgate says about a verdict."
         return Finding("verdict", holds=False, sentence=text)
-    result = statement.predicate.result
-    holds = result in {"PASSED", "WARNED"} and not said.report_only
-    only = ", by a policy that only reports" if said.report_only else ""
-    told = ""
-    if holds:
-        told = f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
+    passed = result in {"PASSED", "WARNED"}
+    about = f"{said.candidate} on {said.evaluation_set}"
+    text = f"the verdict on {about} by policy {said.policy} is {result}"
+    text += ", by a policy that only reports" if said.report_only else ""
+    if passed and not said.report_only:
+        text += f" until {said.holds_until}" if said.holds_until else ""
+        text += f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
         limits = {
             counted(len(said.exceptions), "exception"): said.exceptions,
             counted(len(said.reservations), "reservation"): said.reservations,
         }
-        listed = [limit for limit, known in limits.items() if known]
-        told += f"; it lists {', '.join(listed)}" if listed else ""
-    text = f"the verdict on {name} by policy {said.policy} is {result}{only}{told}."
+        listed = [limit for limit, of_kind in limits.items() if of_kind]
+        text += f"; it lists {', '.join(listed)}" if listed else ""
+    problem = _out_of_date(said) if passed else None
+    text += "." if problem is None else f". {problem}"
+    holds = problem is None and (any_outcome or (passed and not said.report_only))
     return Finding("verdict", holds=holds, sentence=text)
 
 
-def _together(said: Sequence[Annotations], *, whole: bool) -> Iterator[Finding]:
-    """Check that all required sets are there, of one evaluation of one version."""
-    required = sorted({one for statement in said for one in statement.required_sets})
-    sets = {one.evaluation_set for one in said}
-    missing = [one for one in required if one not in sets]
-    text = f"the attestations are of every required set: {', '.join(required) or 'unknown'}."
-    told = f" Missing: {', '.join(missing)}." if missing else ""
-    yield Finding("verdict", holds=bool(required) and not missing, sentence=text + told)
-    contexts = [
-        (one.model, one.policy_digest, one.required_sets, one.champion, one.ledger) for one in said
-    ]
-    same = whole and all(context == contexts[0] for context in contexts)
-    text = "the attestations are of one evaluation of one version."
-    yield Finding("verdict", holds=same, sentence=text)
+def _out_of_date(said: Annotations) -> str | None:
+    """Return why a pass is none today, by its dates."""
+    day = datetime.now(UTC).date()
+    try:
+        dates = [date.fromisoformat(one[:10]) for one in (said.decided_on, said.signed_at) if one]
+        last = date.max if said.holds_until is None else date.fromisoformat(said.holds_until)
+    except ValueError:
+        return "It must have dates; it has not."
+    if max(dates, default=date.max) > day:
+        return f"It is dated {max(dates, default='never')}, and today is {day}."
+    if last < day:
+        return f"An entry of `not_measured` ended on {last}, and today is {day}: evaluate again."
+    return None
 
 
 def _same_files(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from bias_metrics.gate import worst
@@ -16,12 +17,12 @@ from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
-    Annotations,
+    Statement,
     annotations_of,
     read_statement,
     statement_of,
 )
-from biasgate.tasks.verifying.attestation import NO_PINS, Pins
+from biasgate.tasks.verifying.attestation import NO_PINS, Pins, verify_passes
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, described, signature_of
 from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again, same_digests
@@ -39,13 +40,20 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
         For each verdict, whether it follows from its rows and the summary has the same one.
     """
     findings: list[Finding] = []
-    annotations: list[Annotations] = []
+    statements: dict[str, list[Statement]] = {}
     for published in results.each:
-        found, of_verdict = _verified(published)
+        found, statement = _verified(published)
         findings += found
-        annotations += of_verdict
+        if statement is not None:
+            statements.setdefault(published.names[1], []).append(statement)
     findings += _summary(results)
-    return findings + [pinned for pinned in pins.check(annotations) if pinned.what != "model"]
+    decided = [] if results.summary is None else results.summary.decisions
+    not_passed = {one.candidate for one in decided if one.outcome != "pass"}
+    for candidate, of_candidate in statements.items():
+        if candidate not in not_passed:
+            findings += verify_passes(of_candidate, any_outcome=True)
+    said = filter(None, map(annotations_of, chain.from_iterable(statements.values())))
+    return findings + [pinned for pinned in pins.check(list(said)) if pinned.what != "model"]
 
 
 def _summary(results: Results) -> Iterator[Finding]:
@@ -82,16 +90,8 @@ def _summary(results: Results) -> Iterator[Finding]:
     yield Finding("verdict", holds=not differ, sentence=text)
     verdicts = [one for of_candidate in each.values() for one in of_candidate]
     policies = {(one.policy.digest, *sorted(one.required_sets)) for one in verdicts}
-    text = "the verdicts are by one policy, and require the same sets"
-    lacking = sorted(
-        f"{name} on {wanted}"
-        for name, of_candidate in each.items()
-        if name in decided and decided[name].outcome == "pass"
-        for wanted in {one for verdict in of_candidate for one in verdict.required_sets}
-        - {verdict.evaluation_set.name for verdict in of_candidate}
-    )
-    text += f", which are all there. Missing: {', '.join(lacking)}." if lacking else "."
-    yield Finding("verdict", holds=len(policies) < 2 and not lacking, sentence=text)
+    text = "the verdicts are by one policy, and require the same sets."
+    yield Finding("verdict", holds=len(policies) < 2, sentence=text)
 
 
 def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
@@ -112,12 +112,12 @@ def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
     )
 
 
-def _verified(published: Published) -> tuple[list[Finding], list[Annotations]]:
-    """Check a verdict by its documents, and compute it again from its rows."""
+def _verified(published: Published) -> tuple[list[Finding], Statement | None]:
+    """Check a verdict by its documents, and compute it again; return the statement about it."""
     name, place, evidence = "/".join(published.names), published.folder, published.evidence
     if evidence is None:
         text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
-        return [Finding("evidence", holds=False, sentence=text)], []
+        return [Finding("evidence", holds=False, sentence=text)], None
     try:
         documents = Documents.of(place, name)
         verdict, digests = documents.verdict, {**documents.digests, EVIDENCE: evidence.digest}
@@ -126,29 +126,31 @@ def _verified(published: Published) -> tuple[list[Finding], list[Annotations]]:
         findings = [
             Finding("verdict", holds=name == folder, sentence=text),
             *same_digests(documents, name, evidence.digest),
-            *_attested(place, verdict, digests, name),
         ]
+        attested, statement = _attested(place, verdict, digests, name)
+        findings += attested
         if all(finding.holds for finding in findings):
             evidence.require_size(n_rows_of(documents))
-            again = decide_again(documents, evidence, verdict.decided_on)
-            findings += same_again(verdict, again, name)
+            findings += same_again(verdict, decide_again(documents, evidence), name)
         else:
             text = (
                 f"the verdict on {name} ({verdict.outcome}) is not recomputed: what is said above "
                 "does not hold."
             )
             findings.append(Finding("verdict", holds=False, sentence=text))
-        annotations = annotations_of(statement_of(verdict, digests, ""))
     except Exception as error:  # noqa: BLE001 - documents of others may make any library fail
         text = f"the verdict on {name} cannot be verified: {described(error)}"
-        return [Finding("verdict", holds=False, sentence=text)], []
-    return findings, [] if annotations is None else [annotations]
+        return [Finding("verdict", holds=False, sentence=text)], None
+    return findings, statement
 
 
 def _attested(
     place: Path, verdict: Verdict, digests: Mapping[str, str], name: str
-) -> Iterator[Finding]:
-    """Check the attestation of a verdict; if any key is trusted, a trusted key must have signed."""
+) -> tuple[list[Finding], Statement]:
+    """Check the attestation of a verdict; return the statement about it.
+
+    If any key is trusted, a trusted key must have signed.
+    """
     where, trusted = f"the attestation in {name}", TrustedKeys.here()
     try:
         envelope = Envelope.of_dict(read_json(place / ATTESTATION, where), where)
@@ -161,8 +163,9 @@ def _attested(
     statement = read_statement(envelope, where)
     annotations = annotations_of(statement)
     signed_at = annotations.signed_at if annotations is not None else ""
-    same = statement == statement_of(verdict, digests, signed_at)
+    own = statement_of(verdict, digests, signed_at)
     text = f"{where} says what the verdict says, of these files."
-    yield Finding("attestation", holds=same, sentence=text)
+    same = Finding("attestation", holds=statement == own, sentence=text)
     signed = envelope.signed(trusted)
-    yield signature_of(where, signed, holds=signed.standing == "trusted" or not trusted)
+    holds = signed.standing == "trusted" or not trusted
+    return [same, signature_of(where, signed, holds=holds)], own

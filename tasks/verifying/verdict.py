@@ -13,7 +13,6 @@ from typing import Any
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import differences
-from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.counting.settings import ENDING
 from biasgate.tasks.counting.shards import FOLDER, named
@@ -40,12 +39,13 @@ from biasgate.tasks.signing.manifest import first_few
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import (
     RESTS_ON,
+    Statement,
     annotations_of,
     read_statement,
     statement_of,
     verdict_digest,
 )
-from biasgate.tasks.verifying.attestation import NO_PINS, Pins
+from biasgate.tasks.verifying.attestation import NO_PINS, Pins, verify_passes
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import (
     UNNOTICED,
@@ -55,7 +55,6 @@ from biasgate.tasks.verifying.files import (
     frozen_rows,
     signature_of,
 )
-from biasgate.tasks.wording import word_of_verdict
 
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
@@ -71,19 +70,18 @@ def verify_on_set(
     version: ModelVersion,
     name: str,
     gateway: Gateway,
-    day: date,
     files: VersionFiles,
     vouched: VouchedVerdicts,
     store: Path | None = None,
-) -> tuple[list[Finding], Verdict | None]:
+) -> tuple[list[Finding], tuple[Verdict, Statement] | None]:
     """Recompute a version's verdict on one set.
 
-    `day`: the day on which `not_measured` must be valid. `vouched`: digests of the verdicts that
-    the ledger vouches for: those count even if their own key was revoked later or, if a person
-    accepted them by a reset, are not signed. `store`: a store whose frozen rows are compared with
-    those of the verdict.
+    `vouched`: digests of the verdicts that the ledger vouches for: those count even if their own
+    key was revoked later or, if a person accepted them by a reset, are not signed. `store`: a store
+    whose frozen rows are compared with those of the verdict.
 
-    Returns what each check found, and the verdict, or None if it cannot be read.
+    Returns what each check found, and the verdict with the statement about it, or None if it cannot
+    be read.
     """
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:
@@ -91,9 +89,10 @@ def verify_on_set(
             documents = Documents.of(folder, name)
             evidence = EvidenceFile(folder / FILE)
             digests = {**documents.digests, FILE: evidence.digest}
-            attested = list(attested_by(documents.verdict, digests, gateway, run_id, name, vouched))
+            attestation = attested_by(documents.verdict, digests, gateway, run_id, name, vouched)
+            attested, statement = attestation
             findings = list(as_recorded(version, name, documents, digests[FILE], run_id))
-            findings += _recomputed(version, name, documents, evidence, day, (*findings, *attested))
+            findings += _recomputed(version, name, documents, evidence, (*findings, *attested))
             findings.append(files.compare(documents.verdict, name))
             if store is not None:
                 findings += frozen_rows(store, documents, name)
@@ -101,7 +100,7 @@ def verify_on_set(
     except (InputError, OSError) as error:
         text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
         return [Finding("verdict", holds=False, sentence=text)], None
-    return findings, documents.verdict
+    return findings, (documents.verdict, statement)
 
 
 def as_recorded(
@@ -140,7 +139,6 @@ def _recomputed(
     name: str,
     documents: Documents,
     evidence: EvidenceFile,
-    day: date,
     found: Sequence[Finding],
 ) -> Iterator[Finding]:
     """Decide again from the rows, unless what was found says that they are not the judged ones.
@@ -156,8 +154,9 @@ def _recomputed(
         return
     try:
         evidence.require_size(n_rows_of(documents))
-        yield from same_origin(documents.verdict, documents.report, evidence, version, name)
-        yield from decided_again(documents, evidence, name, day)
+        verdict = documents.verdict
+        yield from same_origin(verdict, documents.report, evidence, version, name)
+        yield from same_again(verdict, decide_again(documents, evidence), name)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
         text = f"the verdict on {name} cannot be recomputed: {described(error)}"
         yield Finding("verdict", holds=False, sentence=text)
@@ -201,19 +200,6 @@ def _choices(report: Report) -> Choices:
     return Choices(**{field.name: known[field.name] for field in fields(Choices)})
 
 
-def decided_again(
-    documents: Documents, evidence: AnyEvidence, name: str, day: date
-) -> Iterator[Finding]:
-    """Decide again, as of the day of the verdict and as of another one."""
-    verdict = documents.verdict
-    again = decide_again(documents, evidence, verdict.decided_on)
-    yield from same_again(verdict, again, name)
-    now = decide_again(documents, evidence, day.isoformat())
-    word = printable(word_of_verdict(now).text)
-    text = f"the verdict on {name} is {now.outcome} as of {day.isoformat()} ({word})."
-    yield Finding("verdict", holds=now.outcome == "pass", sentence=text)
-
-
 def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]:
     """Compare a verdict with the one that its rows give.
 
@@ -245,8 +231,8 @@ def _at(content: Any, place: str) -> Any:
     return content
 
 
-def decide_again(documents: Documents, evidence: AnyEvidence, day: str) -> Verdict:
-    """Return the verdict that the rows give, as of a day."""
+def decide_again(documents: Documents, evidence: AnyEvidence) -> Verdict:
+    """Return the verdict that the rows give, as of its day."""
     verdict = documents.verdict
     named: dict[str, Rival | None] = {
         "champion": verdict.champion,
@@ -259,7 +245,7 @@ def decide_again(documents: Documents, evidence: AnyEvidence, day: str) -> Verdi
         evidence,
         roles,
         n_candidates=verdict.n_candidates,
-        today=date.fromisoformat(day),
+        today=date.fromisoformat(verdict.decided_on),
         required=verdict.evaluation_set.required,
         context=_context_of(verdict),
     )
@@ -280,28 +266,27 @@ def attested_by(
     run_id: str,
     name: str,
     vouched: VouchedVerdicts,
-) -> Iterator[Finding]:
-    """Check what is signed about a verdict, and by whom."""
+) -> tuple[list[Finding], Statement]:
+    """Check what is signed about a verdict, and by whom; return the statement about it, too."""
     trusted, what = TrustedKeys.here(), f"the verdict on {name}"
+    own = statement_of(verdict, digests, "")
     try:
         content = _attestation(gateway, run_id)
         envelope = Envelope.of_dict(content, f"the attestation on {name}")
         statement = read_statement(envelope, f"the attestation on {name}")
         said = annotations_of(statement)
         signed_at = said.signed_at if said is not None else ""
-        same = statement == statement_of(verdict, digests, signed_at)
+        own = statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
         accepted = verdict_digest(verdict) in vouched.by_reset
         text = f"{what} is not signed: its attestation is missing. "
         text += "A reset accepted it." if accepted else "Evaluate again."
-        yield Finding("signature", holds=accepted, sentence=text)
-        return
+        return [Finding("signature", holds=accepted, sentence=text)], own
     except (OSError, ValueError) as error:
         text = f"the attestation on {name} cannot be read: {described(error)}"
-        yield Finding("signature", holds=False, sentence=text)
-        return
+        return [Finding("signature", holds=False, sentence=text)], own
     text = f"the attestation on {name} is of these files of the run, and says what they say."
-    yield Finding("attestation", holds=same, sentence=text)
+    same = Finding("attestation", holds=statement == own, sentence=text)
     signed = envelope.signed(trusted)
     holds, more = signed.standing == "trusted" or not trusted, ""
     if signed.standing == "revoked" and verdict_digest(verdict) in vouched.by_entry:
@@ -310,7 +295,7 @@ def attested_by(
     elif not holds and signed.standing != "revoked":
         holds = verdict_digest(verdict) in vouched.by_reset
         more = " A reset accepted it." if holds else ""
-    yield signature_of(what, signed, holds=holds, more=more)
+    return [same, signature_of(what, signed, holds=holds, more=more)], own
 
 
 def _attestation(gateway: Gateway, run_id: str) -> Any:
@@ -356,10 +341,12 @@ def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
     findings += _shards(folder / FOLDER, evidence.counted, name)
     if all(finding.holds for finding in findings):
         verdict = documents.verdict
-        findings += same_again(verdict, decide_again(documents, evidence, verdict.decided_on), name)
+        findings += same_again(verdict, decide_again(documents, evidence), name)
     text = f"the verdict on {name} is not signed, as none on counts is. {UNNOTICED}"
     findings.append(Finding("signature", holds=True, sentence=text, checked=False))
-    said = annotations_of(statement_of(documents.verdict, {**documents.digests, FILE: rows}, ""))
+    statement = statement_of(documents.verdict, {**documents.digests, FILE: rows}, "")
+    findings += verify_passes([statement], any_outcome=True)
+    said = annotations_of(statement)
     return findings + [
         finding for finding in pins.check([said] if said else []) if finding.what != "model"
     ]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
@@ -17,11 +16,12 @@ from biasgate.tasks.ledger.sound import missing_heads
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.records import Verdict, champion_of
+from biasgate.tasks.records import Verdict
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.model_signature import write_model_signature
-from biasgate.tasks.signing.statement import FILE, read_statement
+from biasgate.tasks.signing.statement import FILE, Statement, read_statement
+from biasgate.tasks.verifying.attestation import verify_passes
 from biasgate.tasks.verifying.documents import WRITING, with_whole_tags
 from biasgate.tasks.verifying.files import Finding, VersionFiles, champion_files
 from biasgate.tasks.verifying.verdict import verify_on_set
@@ -33,7 +33,6 @@ def verify_version(
     version: ModelVersion,
     gateway: Gateway,
     *,
-    today: date | None = None,
     files: VersionFiles | None = None,
     store: Path | None = None,
 ) -> list[Finding]:
@@ -42,22 +41,21 @@ def verify_version(
     The sets on which a pass is required are those that the verdicts themselves name; a tag only
     says where to find them.
 
-    `today`: the day on which `not_measured` must be valid. Default: today. `files`: the version's
-    files. Default: those in the registry. `store`: a store whose frozen rows are compared with
-    those of the verdicts.
+    `files`: the version's files. Default: those in the registry. `store`: a store whose frozen rows
+    are compared with those of the verdicts.
 
-    The version may be promoted if all findings hold.
+    The version may be promoted today if all findings hold.
     """
     version = with_whole_tags(version, gateway)
     tagged = [one for one in version.tags.get("biasgate.required_sets", "").split(",") if one]
     if not tagged:
         text = f"{version.uri} has no verdict: evaluate it first."
         return [Finding("verdict", holds=False, sentence=text)]
-    day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
+    now = files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
     vouched = chain.vouched_verdicts(TrustedKeys.here())
     findings: list[Finding] = [*interrupted(version), *_rolled_away(version, chain)]
-    verdicts: dict[str, Verdict] = {}
+    verdicts, statements = list[Verdict](), list[Statement]()
     left, seen = tagged[::-1], set[str]()
     while left:
         name = left.pop()
@@ -68,13 +66,18 @@ def verify_version(
             findings.append(Finding("tags", holds=False, sentence=text))
             break
         seen.add(name)
-        found, verdict = verify_on_set(version, name, gateway, day, now, vouched, store)
+        found, judged = verify_on_set(version, name, gateway, now, vouched, store)
         findings += found
-        if verdict is not None:
+        if judged is not None:
+            verdict, statement = judged
             findings += champion_files(verdict, name, chain, gateway)
-            verdicts[name] = verdict
+            verdicts.append(verdict)
+            statements.append(statement)
             left += [one for one in verdict.required_sets[::-1] if one not in seen]
-    return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
+    if statements:
+        findings += verify_passes(statements)
+        findings += _in_order(version, tagged, verdicts, chain)
+    return findings
 
 
 def _rolled_away(version: ModelVersion, chain: Chain) -> Iterator[Finding]:
@@ -88,31 +91,22 @@ def _rolled_away(version: ModelVersion, chain: Chain) -> Iterator[Finding]:
         yield Finding("ledger", holds=True, sentence=text)
 
 
-def _of_one_evaluation(
-    version: ModelVersion, tagged: list[str], verdicts: Mapping[str, Verdict], chain: Chain
+def _in_order(
+    version: ModelVersion, tagged: list[str], verdicts: Sequence[Verdict], chain: Chain
 ) -> Iterator[Finding]:
-    """Check that the verdicts were made together, and that none is out of date."""
-    known = list(verdicts.values())
-    if not known:
-        return
-    required = sorted({name for verdict in known for name in verdict.required_sets})
-    holds = all(sorted(verdict.required_sets) == required for verdict in known)
+    """Check that tags and ledger agree with the verdicts, and that none is out of date."""
+    required = sorted({name for verdict in verdicts for name in verdict.required_sets})
     text = (
         f"the tags of {version.uri} require the sets that its verdicts do: {', '.join(required)}."
     )
-    yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
-    contexts = [(verdict.policy.digest, champion_of(verdict), verdict.ledger) for verdict in known]
-    if len(known) > 1:
-        holds = all(context == contexts[0] for context in contexts)
-        text = f"the verdicts of {version.uri} were made together, by one policy."
-        yield Finding("verdict", holds=holds, sentence=text)
-    heads = [verdict.ledger for verdict in known]
+    yield Finding("tags", holds=sorted(tagged) == required, sentence=text)
+    heads = [verdict.ledger for verdict in verdicts]
     holds = all(head is None or chain.has(head) for head in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
     first = min(0 if head is None else head.number for head in heads)
-    if blocked and all(verdict.outcome == "pass" for verdict in known):
+    if blocked and all(verdict.outcome == "pass" for verdict in verdicts):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
 
@@ -127,7 +121,9 @@ def write_attestation(
     """Write the signed attestations of a version, one line for each required set, and its result.
 
     Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
-    `model_signature`: a file for a signature of the model's files. Both are written, or neither.
+    Of a version that passed, they are written only if it verifies now: whoever gets the file cannot
+    know that it was blocked since. `model_signature`: a file for a signature of the model's files.
+    Both are written, or neither.
     """
     if model_signature is not None and model_signature.resolve() == file.resolve():
         msg = f"attestations and model signature must be two files; both are {file}."
@@ -153,21 +149,17 @@ def write_attestation(
             raise InputError(msg)
         results[name] = read_statement(envelope, where).predicate.result
         lines.append(json.dumps(content, separators=(",", ":")) + "\n")
+    if model_signature is not None or "FAILED" not in results.values():
+        broken = [one.sentence for one in verify_version(found, gateway) if not one.holds]
+        if broken:
+            msg = f"{found.uri} must verify before it is attested; it does not: {broken[0]}"
+            raise InputError(msg)
     with whole_file(file) as temporary:
         temporary.write_text("".join(lines), "utf-8")
         if model_signature is not None:
-            _sign_files(found, model_signature, gateway)
+            with gateway.downloaded(found) as folder:
+                write_model_signature(folder, model_signature, leaving_out=ADDED_BY_MLFLOW)
     return found, results
-
-
-def _sign_files(found: ModelVersion, file: Path, gateway: Gateway) -> None:
-    """Sign the files of an attested version as OpenSSF says, if they are those of its verdicts."""
-    broken = [finding.sentence for finding in verify_version(found, gateway) if not finding.holds]
-    if broken:
-        msg = f"{found.uri} must verify before its files are signed; it does not: {broken[0]}"
-        raise InputError(msg)
-    with gateway.downloaded(found) as folder:
-        write_model_signature(folder, file, leaving_out=ADDED_BY_MLFLOW)
 
 
 def interrupted(version: ModelVersion) -> list[Finding]:

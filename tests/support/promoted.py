@@ -103,6 +103,7 @@ def judge_version(
     run_id=None,
     opened_as=None,
     sampled_from=None,
+    today=TODAY,
 ):
     """Judge a version against the champion's scores; log and tag the verdict, return it.
 
@@ -139,7 +140,7 @@ def judge_version(
     evidence = EvidenceFile(folder / FILE)
     context = context_of(MODEL, policy, list(required_sets), gateway)
     verdict = build_verdict(
-        report, policy, evidence, rivals, n_candidates=1, today=TODAY, context=context
+        report, policy, evidence, rivals, n_candidates=1, today=today, context=context
     )
     write_json(folder / "report.json", report)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))

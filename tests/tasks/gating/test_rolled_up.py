@@ -1,6 +1,7 @@
 """Small identities in a verdict that is made from an evidence file, and made again from it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +45,7 @@ def made(shift=0.0, **more):
     }
 
 
-def verdict_of(folder, columns, policy, choices=None, n_candidates=1):
+def verdict_of(folder, columns, policy, choices=None, n_candidates=1, today=TODAY):
     evidence = evidence_of(
         folder,
         columns,
@@ -60,7 +61,7 @@ def verdict_of(folder, columns, policy, choices=None, n_candidates=1):
     )
     report = report_of(bias.to_dict(), thresholds=given(1.0))
     rivals = {"champion": replace(CHAMPION, threshold=1.0)}
-    return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=TODAY)
+    return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=today)
 
 
 def by_group(verdict, metric="bpsn_auc"):
@@ -91,6 +92,33 @@ def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(t
     assert (found["religion"].low, found["religion"].high) == (alone["low"], alone["high"])
     assert by_group(verdict, "final_score")[None].instead_of == ("religion", "muslim")
     assert found["muslim"].judged_in is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "last"),
+    [
+        ({"other_religion": 3}, 3),
+        ({"other_religion": 3, "hindu": 1}, 3),  # hindu is judged in its category as well
+        ({"other_religion": 1, "hindu": 3}, 1),
+        ({"muslim": 3, "hindu": 3}, None),  # no pass
+        ({"other_religion": 3, "muslim": 1, "absent": 2}, 3),  # enough rows; not in the set
+    ],
+)
+def test_a_pass_holds_until_the_first_day_on_which_the_same_rows_would_not_pass(
+    tmp_path, ends, last
+):
+    rows, days = made(), [TODAY + timedelta(days=after) for after in range(6)]
+    entries = [
+        {"identity": name, "reason": "no rows", "expires": days[end]} for name, end in ends.items()
+    ]
+    policy = policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP, not_measured=entries)
+    verdicts = [verdict_of(tmp_path, rows, policy, today=day) for day in days]
+    passes = [verdict.outcome == "pass" for verdict in verdicts]
+    assert passes == [last is not None and at <= last for at in range(6)]
+    expected = None if last is None else days[last].isoformat()
+    assert [verdict.holds_until for verdict in verdicts] == [
+        expected if passed else None for passed in passes
+    ]
 
 
 def test_without_categories_the_same_rows_are_insufficient(tmp_path):

@@ -113,7 +113,7 @@ TESTS = {
         "test_any_value_in_any_field_ends_in_a_finding_or_holds",
     ],
     "control characters": ["test_control_characters_of_an_entry_do_not_reach_the_terminal"],
-    "a `not_measured` entry": ["test_an_identity_that_must_be_measured_since_does_not_hold"],
+    "a `not_measured` entry": ["test_every_reader_refuses_the_same_verdicts_for_the_same_reason"],
     "model card": ["test_an_edited_description_or_metric_is_no_evidence_and_is_not_found"],
     "scores that are wrong": None,
 }

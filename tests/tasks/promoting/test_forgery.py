@@ -387,7 +387,7 @@ def test_a_required_set_that_is_taken_from_the_tag_is_still_required(gateway, of
     edited = gateway.resolve(of_two_sets.uri)
     found = [one for one in verify_version(edited, gateway) if not one.holds]
     assert {"tags", "verdict"} <= {one.what for one in found}
-    assert any("the verdict on other is" in one.sentence for one in found)
+    assert any(" on other by policy p is FAILED" in one.sentence for one in found)
     with pytest.raises(NotVerifiedError, match="require the sets that its verdicts do"):
         promote_version(MODEL, edited.version, "please", gateway)
 
@@ -519,7 +519,7 @@ def test_a_version_that_passes_after_it_was_blocked_counts(gateway, store, tmp_p
 def test_a_version_whose_policy_only_reports_is_not_promoted_by_hand(gateway, store, tmp_path):
     policy = POLICY.model_copy(update={"report_only": True})
     judged_version(gateway, store, tmp_path / "first", policy=policy)
-    with pytest.raises(InputError, match=r"policy p of its verdict says `report_only: true`"):
+    with pytest.raises(NotVerifiedError, match="is PASSED, by a policy that only reports"):
         promote_version(MODEL, "1", "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
 
@@ -659,7 +659,7 @@ def test_what_is_dated_when_its_key_was_revoked_does_not_hold_and_a_second_befor
     revoke(key, (signed_at + timedelta(seconds=later)).isoformat())
     verdict = documents.verdict
     known = VouchedVerdicts(by_entry=frozenset({verdict_digest(verdict)}))
-    found = attested_by(verdict, digests, gateway, logged.run_id, "comments", known)
+    found, _ = attested_by(verdict, digests, gateway, logged.run_id, "comments", known)
     assert {one.what: one.holds for one in found} == {"attestation": True, "signature": holds}
 
 

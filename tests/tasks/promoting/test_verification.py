@@ -198,18 +198,6 @@ def test_a_verdict_taken_from_another_version_is_found(gateway, champion):
     assert {one.what for one in found if not one.holds} == {"evidence"}
 
 
-@pytest.mark.mlflow
-def test_an_identity_that_must_be_measured_since_does_not_hold(gateway, champion):
-    version = champion[0]
-    assert all(one.holds for one in verify_version(version, gateway))
-    later = verify_version(version, gateway, today=date(2100, 1, 2))
-    [finding] = [one for one in later if not one.holds]
-    assert (
-        finding.sentence
-        == "the verdict on comments is insufficient as of 2100-01-02 (Not enough evidence)."
-    )
-
-
 def test_no_champion_is_said(gateway, store):
     gateway.client.create_registered_model(MODEL)
     with pytest.raises(InputError, match="must have a `champion`"):

@@ -1,0 +1,128 @@
+"""Every reader of verdicts refuses the same: of a version, to deploy it, of a file, of a folder."""
+
+from datetime import date
+
+import pytest
+from support.promoted import (
+    MODEL,
+    POLICY,
+    TODAY,
+    judge_version,
+    judged_version,
+    registered_version,
+    scores_of,
+)
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.promoting.verify import NotVerifiedError, open_champion, verify_champion
+from biasgate.tasks.reporting.results import read_results
+from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.signing.statement import FILE
+from biasgate.tasks.verifying.attestation import verify_attestation
+from biasgate.tasks.verifying.published import verify_results
+from biasgate.tasks.verifying.version import verify_version, write_attestation
+
+SETS = ("comments", "other")
+
+
+def policy(**changes):
+    return Policy.model_validate(POLICY.model_dump() | changes)
+
+
+def ends(day):
+    return {"identity": "gay", "reason": "few", "expires": day}
+
+
+STRICT = policy(rules=[{"metric": "auc", "scope": "overall", "floor": 0.999}])
+LENIENT = policy(rules=POLICY.model_dump()["rules"][:1])
+# What each set is judged with, and what every reader then says.
+REFUSED = {
+    "blocked": ([{"policy": STRICT}], "on comments by policy p is FAILED."),
+    "reported": ([{"policy": policy(report_only=True)}], "PASSED, by a policy that only reports."),
+    "ended": (
+        [{"policy": policy(not_measured=[ends(TODAY)])}],
+        "An entry of `not_measured` ended on 2026-11-21",
+    ),
+    "future": ([{"today": date(2099, 12, 31)}], "It is dated 2099-12-31"),
+    "incomplete": ([{"required_sets": ("comments", "more")}], "comments, more. Missing: more."),
+    "other policy": ([{}, {"policy": LENIENT}], "of one evaluation, by one policy, against one"),
+    "other champion": ([{}, {"champion": True}], "of one evaluation, by one policy, against one"),
+    "other sets": ([{}, {"required_sets": ("other",)}], "of one evaluation, by one policy"),
+}
+
+
+def judged(gateway, store, folder, each):
+    """Judge a version on one set or two; return it, with the file of its attestations."""
+    old = judged_version(gateway, store, folder / "old", seed=1)
+    version = registered_version(gateway, folder, "news")
+    verdicts, lines = [], []
+    for name, options in zip(SETS, each, strict=False):
+        known = {"required_sets": SETS[: len(each)]} | options
+        if "champion" in known:
+            known["champion"] = (old[0], old[2])
+        verdict = judge_version(
+            gateway,
+            store,
+            folder / name,
+            version,
+            scores_of(store, seed=0, noise=1.6),
+            on=name,
+            run_id=gateway.run(gateway.experiment("judged"), name, name),
+            **known,
+        )
+        verdicts.append(verdict)
+        lines.append((folder / name / FILE).read_text("utf-8").replace("\n", ""))
+    gateway.tag_version(version, tags_of(verdicts))
+    gateway.set_alias(MODEL, "champion", version.version)
+    (folder / "a.jsonl").write_text("\n".join(lines), "utf-8")
+    return gateway.resolve(version.uri)
+
+
+def said_by(gateway, version, folder, n_sets):
+    """What does not hold about the verdicts, by the reader that says so."""
+    found = {
+        "verify": verify_version(version, gateway),
+        "deploy": verify_champion(version, gateway),
+        "file": verify_attestation(folder / "a.jsonl", folder / "news"),
+    }
+    if n_sets == 1:
+        found["folder"] = verify_results(read_results(folder / SETS[0]))
+    return {
+        reader: [one.sentence for one in of_reader if one.what == "verdict" and not one.holds]
+        for reader, of_reader in found.items()
+    }
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(one, marks=[pytest.mark.mlflow] * (one == "ended")) for one in REFUSED],
+)
+def test_every_reader_refuses_the_same_verdicts_for_the_same_reason(gateway, store, tmp_path, case):
+    each, reason = REFUSED[case]
+    version = judged(gateway, store, tmp_path, each)
+    found = said_by(gateway, version, tmp_path, len(each))
+    if case in {"blocked", "reported"}:  # a folder has any outcome
+        assert found.pop("folder") == []
+    told = {one for of_reader in found.values() for one in of_reader if reason in one}
+    assert len(told) == 1, found
+    assert all(told <= set(of_reader) for of_reader in found.values()), found
+    with pytest.raises(NotVerifiedError, match="must not be deployed"):
+        open_champion(MODEL, tmp_path, gateway)
+    if case != "blocked":  # a file may say that a version was
+        with pytest.raises(InputError, match="must verify before it is attested"):
+            write_attestation(MODEL, version.version, tmp_path / "b.jsonl", gateway)
+        assert not (tmp_path / "b.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "each", [[{}], [{}, {}], [{"policy": policy(not_measured=[ends(date.max)])}]]
+)
+@pytest.mark.usefixtures("key")
+def test_every_reader_accepts_what_holds(gateway, store, tmp_path, each):
+    version = judged(gateway, store, tmp_path, each)
+    found = said_by(gateway, version, tmp_path, len(each))
+    assert not any(found.values()), found
+    write_attestation(MODEL, version.version, tmp_path / "b.jsonl", gateway)
+    assert len((tmp_path / "b.jsonl").read_text("utf-8").splitlines()) == len(each)
