@@ -296,10 +296,19 @@ class Estimate:
             return self
         return replace(self, positives=(Positives(share, n, noise, step, self.std_error),))
 
+    @property
+    def n_drawn(self) -> float:
+        """How many rows, or clusters, of equal weight it rests on."""
+        if self.by_cluster is None:
+            return self.n_effective
+        return min(self.n_effective, float(self.n_clusters))
+
     def beside(self, other: Estimate) -> Change:
         """Return this model's number beside another's, of the same rows."""
-        known = self.value is not None and other.value is not None
-        return Change(self.number, other.number, Apart.of(self, other) if known else None)
+        if self.value is None or other.value is None:
+            return Change(self.number, other.number, None)
+        drawn = min(self.n_drawn, other.n_drawn)
+        return Change(self.number, other.number, Apart.of(self, other, drawn, of_auc=False))
 
     @property
     def parts(self) -> tuple[Positives, ...]:

@@ -72,6 +72,13 @@ class Auc:
     centre: float = 0.0  # What is subtracted: 1/2 for an AEG
     clustered: ClusteredError | None = None  # If rows come in clusters
 
+    @property
+    def n_drawn(self) -> float:
+        """How many rows, or clusters, of equal weight the smaller class is worth."""
+        if self.clustered is None:
+            return min(self.sizes)
+        return min(self.clustered.n_clusters, *self.clustered.sizes)
+
     def at(self, confidence: float | None) -> MetricValue:
         """Return the number with its interval; without one if there is no confidence."""
         found = self.of_rows(confidence)

@@ -189,7 +189,7 @@ def _newcombe_low(value: float, n_negative: float, n_positive: float, z: float) 
         of_room = 1.0 if value == 1 else below / (1 - auc)
         return below * of_room - share * auc * _spread(auc, n_negative, n_positive)
 
-    return 0.0 if value == 0 else _root(excess, 0.0, value)
+    return 0.0 if value == 0 else root(excess, 0.0, value)
 
 
 def _spread(auc: float, n_negative: float, n_positive: float) -> float:
@@ -198,7 +198,7 @@ def _spread(auc: float, n_negative: float, n_positive: float) -> float:
     return 1 + n * ((1 - auc) / (2 - auc) + auc / (1 + auc))
 
 
-def _root(function: Callable[[float], float], one_end: float, other_end: float) -> float:
+def root(function: Callable[[float], float], one_end: float, other_end: float) -> float:
     """Return a root of a function whose signs at the two ends differ.
 
     References
@@ -251,8 +251,8 @@ def student_tails(t: float, freedom: float) -> float:
     share, rest = freedom / (freedom + t * t), t * t / (freedom + t * t)
     a, b = freedom / 2, 0.5
     if t * t > _FAR:  # the fraction converges fast on one side of it
-        return _beta_share(share, rest, a, b)
-    return 1 - _beta_share(rest, share, b, a)
+        return beta_share(share, rest, a, b)
+    return 1 - beta_share(rest, share, b, a)
 
 
 @lru_cache(maxsize=4096)
@@ -290,10 +290,10 @@ def _density(t: float, freedom: float) -> float:
     return math.exp(log)
 
 
-def _beta_share(x: float, rest: float, a: float, b: float) -> float:
+def beta_share(x: float, rest: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b); `rest` is 1 - x."""
-    if x == 0:
-        return 0.0
+    if x == 0 or rest == 0:
+        return float(rest == 0)
     log = (
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
     )

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from statistics import NormalDist
+
+from bias_metrics._core.intervals import beta_share, root
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
@@ -19,18 +23,48 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     return min(centre - reach, share), max(centre + reach, share)
 
 
-def paired_change(first_only: float, second_only: float, n: float) -> tuple[float, float]:
-    """Return the difference of two models' shares on the same rows, and its variance.
+@lru_cache(maxsize=4096)
+def clopper_pearson(k: float, n: float, z: float) -> tuple[float, float]:
+    """Return the exact interval of a share, given `k` of `n` rows; fractions are allowed.
 
-    One row is added to each kind of disagreement, so that the difference does not look certain
-    when the models disagree on few rows.
+    Each end misses the share in at most P(Z > z) of samples, whatever the share.
 
     References
     ----------
-    Bonett and Price (2012), Journal of Educational and Behavioral Statistics 37.
+    Clopper and Pearson (1934), Biometrika 26.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in clopper_pearson(0, 10, 1.959964)]
+    [0.0, 0.3085]
     """
-    up, down = (first_only + 1) / (n + 2), (second_only + 1) / (n + 2)
-    return up - down, (up + down - (up - down) ** 2) / (n + 2)
+    tail = NormalDist().cdf(-z)
+
+    def low(k: float) -> float:
+        """Return the share with which `k` rows or more are drawn in the tail's share of samples."""
+        if k <= 0:
+            return 0.0
+        return root(lambda share: beta_share(share, 1 - share, k, n - k + 1) - tail, 0.0, k / n)
+
+    return low(k), 1 - low(n - k)
+
+
+def paired_change(first_only: float, second_only: float, n: float, z: float) -> tuple[float, float]:
+    """Return an interval of the difference of two models' shares on the same rows.
+
+    It is made from the exact intervals of the two kinds of disagreement (MOVER), so that models
+    that agree on all rows drawn are not taken to agree on all.
+
+    References
+    ----------
+    Zou and Donner (2008), Statistics in Medicine 27.
+    """
+    up, down = first_only / n, second_only / n
+    (up_low, up_high), (down_low, down_high) = (
+        clopper_pearson(k, n, z) for k in (first_only, second_only)
+    )
+    low = up - down - math.hypot(up - up_low, down_high - down)
+    return low, up - down + math.hypot(up_high - up, down - down_low)
 
 
 def share_difference_interval(

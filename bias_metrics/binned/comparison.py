@@ -21,6 +21,7 @@ from bias_metrics._core.differences import (
     paired,
     sized,
     undefined_difference,
+    with_unseen_loss,
 )
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue, Named
@@ -50,13 +51,13 @@ def comparison_of(
     numbers = [numbers_of(report) for report in reports]
     cells: dict[str | None, dict[str, Difference]] = {None: {}}
     cells |= {name: {} for name in first.names}
-    known = second, pairs, a.background
+    known, sizes = (second, pairs, a.background), first.cells(a.background)
     related = first.once(known, lambda: dict(_related(first, *known)))
     for (name, metric), together in related.items():
         own, other = (number[name][metric] for number in numbers)
         is_gap = METRICS[metric].is_gap
         cells[name][metric] = (
-            widest(own, other, METRICS[metric], confidence)
+            widest(own, other, METRICS[metric], confidence, sizes[name, metric].binned.n_drawn)
             if together is None
             else together.difference(own, other, confidence, is_gap=is_gap)
         )
@@ -86,15 +87,16 @@ class Related:
     moved: float
     slack: float
     small: bool
+    n_drawn: float
 
     def difference(
         self, a: MetricValue, b: MetricValue, confidence: float, *, is_gap: bool
     ) -> Difference:
         """Return the difference, whatever the rows that are related in an unknown way do."""
-        found = self._apart(a, b, self.together, confidence)
+        found = self._apart(a, b, self.together, confidence, is_gap=is_gap)
         if not is_gap:
             return found
-        total = self._apart(a, negated(b), self.together.negated(), confidence)
+        total = self._apart(a, negated(b), self.together.negated(), confidence, is_gap=True)
         return sized(found, total, b, confidence)
 
     def error(self, together: Joint) -> float:
@@ -104,13 +106,14 @@ class Related:
         return min(math.sqrt(max(variance, 0.0)), sum(self.errors)) + self.moved
 
     def _apart(
-        self, a: MetricValue, b: MetricValue, together: Joint, confidence: float
+        self, a: MetricValue, b: MetricValue, together: Joint, confidence: float, *, is_gap: bool
     ) -> Difference:
         assert a.std_error is not None  # noqa: S101
         assert b.std_error is not None  # noqa: S101
         square = self.error(together) ** 2
         least = Joint((a.std_error**2 + b.std_error**2 - square) / 2, together.thirds)
         found = paired(a, b, least, confidence, small=self.small)
+        found = with_unseen_loss(found, self.n_drawn, confidence, of_auc=not is_gap)
         assert found.ends is not None  # noqa: S101
         low, high = found.ends[0] - self.slack, found.ends[1] + self.slack
         return replace(found, low=low, high=high, p_value=None)
@@ -139,16 +142,20 @@ def _related(
                 a.moved + b.moved,
                 a.slack + b.slack,
                 any(few_errors(cell.binned.value or 0.0, *cell.binned.sizes) for cell in (a, b)),
+                a.binned.n_drawn,
             ),
         )
 
 
-def widest(a: MetricValue, b: MetricValue, metric: Metric, confidence: float) -> Difference:
+def widest(
+    a: MetricValue, b: MetricValue, metric: Metric, confidence: float, n_drawn: float = math.inf
+) -> Difference:
     """Return the difference of two numbers, however their errors are related."""
-    found = _apart(a, b)
-    if metric.is_gap and found.ends is not None:
-        return sized(found, _apart(a, negated(b)), b, confidence)
-    return found
+    found, total = (
+        with_unseen_loss(_apart(a, other), n_drawn, confidence, of_auc=not metric.is_gap)
+        for other in (b, negated(b))
+    )
+    return sized(found, total, b, confidence) if metric.is_gap else found
 
 
 def _apart(a: MetricValue, b: MetricValue) -> Difference:

@@ -17,6 +17,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.differences import unseen_reach
 from bias_metrics._core.intervals import auc_interval, few_errors, quantile
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import Rule
@@ -139,10 +140,13 @@ def chance_of_auc(
     error, z = math.sqrt(variance), quantile(rule.level)
     chance = 1.0
     for kind, limit in rule.checks:
-        slack, one = auc - limit, error
+        slack, one, reach = auc - limit, error, z * error
         if kind in RIVALS:
             slack, one = limit, error * math.sqrt(2 * (1 - guess.correlation))
-        chance *= _NORMAL.cdf(slack / one - z) if one else 1.0
+            reach = unseen_reach(
+                auc - 0.5, one, min(n_positive, n_negative) / guess.inflation, rule.level
+            )
+        chance *= _NORMAL.cdf((slack - reach) / one) if one else float(slack > reach)
     return chance
 
 
@@ -248,14 +252,17 @@ def _against_rival(
 ) -> npt.NDArray[np.bool_]:
     """Say in which draws a difference is shown to be within the margin."""
     apart = math.sqrt(2 * (1 - guess.correlation))
+    smaller = min(_sizes(rule.metric, counts)) / guess.inflation
     if rule.is_gap:  # the sign of the rival's gap is seldom certain
         apart *= _GAPS_AGREE
-        wider = quantile((1 + rule.level) / 2)
-        return np.asarray(apart * (np.abs(z) + wider * error) < limit)
+        wider = quantile((1 + rule.level) / 2) / quantile(rule.level)
+        reach = wider * unseen_reach(0.5, apart * error, smaller, rule.level)
+        return np.asarray(apart * np.abs(z) + reach < limit)
     down, up = _reaches(rule.metric, rule.level, value, error, counts)
     reach = paired_reach(down, up, guess.correlation)
     if few_errors(value, *_sizes(rule.metric, counts)):
         reach *= _FEW
+    reach = max(reach, unseen_reach(value - 0.5, apart * error, smaller, rule.level))
     return np.asarray(apart * z - reach > -limit)
 
 

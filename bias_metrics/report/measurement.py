@@ -23,6 +23,7 @@ from bias_metrics._core.differences import (
     paired,
     symmetric,
     undefined_difference,
+    with_unseen_loss,
 )
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import few_errors
@@ -292,7 +293,8 @@ class Pairing:
         sums = others = first.subgroup_and_sums(name, counted)[1]
         if second is not first:
             others = second.subgroup_and_sums(name, counted)[1]
-        return {one: Apart.of(sums[one], others[one]) for one in sums if one in others}
+        drawn = {metric: auc.n_drawn for metric, auc in first.subgroup(name).cells.items()}
+        return {one: Apart.of(sums[one], others[one], drawn[one]) for one in sums if one in others}
 
     def _by_rows(self, name: str) -> dict[str, Apart]:
         first, second = (model.subgroup(name).cells for model in self.models)
@@ -303,7 +305,8 @@ class Pairing:
             if auc.value is None or other.value is None or None in {auc.std_error, other.std_error}:
                 continue
             small = any(few_errors(value, *auc.sizes) for value in (auc.value, other.value))
-            found[metric] = Apart(joint(metric, self.rankings, members), small=small)
+            together = joint(metric, self.rankings, members)
+            found[metric] = Apart(together, small=small, n_drawn=auc.n_drawn)
         return found
 
     def differences(
@@ -372,6 +375,8 @@ class Pairing:
             else:
                 few = any(name in one.reaches for one in known)
                 found[name] = _difference(a, b, together, options.level, few=few)
+        n_drawn = self.models[0].overall.n_drawn
+        found["overall"] = with_unseen_loss(found["overall"], n_drawn, options.level, of_auc=True)
         return first, second, found
 
     def _errors(

@@ -19,7 +19,7 @@ import numpy as np
 from bias_metrics._core.cells import lacks
 from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
+from bias_metrics._core.differences import Difference, less, negated, paired, sized
 from bias_metrics._core.differences import undefined_difference as without_uncertainty
 from bias_metrics._core.intervals import (
     FEW_MIXED,
@@ -84,8 +84,8 @@ class Share:
         effect = _inflated_error(number) ** 2 / variance if variance > 0 else math.inf
         return independent_rows(self.n, effect, number.freedom + 1, self.mixed[model])
 
-    def change(self, effect: float) -> tuple[float, float]:
-        """Return the difference of two models' shares, and its variance.
+    def change(self, effect: float, z: float) -> tuple[float, float]:
+        """Return an interval of the difference of two models' shares.
 
         It is computed only from the rows on which they disagree, of which `effect` are worth one.
         """
@@ -93,7 +93,7 @@ class Share:
         if self.numbers:
             n = independent_rows(n, effect, self.numbers[0].freedom + 1, self.disagreeing)
         first_only, second_only = ((events - self.both) * n / self.n for events in self.events)
-        return paired_change(first_only, second_only, n)
+        return paired_change(first_only, second_only, n, z)
 
     def measure(self, confidence: float, model: int = 0) -> MetricValue:
         """Return the share with its interval: Wilson's, with clusters as far as these require."""
@@ -198,7 +198,7 @@ class ShareGap:
         """Return the first model's gap minus the second's, on the same rows.
 
         Its interval comes from the gaps' own ones and their covariance; with clusters it reaches as
-        far as their error requires. It has zero width if both models decide alike.
+        far as their error requires, and as far as decisions may differ on rows that were not drawn.
         """
         a, b = self.measure(confidence, 0), self.measure(confidence, 1)
         if a.std_error is None or b.std_error is None:
@@ -217,11 +217,7 @@ class ShareGap:
     def _paired(self, a: MetricValue, b: MetricValue, confidence: float) -> Difference:
         together = Joint(self._covariance(0, 1), _UNKNOWN)
         found = paired(a, b, together, confidence, small=True)
-        if self._decide_alike():
-            found = symmetric(a, b, 0.0, confidence)
-        else:
-            low, high = self._by_disagreements(quantile(confidence))
-            found = _reaching(found, low, high)
+        found = _reaching(found, *self._by_disagreements(quantile(confidence)))
         total = paired(a, negated(b), together.negated(), confidence, small=True)
         if self.apart:
             of_difference, of_sum = self.apart
@@ -239,32 +235,24 @@ class ShareGap:
         if self.apart:
             rows = self._covariance(0, 0) + self._covariance(1, 1) - 2 * self._covariance(0, 1)
             effect = _inflated_error(self.apart[0]) ** 2 / rows if rows > 0 else math.inf
-        (own, own_variance), (other, variance) = (
-            share.change(effect) for share in (self.own, self.background)
+        (low, high), (other_low, other_high) = (
+            share.change(effect, z) for share in (self.own, self.background)
         )
-        value = own - other
-        reach = math.hypot(
-            z * math.sqrt(own_variance + variance), self._allowance(0), self._allowance(1)
-        )
-        return value - reach, value + reach
+        own, other = (share.value(0) - share.value(1) for share in (self.own, self.background))
+        moved = math.hypot(self._allowance(0), self._allowance(1))
+        down = math.hypot(own - low, other_high - other, moved)
+        return own - other - down, own - other + math.hypot(high - own, other - other_low, moved)
 
     def _stretched(self, found: Difference, apart: Number, confidence: float) -> Difference:
         """Return a difference whose interval reaches at least as far as its clustered error."""
         error = _inflated_error(apart)
-        if not self._decide_alike():
-            z = quantile(confidence)
-            error = math.hypot(error, self._allowance(0) / z, self._allowance(1) / z)
+        z = quantile(confidence)
+        error = math.hypot(error, self._allowance(0) / z, self._allowance(1) / z)
         value = found.value
         assert value is not None  # noqa: S101
         reach = error * quantile(confidence, apart.freedom)
         found = replace(found, std_error=error, p_value=two_sided_p(value, error, apart.freedom))
         return _reaching(found, value - reach, value + reach)
-
-    def _decide_alike(self) -> bool:
-        if self.moved and self.moved[0] != self.moved[1]:
-            return False
-        sides = self.own, self.background
-        return all(share.events[0] == share.events[1] == share.both for share in sides)
 
     def _allowance(self, model: int) -> float:
         """Return how far the gap changes as an estimated threshold moves within its range."""

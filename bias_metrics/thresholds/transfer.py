@@ -145,12 +145,13 @@ def transfer_threshold(
 
     Notes
     -----
-    The models are paired: the interval of a change is Bonett and Price's; with clusters it
-    reaches at least as far as the linearised variance requires.
+    The models are paired: the interval of a change is made from the exact ones of the rows that are
+    flagged by one model alone; with clusters it reaches at least as far as the linearised variance
+    requires.
 
     References
     ----------
-    Bonett and Price (2012), Journal of Educational and Behavioral Statistics 37.
+    Clopper and Pearson (1934), Biometrika 26. Zou and Donner (2008), Statistics in Medicine 27.
 
     Examples
     --------
@@ -225,9 +226,7 @@ def _change(
     if not n:
         return FlagChange(*counts, undefined("no rows"))
     value = (gained - lost) / n
-    centre, variance = paired_change(gained, lost, n)
-    reach = quantile(confidence) * math.sqrt(variance)
-    low, high = min(centre - reach, value), max(centre + reach, value)
+    low, high = paired_change(gained, lost, n, quantile(confidence))
     if codes is None:
         return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
     sums = np.bincount(np.unique(codes, return_inverse=True)[1], new * 1.0 - old - value) / n

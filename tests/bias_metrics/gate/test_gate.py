@@ -474,10 +474,10 @@ def test_a_gap_without_an_interval_is_not_proven_small(kind):
     assert judge([estimate], report).outcome == "pass"
 
 
-def test_an_identical_candidate_passes_every_margin():
+def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
     y_true, groups, _, plain = two_models(0.0)
     rules = [
-        Rule(metric, scope, margin=1e-9)
+        Rule(metric, scope, margin=0.1)
         for metric, scope, _ in rules_of_every_kind()
         if scope != "muslim"
     ]

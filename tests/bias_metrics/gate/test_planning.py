@@ -11,6 +11,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from bias_metrics._core.differences import unseen_reach
+from bias_metrics._core.intervals import student_quantile
 from bias_metrics.gate.planning import (
     _FEW,
     _GAPS_AGREE,
@@ -37,6 +39,7 @@ NORMAL = NormalDist()
 Z, WIDER = 1.644854, 1.959964  # normal quantiles at .95 and .975
 EVEN = Guess(auc=0.5, correlation=0.875)  # the error of a difference is half of that of an AUC
 BY_SIXTY = Counts(400, 400, 1200, 1200)
+GAP_REACH = WIDER / Z * unseen_reach(0.5, _GAPS_AGREE / 120, 400, 0.9)
 
 
 def within(size):
@@ -62,7 +65,7 @@ def test_the_chance_grows_with_rows_and_falls_with_what_is_asked(metric):
     rule, strict = (
         group_rule(metric, margin=0.05, confidence=one, **limit) for one in (0.95, 0.99)
     )
-    few, many = (Counts(n, n, 5000, 40000) for n in (60, 400))
+    few, many = (Counts(n, n, 5000, 40000) for n in (160, 400))
     chances = [chance_of_group([rule], Guess(), one) for one in (few, many)]
     assert chances[0] < chances[1]
     assert chance_of_group([strict], Guess(), few) < chances[0]
@@ -183,9 +186,14 @@ def test_the_reach_of_a_difference_is_that_of_both_ends_and_of_how_closely_model
         # With 100 and 300 rows the error is 1 / 30; with four times the variance 1 / 15.
         ({"floor": 0.45}, 1, NORMAL.cdf(0.05 * 30 - Z)),
         ({"floor": 0.45}, 4, NORMAL.cdf(0.05 * 15 - Z)),
-        ({"margin": 0.04}, 1, NORMAL.cdf(0.04 * 60 - Z)),
-        ({"reference_margin": 0.04}, 1, NORMAL.cdf(0.04 * 60 - Z)),
-        ({"floor": 0.45, "margin": 0.04}, 1, NORMAL.cdf(1.5 - Z) * NORMAL.cdf(2.4 - Z)),
+        # Student's quantile of the 100 rows; a row that falls from 1/2 falls by nothing.
+        ({"margin": 0.04}, 1, NORMAL.cdf(0.04 * 60 - student_quantile(0.9, 100))),
+        ({"reference_margin": 0.04}, 1, NORMAL.cdf(0.04 * 60 - student_quantile(0.9, 100))),
+        (
+            {"floor": 0.45, "margin": 0.04},
+            1,
+            NORMAL.cdf(1.5 - Z) * NORMAL.cdf(2.4 - student_quantile(0.9, 100)),
+        ),
     ],
 )
 def test_the_chance_of_the_overall_auc_is_that_of_its_normal_error(limits, inflation, chance):
@@ -215,7 +223,7 @@ def test_the_overall_auc_has_a_chance_with_just_the_rows_that_a_rule_asks_for():
             {"negative_aeg": -0.03},
             NORMAL.cdf(0.08 * 60 - Z) - NORMAL.cdf(Z - 0.02 * 60),
         ),
-        ("negative_aeg", {"margin": 0.025}, {}, within(0.025 * 120 / _GAPS_AGREE - WIDER)),
+        ("negative_aeg", {"margin": 0.025}, {}, within((0.025 - GAP_REACH) * 120 / _GAPS_AGREE)),
     ],
 )
 def test_the_chance_of_a_group_is_that_of_its_normal_error(metric, limits, values, chance):
@@ -231,7 +239,7 @@ def test_with_few_errors_a_bound_reaches_farther():
     guess, counts = Guess(auc=0.9, correlation=0.875), Counts(60, 400, 1200, 1200)
     error = standard_error("bnsp_auc", 0.9, counts) / 2
     ends = _reaches("bnsp_auc", 0.9, 0.9, 2 * error, counts)
-    reach = _FEW * paired_reach(*ends, guess.correlation)
+    reach = max(_FEW * paired_reach(*ends, guess.correlation), unseen_reach(0.4, error, 60, 0.9))
     found = chance_of_group([Rule("bnsp_auc", "each", margin=0.03)], guess, counts)
     assert found == pytest.approx(NORMAL.cdf((0.03 - reach) / error), abs=0.025)
 

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, compare_rate_gaps, equal_error_range, equal_error_rate, rate_gaps
-from bias_metrics._core.intervals import student_quantile
-from bias_metrics._core.proportions import paired_change, share_difference_interval
+from bias_metrics._core.intervals import quantile, student_quantile
+from bias_metrics._core.proportions import (
+    clopper_pearson,
+    paired_change,
+    share_difference_interval,
+)
 from bias_metrics.estimate import Number
 from bias_metrics.thresholds.thresholds import reach_of
 
@@ -227,14 +231,17 @@ def test_a_difference_is_that_of_the_two_gaps():
     assert found.to_dict()["thresholds"] == [0.7, 0.9]
 
 
-def test_models_that_decide_alike_differ_by_nothing():
+def test_models_that_decide_alike_may_differ_on_rows_that_were_not_drawn():
     y_true, first, mask, _ = draw()
     found = compare_rate_gaps(
         Rows(y_true, {"g": mask}), first, 2 * first, threshold_a=0.7, threshold_b=1.4
     )
     one = only(found)
-    assert (one.value, one.low, one.high) == (0, 0, 0)
-    assert one.size_high <= 0
+    # Of n rows without a change, the share that changes may be 1 - .025 ** (1 / n), up or down.
+    n = [int((~y_true & (mask == own)).sum()) for own in (1, 0)]
+    reach = np.hypot(*(1 - 0.025 ** (1 / rows) for rows in n))
+    assert one.value == 0
+    assert (one.low, one.high) == pytest.approx((-reach, reach), rel=1e-6)
 
 
 def test_swapped_models_have_the_opposite_difference():
@@ -252,10 +259,21 @@ def test_a_difference_without_rows_has_the_reason():
     assert (one.value, one.reason) == (None, "no background negatives")
 
 
-def test_rows_of_disagreement_make_the_change_of_ten_rows_worked_out():
-    value, variance = paired_change(3, 1, 10)
-    assert value == pytest.approx(4 / 12 - 2 / 12)
-    assert variance == pytest.approx((6 / 12 - (2 / 12) ** 2) / 12)
+@pytest.mark.parametrize(("k", "n"), [(0, 10), (1, 10), (7, 30), (30, 30), (2, 5_000)])
+def test_an_exact_interval_is_that_of_scipy(k, n):
+    stats = pytest.importorskip("scipy.stats")
+    known = stats.binomtest(k, n).proportion_ci(0.95, "exact")
+    assert clopper_pearson(k, n, quantile(0.95)) == pytest.approx(tuple(known), rel=1e-9, abs=1e-12)
+
+
+def test_a_change_is_made_from_the_exact_shares_of_the_two_disagreements():
+    stats = pytest.importorskip("scipy.stats")
+    (up_low, up_high), (down_low, down_high) = (
+        stats.binomtest(k, 10).proportion_ci(0.95, "exact") for k in (3, 1)
+    )
+    low = 0.2 - np.hypot(0.3 - up_low, down_high - 0.1)
+    high = 0.2 + np.hypot(up_high - 0.3, 0.1 - down_low)
+    assert paired_change(3, 1, 10, quantile(0.95)) == pytest.approx((low, high), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -302,8 +320,6 @@ def test_the_change_between_estimated_thresholds_is_wider_than_between_given_one
     assert found.low < given.low < given.high < found.high
     same = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.5, 0.9)}
     options["threshold_b"] = 0.7
-    one = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, first, **options, **same))
-    assert (one.low, one.high) == (0, 0)
     # Alike at the threshold, but not where it might have been.
     nearly = np.where(np.abs(first - 0.7) < 0.3, 0.7 + (first - 0.7) / 10, first)
     other = only(compare_rate_gaps(Rows(y_true, {"g": mask}), first, nearly, **options, **same))
@@ -387,14 +403,17 @@ def test_by_cluster_too_a_gap_is_within_1():
     assert above.value + reach * above.std_error > 1
 
 
-def test_models_that_decide_alike_differ_by_nothing_by_cluster_too():
+def test_clusters_without_a_change_are_fewer_than_their_rows():
     y_true, first, mask, _ = draw(n=600)
-    spans = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.5, 0.9)}
     options = {"threshold_a": 0.7, "threshold_b": 0.7}
-    rows = Rows(y_true, {"g": mask}, clusters=np.arange(600) // 3)
-    one = only(compare_rate_gaps(rows, first, first, **options, **spans))
-    assert (one.value, one.low, one.high, one.std_error) == (0, 0, 0, 0)
-    assert one.size_high <= 0
+    alone, clustered = (
+        only(
+            compare_rate_gaps(Rows(y_true, {"g": mask}, clusters=clusters), first, first, **options)
+        )
+        for clusters in (None, np.arange(600) // 3)
+    )
+    assert alone.value == clustered.value == 0
+    assert clustered.low < alone.low < 0 < alone.high < clustered.high
 
 
 def test_by_cluster_too_the_change_allows_for_estimated_thresholds():

@@ -283,10 +283,10 @@ class Looped:
             n = self.independent(rows, effect, np.count_nonzero(sums))
             share = n / rows.sum()
             counts = [(rows & (apart == sign)).sum() * share for sign in (1, -1)]
-            changes.append(paired_change(*counts, n))
-        (own, own_variance), (other, variance) = changes
-        reach = self.z * np.sqrt(own_variance + variance)
-        return own - other - reach, own - other + reach
+            changes.append(((counts[0] - counts[1]) / n, paired_change(*counts, n, self.z)))
+        (own, (low, high)), (other, (other_low, other_high)) = changes
+        down, up = np.hypot(own - low, other_high - other), np.hypot(high - own, other - other_low)
+        return own - other - down, own - other + up
 
     def difference(self):
         first, second = (flagged.astype(float) for flagged in self.flags)

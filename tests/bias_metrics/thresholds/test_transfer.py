@@ -120,13 +120,15 @@ def test_the_interval_of_forty_clusters_is_worked_out_by_hand():
 
 
 def test_the_interval_of_ten_rows_is_worked_out_by_hand():
-    """Three rows are gained and one is lost: with one more of each kind, 4 and 2 of 12."""
+    """Three of ten rows are gained and one is lost: the exact intervals of both, joined."""
     before = [1, 0, 0, 0, 1, 1, 0, 0, 0, 0]
     after = [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
     change = transfer_threshold(before, after, {}, threshold=1, threshold_after=1).overall.change
-    reach = 1.959964 * np.sqrt((6 / 12 - (2 / 12) ** 2) / 12)
+    # Clopper and Pearson's table: 3 of 10 [.0667, .6525], 1 of 10 [.0025, .4450].
+    low = 0.2 - np.hypot(0.3 - 0.0667, 0.4450 - 0.1)
+    high = 0.2 + np.hypot(0.6525 - 0.3, 0.1 - 0.0025)
     assert change.value == 0.2
-    assert (change.low, change.high) == pytest.approx((2 / 12 - reach, 2 / 12 + reach), rel=1e-6)
+    assert (change.low, change.high) == pytest.approx((low, high), abs=1e-4)
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(20)])

@@ -1,0 +1,144 @@
+"""How often a margin passes a model whose true loss is the margin, by where the loss sits.
+
+`python -m benchmarks._few_rows` prints the table. Candidate and champion agree closely, apart from
+the comments in which the candidate loses: all comments of one class of the identity, a few of them,
+or those of a few articles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from benchmarks._operating import allowed_error
+from bias_metrics import Rows, compare_bias, compare_rate_gaps
+
+DRAWS, BACKGROUND, OTHERS = 2000, (400, 1600), 300
+IN_ARTICLE = 4
+_NOISE = 0.15  # of each model, in standard deviations: the two agree with a correlation of .98
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss in the toxic or the harmless comments of one identity."""
+
+    where: Literal["all", "few", "articles", "none"]
+    metric: Literal["subgroup_auc", "bpsn_auc", "bnsp_auc", "fpr_gap", "fnr_gap"]
+    n: int
+    """Comments of the class that loses."""
+    auc: float
+    """Of the champion."""
+    margin: float
+    asked: float
+    """The share that may pass."""
+
+    @property
+    def in_toxic(self) -> bool:
+        """Whether toxic comments lose."""
+        return self.metric in {"bnsp_auc", "fnr_gap", "subgroup_auc"}
+
+    def __str__(self) -> str:
+        class_ = "toxic" if self.in_toxic else "harmless"
+        return f"{self.metric} {self.auc:g}, margin {self.margin:g}, {self.n} {class_}"
+
+
+LEVELS = ((0.9, 0.05, 0.05), (0.95, 0.03, 0.025), (0.985, 0.03, 0.05))
+SIZES = (25, 50, 100, 200)
+LOSSES = (
+    [
+        Loss(where, metric, n, *level)
+        for where in ("few", "all")
+        for metric in ("bpsn_auc", "bnsp_auc", "subgroup_auc")
+        for level in LEVELS
+        for n in SIZES
+    ]
+    + [Loss("articles", "bnsp_auc", 4 * n, *level) for level in LEVELS[:2] for n in SIZES]
+    + [
+        Loss("few", metric, n, *level)
+        for metric in ("fpr_gap", "fnr_gap")
+        for level in LEVELS[:2]
+        for n in SIZES
+    ]
+)
+
+
+def passes(loss: Loss, draws: int = DRAWS, seed: int = 0) -> float:
+    """Return the share of samples in which the loss is shown to be within the margin."""
+    rng = np.random.default_rng((seed, loss.n, round(1000 * loss.auc), len(loss.metric)))
+    return sum(_passes(loss, rng) for _ in range(draws)) / draws
+
+
+def _passes(loss: Loss, rng: np.random.Generator) -> bool:
+    own = (loss.n, OTHERS) if loss.in_toxic else (OTHERS, loss.n)
+    labels = np.repeat([True, False, True, False], [*own, *BACKGROUND])
+    inside = np.arange(labels.size) < sum(own)
+    rows = Rows(labels, {"identity": inside})
+    articles = np.arange(labels.size) // IN_ARTICLE
+    # The noise of a model makes its classes overlap more.
+    spread = math.hypot(1, _NOISE)
+    apart = math.sqrt(2) * _NORMAL.inv_cdf(loss.auc) * spread
+    true = rng.standard_normal(labels.size) + apart * labels
+    champion, candidate = (true + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
+    losing = inside & (labels == loss.in_toxic)
+    drawn = (
+        rng.random(articles[-1] + 1)[articles]
+        if loss.where == "articles"
+        else rng.random(labels.size)
+    )
+    other = spread * rng.standard_normal(labels.size) + (0 if loss.in_toxic else apart)
+    confidence = 1 - 2 * loss.asked
+    if loss.metric in {"fpr_gap", "fnr_gap"}:
+        threshold = apart / 2
+        wrong = _NORMAL.cdf(-threshold / spread)
+        fallen = losing & (drawn < loss.margin / (1 - wrong)) & (loss.where != "none")
+        candidate = np.where(fallen, -9.0 if loss.in_toxic else 99.0, champion)
+        compared = compare_rate_gaps(
+            rows,
+            candidate,
+            champion,
+            threshold_a=threshold,
+            threshold_b=threshold,
+            confidence=confidence,
+        )
+        high = compared.subgroups["identity"][loss.metric].high
+        return high is not None and high < loss.margin
+    if loss.where == "all":
+        fall = apart - math.sqrt(2) * _NORMAL.inv_cdf(loss.auc - loss.margin) * spread
+        candidate = candidate + np.where(losing, -fall if loss.in_toxic else fall, 0.0)
+    elif loss.where != "none":
+        fallen = losing & (drawn < loss.margin / (loss.auc - 0.5))
+        candidate = np.where(fallen, other, candidate)
+    clusters = articles if loss.where == "articles" else None
+    compared = compare_bias(
+        labels, candidate, champion, {"identity": inside}, confidence=confidence, clusters=clusters
+    )
+    low = compared.subgroups["identity"][loss.metric].low
+    return low is not None and low > -loss.margin
+
+
+def holds(loss: Loss, share: float, draws: int) -> bool:
+    """Say whether a share is as asked, allowing for two Monte Carlo errors."""
+    return share <= loss.asked + allowed_error(loss.asked, draws)
+
+
+def table(draws: int = DRAWS) -> Iterator[str]:
+    """Yield the lines of the table as they are computed."""
+    yield "| where | number and margin | passes | +- | asked | an equal model passes |"
+    yield "|---|---|--:|--:|--:|--:|"
+    for loss in LOSSES:
+        share = passes(loss, draws)
+        equal = passes(Loss("none", *list(vars(loss).values())[1:]), max(draws // 10, 20))
+        error = 2 * math.sqrt(max(share, 1 / draws) * (1 - share) / draws)
+        shares = f"{share:.1%} | {error:.1%} | {loss.asked:.1%} | {equal:.0%}"
+        yield f"| {loss.where} | {loss} | {shares} |"
+
+
+if __name__ == "__main__":
+    for line in table():
+        print(line, flush=True)
