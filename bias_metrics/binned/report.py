@@ -136,7 +136,8 @@ def report_of(
 ) -> BiasReport:
     """Return the report at a confidence."""
     measured = {key: cell.at(confidence) for key, cell in counts.cells(background).items()}
-    return _reported(counts, measured, power, groups, background)
+    found = _reported(counts, measured, power, groups, background)
+    return replace(found, confidence=confidence)
 
 
 def brackets_of(

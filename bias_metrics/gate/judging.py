@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bias_metrics._core.intervals import joint_reach
 from bias_metrics.gate.rules import Kind, Rule
 
 Outcome = Literal["pass", "fail", "insufficient", "error"]
 Cell = Mapping[str, Any]
-ENDS = ("low", "high")
 RIVALS: tuple[Kind, ...] = ("champion", "reference")
 
 
@@ -46,12 +46,14 @@ def measured(cell: Cell, kind: Kind, *, is_gap: bool) -> Measured:
     return Measured(abs(value), 0.0 if holds_zero else min(sizes), max(sizes), reason)
 
 
-def worst_of(cells: Mapping[str, Measured], *, worse_is_up: bool) -> tuple[str, Measured]:
+def worst_of(
+    cells: Mapping[str, Measured], confidence: float, *, worse_is_up: bool
+) -> tuple[str, Measured]:
     """Return the worst of several subgroups and an interval that holds the worst.
 
-    The ends are the worst lower and the worst upper end: an interval of the worst estimate
-    alone would be too narrow, since the worst of many is bad partly by chance. If one has no
-    value or no interval, neither does the worst; a number that is not finite is worse than any.
+    The bad end is the worst of all. So is the good one, but of ends that hold together: the worst
+    of many is bad partly by chance. If one has no value or no interval, neither does the worst; a
+    number that is not finite is worse than any.
     """
     pick = max if worse_is_up else min
     for name, one in cells.items():
@@ -61,7 +63,14 @@ def worst_of(cells: Mapping[str, Measured], *, worse_is_up: bool) -> tuple[str, 
     for one in cells.values():
         if one.low is None or one.high is None:
             return name, Measured(cells[name].value, None, None, one.reason)
-    low, high = (pick(_known(getattr(cell, end)) for cell in cells.values()) for end in ENDS)
+    bad_end, good_end = ("high", "low") if worse_is_up else ("low", "high")
+    bad = pick(_known(getattr(cell, bad_end)) for cell in cells.values())
+    wider = joint_reach(len(cells), confidence)
+    good = pick(
+        _known(cell.value) + wider * (_known(getattr(cell, good_end)) - _known(cell.value))
+        for cell in cells.values()
+    )
+    low, high = (good, bad) if worse_is_up else (bad, good)
     return name, Measured(cells[name].value, low, high)
 
 

@@ -195,7 +195,7 @@ class Check:
             return target.group, measured(cell, self.kind, is_gap=is_gap), cell
         cells = {str(member.group): member.cell(content) for member in target.members}
         numbers = {name: measured(cell, self.kind, is_gap=is_gap) for name, cell in cells.items()}
-        name, number = worst_of(numbers, worse_is_up=is_gap)
+        name, number = worst_of(numbers, self.rule.level, worse_is_up=is_gap)
         return name, number, cells[name]
 
     def _result(

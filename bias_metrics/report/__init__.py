@@ -1,7 +1,7 @@
 """Many metrics at once: reports, comparisons, worst subgroup."""
 
 from bias_metrics.report.between import spread_of
-from bias_metrics.report.jointly import bonferroni_level, joint_level
+from bias_metrics.report.jointly import bonferroni_level, joint_level, selected
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import MeasuredSubgroup, Options
 from bias_metrics.report.within import within_strata
@@ -14,6 +14,7 @@ __all__ = [
     "Pairing",
     "bonferroni_level",
     "joint_level",
+    "selected",
     "spread_of",
     "within_strata",
     "worst_first",

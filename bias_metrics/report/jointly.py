@@ -25,6 +25,8 @@ from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import RankedRows, rank_rows
+from bias_metrics._core.intervals import joint_reach
+from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.steps import ranked_members
 from bias_metrics.report.uncertainty import Spread
@@ -48,6 +50,47 @@ def bonferroni_level(n: int, alpha: float) -> float:
     0.98
     """
     return 1 - 2 * alpha / max(n, 1)
+
+
+def selected(
+    value: MetricValue,
+    n: int,
+    *,
+    confidence: float = 0.95,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+) -> MetricValue:
+    """Return a number that was selected from several, with an interval that allows for that.
+
+    The lowest of many AUCs is low partly by chance, and its own interval is too often below its
+    true value. The interval of a selected number holds together with those of all from which it
+    was selected; a number that was asked for by its name needs no more than its own.
+
+    Parameters
+    ----------
+    value : MetricValue
+        The number.
+    n : int
+        From how many it was selected.
+    confidence : float, default=0.95
+        Confidence of its interval.
+    bounds : tuple of float, default=(-1, 1)
+        Its smallest and largest possible value.
+
+    Returns
+    -------
+    MetricValue
+        The same number; no interval where it has none.
+
+    Examples
+    --------
+    >>> print(selected(MetricValue(0.8, low=0.7, high=0.9), 27))
+    0.800 [0.641, 0.959]
+    """
+    if value.value is None or value.low is None or value.high is None:
+        return value
+    wider = joint_reach(n, confidence)
+    low, high = (value.value + wider * (end - value.value) for end in (value.low, value.high))
+    return replace(value, low=max(low, bounds[0]), high=min(high, bounds[1]))
 
 
 def joint_level(

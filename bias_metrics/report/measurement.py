@@ -164,6 +164,7 @@ class Measurement:
             power=options.power,
             power_mean_groups=options.groups,
             overall=self.overall.at(options.confidence),
+            confidence=options.confidence,
             background=self.rows.background,
         )
 

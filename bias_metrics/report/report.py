@@ -104,12 +104,17 @@ class BiasReport(Tabular):
     """Jigsaw final score."""
     background: Background = "outside_subgroup"
     """Which rows each subgroup was compared with: all outside it, or those in no subgroup."""
+    confidence: float = 0.95
+    """Confidence of each interval."""
 
     @property
     def worst(self) -> dict[str, WorstSubgroup]:
         """The subgroup that is treated worst, by metric."""
         plain = {"subgroups": as_dicts(self.subgroups)}
-        return {name: worst_subgroup(plain, name) for name in SUBGROUP_METRICS}
+        return {
+            name: worst_subgroup(plain, name, confidence=self.confidence)
+            for name in SUBGROUP_METRICS
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-ready values: str, int, float, list, dict and None."""

@@ -170,7 +170,12 @@ def summarise_bias(
         overall = pair_auc(everyone.negative, everyone.positive, uncertain=uncertain).at(confidence)
     counts = everyone.positive.n + everyone.negative.n, everyone.positive.n
     return report_from(
-        Overall(*counts, overall, _effective(everyone)), subgroups, power, groups, background
+        Overall(*counts, overall, _effective(everyone)),
+        subgroups,
+        power,
+        groups,
+        background,
+        confidence,
     )
 
 
@@ -180,6 +185,7 @@ def report_from(
     power: float,
     groups: tuple[str, ...],
     background: Background,
+    confidence: float | None = None,
 ) -> BiasReport:
     """Compute the power means and the final score of measured cells; all values are checked."""
     means = {
@@ -192,6 +198,7 @@ def report_from(
         PowerMeans(power, groups, **means),
         final_score(overall.auc, means),
         background,
+        confidence or 0.95,
     )
 
 

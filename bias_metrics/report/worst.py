@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from bias_metrics._core.intervals import joint_reach
 from bias_metrics._core.tables import Tabular
 from bias_metrics._core.values import MetricValue, NumbersByMetric, undefined
 from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
@@ -25,8 +26,8 @@ class WorstSubgroup(Tabular):
     """Its name; None if the metric is not defined for any subgroup."""
     value: MetricValue
     """Its value, signed for an AEG, and for an AUC the interval of the worst of all: from the worst
-    lower bound to the worst upper bound over all subgroups. The interval of that subgroup alone
-    would be far too narrow: the worst of many is bad partly by chance."""
+    lower bound to the worst of the upper bounds that hold together over all subgroups. The interval
+    of that subgroup alone would be too narrow: the worst of many is bad partly by chance."""
     n_positive: int
     n_negative: int
     """n_positive, n_negative: its rows by class; 0 without a subgroup."""
@@ -62,7 +63,9 @@ class Reported(Protocol):
         """Return plain values, with `subgroups` among them."""
 
 
-def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSubgroup:
+def worst_subgroup(
+    report: Reported | Mapping[str, Any], metric: str, *, confidence: float = 0.95
+) -> WorstSubgroup:
     """Return the subgroup, or intersection, that is treated worst according to a metric.
 
     It has the lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates
@@ -75,6 +78,8 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
         the worst subgroup of every metric.
     metric : str
         One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
+    confidence : float, default=0.95
+        Of the report's intervals.
 
     Returns
     -------
@@ -117,7 +122,7 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
     badness = {name: abs(value) if gap else -value for name, value in values.items()}
     most = max(badness.values()) - _ROUNDING
     worst, *tied = [name for name, bad in badness.items() if bad >= most]
-    value, ends = _with_interval(values[worst], cells, gap=gap)
+    value, ends = _with_interval(values[worst], cells, confidence, gap=gap)
     counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
     return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons, *ends)
 
@@ -158,17 +163,23 @@ def worst_first(subgroups: Mapping[str, NumbersByMetric]) -> list[str]:
 
 
 def _with_interval(
-    value: float, cells: Mapping[str, Mapping[str, Any]], *, gap: bool
+    value: float, cells: Mapping[str, Mapping[str, Any]], confidence: float, *, gap: bool
 ) -> tuple[MetricValue, tuple[float | None, float | None]]:
     """Return the value of the worst with its interval, or for a gap with that of its size."""
     lacking = [name for name, cell in cells.items() if cell.get("low") is None]
     if lacking:
         reason = cells[lacking[0]].get("reason")
         return MetricValue(value, reason and f"{lacking[0]}: {reason}"), (None, None)
-    ends = [(cell["low"], cell["high"]) for cell in cells.values()]
+    own = [(cell["low"], cell["high"]) for cell in cells.values()]
+    wider = joint_reach(len(cells), confidence)
+    # What is best about the worst must hold for whoever that is.
+    together = [
+        tuple(cell["value"] + wider * (cell[end] - cell["value"]) for end in ("low", "high"))
+        for cell in cells.values()
+    ]
     if not gap:
-        low, high = min(low for low, _ in ends), min(high for _, high in ends)
-        return MetricValue(value, low=low, high=high), (None, None)
-    least = max(max(low, -high, 0.0) for low, high in ends)
-    most = max(max(-low, high) for low, high in ends)
+        low, high = min(low for low, _ in own), min(high for _, high in together)
+        return MetricValue(value, low=low, high=min(high, 1.0)), (None, None)
+    least = max(max(low, -high, 0.0) for low, high in together)
+    most = max(max(-low, high) for low, high in own)
     return MetricValue(value, _OF_SIZE), (least, most)

@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import FiniteFloat
 
 from bias_metrics import ThresholdTransfer, transfer_threshold
+from bias_metrics.report import selected
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.chunks import Separator
@@ -96,16 +97,19 @@ def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:
         f"{found.before:.4g} ({found.rate_before:.3f}): {overall.n_gained:,} comments are flagged "
         f"that were not, and {overall.n_lost:,} no longer are."
     )
-    more = [
-        (one.change.value, name, one)
-        for name, one in found.subgroups.items()
-        if one.change.value is not None and one.change.low is not None and one.change.low > 0
-    ]
+    changes = {
+        name: selected(one.change, len(found.subgroups)) for name, one in found.subgroups.items()
+    }
+    more = sorted(
+        (change.value, name)
+        for name, change in changes.items()
+        if change.value is not None and change.low is not None and change.low > 0
+    )
     if not more:
         return (first, "No identity is shown to be flagged more often than before.")
     told = [
-        f"{name} {value:+.3f} [{one.change.low:+.3f}, {one.change.high:+.3f}]"
-        for value, name, one in sorted(more, key=lambda each: -each[0])[:_TOLD]
+        f"{name} {value:+.3f} [{changes[name].low:+.3f}, {changes[name].high:+.3f}]"
+        for value, name in more[::-1][:_TOLD]
     ]
     others = f" and {len(more) - _TOLD} more" if len(more) > _TOLD else ""
     return (first, f"Flagged more often than before: {', '.join(told)}{others}.")

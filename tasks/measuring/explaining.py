@@ -23,7 +23,7 @@ from bias_metrics import (
 )
 from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import AUCS, EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN, METRICS
-from bias_metrics.report import Options, bonferroni_level, spread_of
+from bias_metrics.report import Options, bonferroni_level, selected, spread_of
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import (
@@ -97,8 +97,14 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
 
 
 def joint_confidence(n_identities: int) -> float:
-    """Return the confidence at which the bounds of all AUCs of identities hold together at 95 %."""
-    return bonferroni_level(len(AUCS) * n_identities + 1, 1 - CONFIDENCE)
+    """Return the confidence at which the intervals of all AUCs hold together at 95 %."""
+    return bonferroni_level(len(AUCS) * n_identities + 1, (1 - CONFIDENCE) / 2)
+
+
+def lowest_selected(bias: BiasReport, group: str, metric: str) -> MetricValue:
+    """Return an AUC that was selected from those of all identities, with its interval."""
+    cell = metric_cells(bias.subgroups[group])[metric]
+    return selected(cell, len(AUCS) * len(bias.subgroups), bounds=(0.0, 1.0))
 
 
 def find_harms(joint: BiasReport) -> dict[str, str]:
@@ -151,7 +157,7 @@ def look_first(bias: BiasReport, harms: Mapping[str, str]) -> LookFirst:
         return LookFirst(subgroup=None, metric=None, sentence=sentence)
     first = min(significant or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
-    number = f"{metric} {value:.3f}{_interval(metric_cells(bias.subgroups[first])[metric])}"
+    number = f"{metric} {value:.3f}{_interval(lowest_selected(bias, first, metric))}"
     if not significant:
         told = (
             "No identity has a significantly low AUC; the lowest AUC with enough evidence is "
@@ -231,7 +237,7 @@ def calibration_sentence(found: Calibration) -> str:
     if not sizes:
         return text
     worst = max(sizes, key=lambda name: sizes[name])
-    gap = gaps[worst]
+    gap = selected(gaps[worst], len(gaps))
     bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
     apart = f"{gap.value:+.3f}{bounds}"
     off = f"they are farthest off, with enough evidence, for {worst}: {apart}."

@@ -16,6 +16,7 @@ from biasgate.tasks.reporting.story import (
     DECISION,
     GAINED,
     HOLDS,
+    LOWEST,
     TO_PASS,
     TREATED_WORST,
     UNKNOWN,
@@ -162,7 +163,9 @@ class CandidateStory:
         at = f"At threshold {errors.threshold}" if errors else ""
         compared = [story for story in stories if story.champion is not None]
         found = {
-            TREATED_WORST: self._treated_worst(),
+            TREATED_WORST if any(story.worst_is_shown for story in stories) else LOWEST: (
+                self._treated_worst()
+            ),
             WORSE: self._changes("losses") or _nobody(compared),
             HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),

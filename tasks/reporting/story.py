@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from bias_metrics import MetricValue, RuleResult
 from bias_metrics.gate import LEAST_ROWS, RIVALS
 from bias_metrics.gate import RULE as HARM
-from bias_metrics.metrics import FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
+from bias_metrics.report import selected
 from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
     UPSIDE_DOWN,
@@ -37,7 +38,7 @@ from biasgate.tasks.wording import first_names
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 HOLDS, UNKNOWN = "Holds for", "No interval for"
 TO_PASS, DECISION = "To pass", "Decision"
-TREATED_WORST = "Treated worst"
+TREATED_WORST, LOWEST = "Treated worst", "Lowest AUC"
 # The words for identities for which a verdict does not hold.
 _FAILED = "failed"
 _UNSETTLED = "not settled"
@@ -101,6 +102,8 @@ class Story(VerdictStory):
     """The outcome in one sentence, by its meaning."""
     worst: tuple[str, str]
     """Who is treated worst: identity, number and 95 % interval; and its limit. Empty without."""
+    worst_is_shown: bool
+    """Whether that is a failed check, or significantly low; else it is only the lowest number."""
     gains: tuple[Change, ...]
     """What is shown to be better than the champion's, most first: see `gains_of`."""
     n_identities: int
@@ -153,6 +156,7 @@ class Story(VerdictStory):
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, no_use),
             worst=_treated_worst(report, worst),
+            worst_is_shown=_is_shown(report, worst),
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
             others=tuple(_others(report, said)),
@@ -210,15 +214,18 @@ def _errors(report: Report) -> Errors | None:
     if at is None or all(gap.low is None for of in at.gaps.values() for gap in of.values()):
         return None
     every = error_rates(at.overall)
+    n_looked_at = sum(len(of) for of in at.gaps.values())
     texts = []
     for metric, rate in RATE_OF_GAP.items():
         overall = every[rate].value
-        lows = {name: gaps[metric].low for name, gaps in at.gaps.items() if metric in gaps}
-        names = [name for name, low in lows.items() if low is not None and low > 0]
+        gaps = {
+            name: selected(of[metric], n_looked_at) for name, of in at.gaps.items() if metric in of
+        }
+        names = [name for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
         if not names or not overall:
             continue
-        names.sort(key=lambda name: -(lows[name] or 0.0))
-        gap = at.gaps[names[0]][metric]
+        names.sort(key=lambda name: -(gaps[name].low or 0.0))
+        gap = gaps[names[0]]
         text = _ERRORS[rate].format(
             share=percent(error_rates(at.subgroups[names[0]])[rate].value),
             group=names[0],
@@ -240,10 +247,11 @@ def with_limit(number: str, limit: str) -> str:
 def gains_of(differences: Differences | None) -> tuple[Change, ...]:
     """Return what is shown to be better than the champion's, the largest change first.
 
-    The difference must be shown after Holm's adjustment; that a gap is smaller, by the bounds on
-    its size, which are not adjusted.
+    The difference must be shown after Holm's adjustment; that a gap is smaller, by bounds on its
+    size that hold for all gaps together.
     """
     found = []
+    n_gaps = 0 if differences is None else len(AEGS) * len(differences.subgroups)
     for group, cells in ({} if differences is None else differences.subgroups).items():
         for metric in SUBGROUP_METRICS:
             cell = cells[metric]
@@ -251,7 +259,8 @@ def gains_of(differences: Differences | None) -> tuple[Change, ...]:
                 continue
             is_gap = METRICS[metric].is_gap
             change = abs(cell.second) - abs(cell.first) if is_gap else cell.first - cell.second
-            surely = cell.size_high is not None and cell.size_high < 0 if is_gap else change > 0
+            shrunk = selected(MetricValue(-change, low=cell.size_low, high=cell.size_high), n_gaps)
+            surely = shrunk.high is not None and shrunk.high < 0 if is_gap else change > 0
             if cell.shown(CONFIDENCE) and surely and change > 0:
                 found.append((change, Change(group, metric, cell.second, cell.first)))
     return tuple(change for _, change in sorted(found, key=lambda pair: -pair[0]))
@@ -325,8 +334,17 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
     cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
     if worst is not None and metric not in cells:
         return worst.sentence, ""
-    value = with_interval(cells[metric], signed=METRICS[metric].is_gap)
-    return f"{name}: {titled(metric)} {value}", limit
+    is_gap = METRICS[metric].is_gap
+    n_looked_at = len(cells) * len(report.bias.subgroups)
+    number = selected(cells[metric], n_looked_at, bounds=(-1.0 if is_gap else 0.0, 1.0))
+    return f"{name}: {titled(metric)} {with_interval(number, signed=is_gap)}", limit
+
+
+def _is_shown(report: Report, worst: RuleResult | None) -> bool:
+    if worst is not None and worst.kind not in RIVALS:
+        return True
+    lowest = _lowest_auc(report)
+    return lowest is not None and lowest[0] in report.harms
 
 
 def _worst_check(report: Report, unmet: Sequence[Check]) -> RuleResult | None:

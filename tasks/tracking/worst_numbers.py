@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -20,9 +22,9 @@ _LONGEST = 4_000  # characters of a tag
 def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
     """Return the worst value of each metric, and how many checks did not pass.
 
-    `worst/bpsn_auc` is the lowest value of all identities, and `worst_low/bpsn_auc` the lower end
-    of its interval. An AEG is worst where it is farthest from 0, on either side; its `worst_low`
-    is the smallest distance that the intervals allow. Undefined numbers are left out.
+    `worst/bpsn_auc` is the lowest value of all identities, and `worst_bound/bpsn_auc` the lower end
+    of its interval. An AEG is worst where it is farthest from 0, on either side; its `worst_bound`
+    has the same sign, and is the end that is farther from 0. Undefined numbers are left out.
     """
     outcomes = [result.outcome for result in verdict.results]
     found: dict[str, float] = {
@@ -30,11 +32,14 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
         INSUFFICIENT: outcomes.count("insufficient"),
     }
     for metric, worst in report.bias.worst.items():
-        low = worst.value.low if worst.size_low is None else worst.size_low
-        if worst.value.value is not None:
-            found[f"worst/{metric}"] = worst.value.value
-        if low is not None:
-            found[f"worst_low/{metric}"] = low
+        value, bound = worst.value.value, worst.value.low
+        if value is None:
+            continue
+        if worst.size_high is not None:
+            bound = math.copysign(worst.size_high, value)
+        found[f"worst/{metric}"] = value
+        if bound is not None:
+            found[f"worst_bound/{metric}"] = bound
     return found
 
 

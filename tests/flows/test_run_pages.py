@@ -211,7 +211,10 @@ def test_runs_have_metrics_and_tags_to_sort_by(first):
     worst = first.read("comments/shifted/report.json")["bias"]["worst"]["bpsn_auc"]
     results = first.read("comments/shifted/verdict.json")["results"]
     found = run.data.metrics
-    assert (found["worst/bpsn_auc"], found["worst_low/bpsn_auc"]) == (worst["value"], worst["low"])
+    assert (found["worst/bpsn_auc"], found["worst_bound/bpsn_auc"]) == (
+        worst["value"],
+        worst["low"],
+    )
     assert found["checks/failed"] == sum(one["outcome"] == "fail" for one in results) > 0
     assert found["checks/insufficient"] == 0
     assert run.data.tags["biasgate.worst.bpsn_auc"] == "gay"

@@ -234,13 +234,14 @@ def test_where_a_compared_class_has_no_comments_no_number_is_enough(metric, shar
 def test_a_background_is_what_an_identity_leaves_of_the_labelled_comments():
     comments = known((30, 400), (30, 7000))
     comments = replace(comments, identities={"a": comments.identities["a"]})
-    none, one = (
-        plan_policy(about_one_comment("bpsn_auc"), replace(comments, have=(toxic, 7000)))
-        for toxic in (30, 31)
+    support = {"min_positives": 100, "min_negatives": 1}
+    policy = policy_of({"metric": "bpsn_auc", "scope": "each", "margin": 0.45, **support})
+    few, enough = (
+        plan_policy(policy, replace(comments, have=(toxic, 7000))) for toxic in (129, 130)
     )
-    assert (none.chance, none.needs[0].judged, none.needs[0].label) == (0, None, None)
-    assert one.chance > 0.9
-    assert (one.needs[0].judged, one.needs[0].label) == ("alone", 0)
+    assert (few.chance, few.needs[0].judged) == (0, None)
+    assert enough.chance > 0.9
+    assert (enough.needs[0].judged, enough.needs[0].label) == ("alone", 0)
 
 
 def test_labels_are_needed_exactly_where_the_chance_falls_short():
@@ -270,7 +271,7 @@ def test_of_an_identity_that_no_comment_mentions_yet_half_are_taken_as_toxic():
 
 
 def test_small_identities_need_fewer_comments_in_all_if_they_are_judged_in_a_category():
-    asked = [one | {"min_positives": 50, "min_negatives": 50} for one in MARGINS]
+    asked = [one | {"min_positives": 150, "min_negatives": 150} for one in MARGINS]
     comments = known()
     guess = comments.guess
     shares = [sum(one) for one in zip(*GROUPS.values(), strict=True)]

@@ -272,13 +272,15 @@ def test_a_pass_with_a_shown_loss_is_told_and_coloured_as_one_with_exceptions():
         ),
     ],
 )
-def test_who_is_treated_worst_is_told_of_each_set(worst, said):
+@pytest.mark.parametrize(("shown", "label"), [(True, "Treated worst"), (False, "Lowest AUC")])
+def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
     [story] = story_of("a").stories
     stories = [
-        replace(story, evaluation_set=f"s{at}", worst=one) for at, one in enumerate(worst, 1)
+        replace(story, evaluation_set=f"s{at}", worst=one, worst_is_shown=shown)
+        for at, one in enumerate(worst, 1)
     ]
     found = CandidateStory("c", WORDS["pass"], "X.", tuple(stories))
-    assert dict(found.facts).get("Treated worst") == said
+    assert dict(found.facts).get(label) == said
 
 
 def test_a_headline_on_one_set_says_which_sets_ended_the_same():
@@ -323,9 +325,10 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
     loss_of_b = check("X.", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
     story = Story.of(report, verdict_of(loss_of_b))
     assert story.treated_worst == (
-        "a: Subgroup AUC 0.700 [0.600, 0.800], the lowest of those with 20 comments of each "
+        "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest of those with 20 comments of each "
         "compared class"
     )
+    assert not story.worst_is_shown
     assert (story.focus.group, story.focus.metric) == ("a", "subgroup_auc")
 
 

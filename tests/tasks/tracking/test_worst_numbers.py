@@ -55,9 +55,9 @@ def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
         "checks/failed": 2,
         "checks/insufficient": 1,
         "worst/bpsn_auc": 0.5,
-        "worst_low/bpsn_auc": 0.4,
+        "worst_bound/bpsn_auc": 0.4,
         "worst/negative_aeg": -0.3,
-        "worst_low/negative_aeg": 0.2,
+        "worst_bound/negative_aeg": -0.4,
     }
 
 
