@@ -179,8 +179,8 @@ def clean(
 ) -> None:
     """Remove what was not used lately from a store.
 
-    That is scores, sets, models and downloads. MLflow's runs are kept, and the sets and scores
-    behind a promotion, a rollback or a reset.
+    That is scores, sets, models, downloads, tokens and logs. MLflow's runs are kept, and the sets
+    and scores behind a promotion, a rollback or a reset.
     """
     with errors_told(quiet=as_json, places={"store": store}):
         from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove  # noqa: PLC0415

@@ -24,24 +24,32 @@ from biasgate.tasks.ledger.ledger import LEDGER_SUFFIX, Ledger
 from biasgate.tasks.ledger.sound import wrong_with
 from biasgate.tasks.mlflow_server.runs import Gateway
 
-_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([hdwmy])")
-_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
+_AGE = re.compile(r"(\d+)([dw])")
+_DAYS = {"d": 1, "w": 7}
 # Kinds of items, and how deep below their folder in the store they are.
-_PLACES = {"scores": 2, "sets": 1, "models": 1, "work": 1, "downloads": 1}
+PLACES = {
+    "scores": 2,
+    "sets": 1,
+    "models": 1,
+    "downloads": 1,
+    "tokens": 2,
+    "logs": 1,
+    "work": 1,
+}
 # The prefix of what a killed removal leaves behind.
 LEFT = ".removed-"
 
 
 def read_age(text: str) -> timedelta:
     """Read an age such as `30d`, of at least a day: an evaluation may still use newer items."""
-    found = _AGE.fullmatch(text.strip().lower())
+    found = _AGE.fullmatch(text)
     try:
-        age = timedelta(days=float(found[1]) * _DAYS[found[2]]) if found else timedelta(0)
+        age = timedelta(days=int(found[1]) * _DAYS[found[2]]) if found else timedelta(0)
     except OverflowError:
         age = timedelta(0)
     if age < timedelta(days=1):
         msg = (
-            f"`--keep` must be an age of at least a day ({', '.join(_DAYS)}) such as 30d; got "
+            f"`--keep` must be an age of at least a day in days or weeks, such as 30d or 8w; got "
             f"{text!r}."
         )
         raise InputError(msg)
@@ -53,7 +61,7 @@ class StoreItem:
     """A part of a store that an evaluation can make again."""
 
     kind: str
-    """`sets`, `scores`, `models`, `downloads`, or `work` for what a killed process left."""
+    """A folder of the store, as in `PLACES`; `work` for what a killed process left."""
     path: Path
     """Its folder or file."""
     size: int
@@ -64,7 +72,7 @@ class StoreItem:
 
 def store_items(store: Path) -> Iterator[StoreItem]:
     """Yield the items of a store, without links and what they lead to."""
-    for kind, depth in _PLACES.items():
+    for kind, depth in PLACES.items():
         for path in _paths_below(store / kind, depth):
             inner = (path, *path.parents)
             if not any(one.is_symlink() for one in inner[: inner.index(store)]):

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import os
 import re
 import sqlite3
 import zipfile
@@ -14,6 +15,7 @@ from prefect import settings
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.tasks.cleaning import PLACES
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 N = 320
@@ -144,3 +146,11 @@ def test_no_command_says_or_keeps_a_comment(tmp_path, monkeypatch):
     }
     # Frozen sets have the texts, and the log of the function that printed them says that it may.
     assert {("store", "sets")} <= holding <= {("store", "sets"), ("store", "logs")}
+    store = tmp_path / "store"
+    parts = {path.name for path in store.iterdir() if path.name[0] != "."}
+    assert {"sets", "scores", "logs"} <= parts <= {*PLACES, "mlflow.db", "mlartifacts"}
+    for path in store.rglob("*"):
+        os.utime(path, (0, 0))
+    cleaned = CliRunner().invoke(app, ["clean", "--keep", "1d", "--yes", "--store", "store"])
+    assert cleaned.exit_code == 0, cleaned.output
+    assert not [path for path in (store / "logs").iterdir() if path.name[0] != "."]

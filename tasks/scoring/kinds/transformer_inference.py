@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -319,6 +320,8 @@ class KeptTokens:
         path = self._path(texts)
         if path is None or not path.exists():
             return None
+        with suppress(OSError):
+            os.utime(path)  # what was not used lately may be removed
         with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as found:
                 values = {name: found[name].astype(np.int64) for name in found.files}
