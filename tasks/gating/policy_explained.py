@@ -50,12 +50,6 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
             f"No identity, however small, {verb} be shown to be worse than with the champion or "
             f"the reference{by if harm.tolerance else ''}, in any metric. [shown_harm]"
         )
-    if policy.blind is not None:
-        margin, of_gap = policy.blind.margins
-        yield (
-            "An identity with too few comments for a rule lacks evidence if its own bound leaves a "
-            f"loss of more than {margin:g} open (of the size of a gap: {of_gap:g}). [blind]"
-        )
     for entry in policy.not_measured:
         yield (
             f"Not measured until {entry.expires.isoformat()}: {printable(entry.identity)} "
@@ -248,11 +242,18 @@ def _consequences(policy: Policy) -> Iterator[str]:
         )
         yield _succession(policy)
     if policy.hierarchy is not None:
+        lacks = ""
+        if policy.blind is not None:
+            margin, of_gap = policy.blind.margins
+            lacks = (
+                f"; it lacks evidence if its own bound leaves a loss of more than {margin:g} open "
+                f"(`blind`; of the size of a gap: {of_gap:g})"
+            )
         yield (
             "An identity with too few comments for a rule is judged in the first category above it "
             "that has enough (`roll_up`). Alone it fails if it is shown to be worse than the "
             "champion's at all, or on the wrong side of a limit, at the same confidence for all "
-            "such identities together; otherwise it does not count."
+            f"such identities together{lacks}; otherwise it does not count."
         )
         yield f"Categories: {printable(_categories(policy.hierarchy))}."
     then = "are skipped (`allow_first: true`)"

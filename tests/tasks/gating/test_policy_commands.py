@@ -17,7 +17,13 @@ from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.civil_comments import IDENTITIES
 from biasgate.tasks.evaluation_file import explained
-from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
+from biasgate.tasks.gating.policy import (
+    SHIPPED,
+    Policy,
+    policy_schema,
+    read_policy,
+    shipped_policies,
+)
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
 
 TODAY = date(2026, 11, 21)
@@ -275,6 +281,15 @@ def test_where_small_identities_are_judged_is_told_in_words():
     text = "\n".join(explain_policy(policy(RULE, roll_up={"religion": ["hindu", "muslim"]})))
     assert "is judged in the first category above it that has enough (`roll_up`)" in text
     assert "Categories: religion (hindu, muslim)." in text
+
+
+@pytest.mark.parametrize("name", list(shipped_policies()))
+def test_what_a_small_identity_must_meet_is_told_in_one_line(name):
+    made = read_policy(name, Path())
+    told = [line for line in explain_policy(made)[2:] if "too few comments for a rule" in line]
+    assert len(told) == (made.hierarchy is not None)
+    of_blind = [f"more than {made.blind.margin:g} open (`blind`" in x for x in told if made.blind]
+    assert all(of_blind)
 
 
 def test_names_in_a_category_cannot_change_the_terminal():
