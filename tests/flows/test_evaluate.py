@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from prefect import get_client
@@ -11,9 +12,11 @@ from support.html_page import read_page
 from support.records import KINDS, check_record, check_records
 
 from bias_metrics import evaluate_bias
+from biasgate.tasks.analysing import analyse
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Summary
+from biasgate.tasks.remembering import reading
 from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.reporting.page.page import evaluation_page
 from biasgate.tasks.reporting.page.writing import read_judged, render
@@ -49,6 +52,13 @@ def test_each_candidate_gets_a_folder_of_results(first, candidate):
     folder = first.output / "comments" / candidate
     assert {path.name for path in folder.iterdir()} == FILES
     assert all(path.stat().st_size for path in folder.iterdir())
+
+
+def test_the_guide_names_each_file_that_is_written(first):
+    guide = (Path(__file__).parents[2] / "docs/guides/results.md").read_text("utf-8")
+    whole = {path.name for path in first.output.iterdir() if path.is_file()}
+    others = {analyse.FOLDER, reading.FILE, "submission.csv"}
+    assert {name for name in whole | FILES | others if name not in guide} == set()
 
 
 @pytest.mark.parametrize("candidate", CANDIDATES)

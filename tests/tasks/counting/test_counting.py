@@ -166,6 +166,12 @@ def test_files_of_counts_are_added_without_the_shards(home):
     assert again.to_bytes() == total.to_bytes()
 
 
+def test_the_guide_names_each_file_that_is_written(home):
+    judge(write_shards(home))
+    guide = (Path(__file__).parents[3] / "docs/guides/results.md").read_text("utf-8")
+    assert [path.name for path in Path("out").iterdir() if path.name not in guide] == []
+
+
 def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
     verdict = judge(write_shards(home))
     assert verdict.outcome == "pass"
