@@ -154,9 +154,7 @@ def test_an_age_is_a_number_of_days_or_weeks(text, days):
     assert read_age(text) == timedelta(days=days)
 
 
-@pytest.mark.parametrize(
-    "text", ["all", "-3d", "0d", "36h", "2m", "1.5w", "9" * 30 + "d", ""]
-)
+@pytest.mark.parametrize("text", ["all", "-3d", "0d", "36h", "2m", "1.5w", "9" * 30 + "d", ""])
 def test_what_is_not_an_age_of_at_least_a_day_is_refused(text):
     with pytest.raises(InputError, match=f"must be an age of at least a day .* got '{text}'"):
         read_age(text)
