@@ -13,14 +13,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bias_metrics._core.intervals import (
     auc_interval,
     effective_number,
     few_clusters,
     quantile,
+    unseen_reach,
 )
 from bias_metrics._core.ranks import (
     Floats,
@@ -71,6 +74,7 @@ class Auc:
     sizes: tuple[float, float] = (0.0, 0.0)  # How many rows of equal weight the classes are worth
     centre: float = 0.0  # What is subtracted: 1/2 for an AEG
     clustered: ClusteredError | None = None  # If rows come in clusters
+    n_tied: float = math.inf  # Rows of the smaller class that nearly all have one score
 
     @property
     def n_drawn(self) -> float:
@@ -92,6 +96,7 @@ class Auc:
             own = clustered.across, clustered.std_error, *clustered.sizes
             n, effective, freedom = clustered.n_clusters, clustered.effective, clustered.fourths
             low, high = auc_interval(*own, z, freedom=freedom, n_clusters=n, effective=effective)
+            low, high = self._with_ties(low, high, clustered.std_error, n, confidence)
             low, high = min(low, self.value) - self.centre, max(high, self.value) - self.centre
         return replace(
             found,
@@ -114,9 +119,24 @@ class Auc:
             return MetricValue(value, self.reason)
         z = quantile(confidence)
         low, high = auc_interval(self.value, self.std_error, *self.sizes, z, freedom=self.freedom)
+        low, high = self._with_ties(low, high, self.std_error, math.inf, confidence)
         return MetricValue(
             value, std_error=self.std_error, low=low - self.centre, high=high - self.centre
         )
+
+    def _with_ties(
+        self, low: float, high: float, std_error: float, most: float, confidence: float
+    ) -> tuple[float, float]:
+        """Return an interval that allows for rows off a tie of which few or none were drawn.
+
+        Where the rows of a class have one score, their placements seem not to vary. A row with
+        another score moves its placement by 1/2 where scores have two values.
+        """
+        if self.n_tied == math.inf:
+            return low, high
+        assert self.value is not None  # noqa: S101
+        reach = unseen_reach(0.5, std_error, min(self.n_tied, most), confidence)
+        return max(min(low, self.value - reach), 0.0), min(max(high, self.value + reach), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +217,24 @@ def placed_auc(
     if min(placed.n, runs.n) < _LEAST:
         return Auc(value, "fewer than 2 rows in a class", centre=centre)
     variance, freedom = delong_variance(placed, runs)
-    return Auc(value, None, math.sqrt(variance), freedom, (placed.n, runs.n), centre)
+    tied = n_tied((placed.right - placed.left, placed.n), (runs.counts, runs.n))
+    sizes = placed.n, runs.n
+    return Auc(value, None, math.sqrt(variance), freedom, sizes, centre, n_tied=tied)
+
+
+def n_tied(*classes: tuple[npt.NDArray[np.integer[Any]], float]) -> float:
+    """Return the rows of the smaller class that nearly all have one score; infinite if none has.
+
+    A class is given as how many rows have each score, and how many rows of equal weight it is
+    worth.
+    """
+    found = math.inf
+    for counts, n in classes:
+        off = int(counts.sum()) - int(counts.max(initial=0))
+        most = int(counts.max(initial=0))
+        if off < FEW_OFF and off < most:
+            found = min(found, n)
+    return found
 
 
 def comparisons(
@@ -274,7 +311,9 @@ def _of_weighted(pair: WeightedPair, *, flip: bool, uncertain: bool) -> Auc:
     if lack or not uncertain:
         return Auc(value, lack)
     std_error, freedom = pair.error
-    return Auc(value, std_error=std_error, freedom=freedom, sizes=pair.sizes)
+    counts = (runs_of(of_class.scores).counts for of_class in (pair.y, pair.x))
+    tied = n_tied(*zip(counts, pair.sizes, strict=True))
+    return Auc(value, std_error=std_error, freedom=freedom, sizes=pair.sizes, n_tied=tied)
 
 
 # ---- Weighted rows: one AUC, its standard error by linearisation, and what the rows are worth.
@@ -290,6 +329,7 @@ def _of_weighted(pair: WeightedPair, *, flip: bool, uncertain: bool) -> Auc:
 # section 11.7 (effective sample size)
 
 
+FEW_OFF = 10  # rows off a tie from which their share is known
 LEAST_EFFECTIVE = 2.0
 _LEAST = 2
 _ROUNDING = 1e-12

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p
+from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p, unseen_reach
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
@@ -310,12 +310,6 @@ def with_unseen_loss(
     )
     low, high = min(found.low, found.value - down), max(found.high, found.value + up)
     return replace(found, low=low, high=high)
-
-
-def unseen_reach(fall: float, std_error: float, n_drawn: float, confidence: float) -> float:
-    """Return how far `with_unseen_loss` reaches if a row falls so far, 0 or below for none."""
-    fallen, z = max(fall, 0.0) / (n_drawn + 1), quantile(confidence)
-    return fallen * (z**2 + 1) / 2 + quantile(confidence, n_drawn) * math.hypot(std_error, fallen)
 
 
 def skewed_reach(z: float, skewness: float) -> tuple[float, float]:

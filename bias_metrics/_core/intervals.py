@@ -54,6 +54,15 @@ def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
     return student_quantile(confidence, degrees_of_freedom)
 
 
+def unseen_reach(fall: float, std_error: float, n_drawn: float, confidence: float) -> float:
+    """Return how far a number may be off if one more row falls so far, 0 or below for none.
+
+    The number of fallen rows is skewed, as a Poisson number is: see `with_unseen_loss`.
+    """
+    fallen, z = max(fall, 0.0) / (n_drawn + 1), quantile(confidence)
+    return fallen * (z**2 + 1) / 2 + quantile(confidence, n_drawn) * math.hypot(std_error, fallen)
+
+
 def joint_reach(n: int, confidence: float) -> float:
     """Return how many times as far the ends of `n` intervals reach if all hold together.
 

@@ -17,8 +17,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.differences import unseen_reach
-from bias_metrics._core.intervals import auc_interval, few_errors, quantile
+from bias_metrics._core.intervals import auc_interval, few_errors, quantile, unseen_reach
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import AUCS, METRICS, PAIRS

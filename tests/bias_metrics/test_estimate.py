@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Estimate
-from bias_metrics._core.intervals import MIN_CLUSTERS, independent_rows
+from bias_metrics._core.intervals import MIN_CLUSTERS, independent_rows, unseen_reach
 from bias_metrics._core.ranks import squares_of
 
 N = 200
@@ -137,9 +137,10 @@ def test_beside_a_model_without_a_number_there_is_no_difference():
         assert (found.value, found.low, found.high) == (None, None, None)
 
 
-def test_two_models_with_the_same_scores_differ_by_nothing():
+def test_two_models_with_the_same_scores_may_differ_on_rows_that_were_not_drawn():
     found = mean_of(X).beside(mean_of(X)).at(0.95, is_gap=False)
-    assert (found.value, found.low, found.high) == (0, 0, 0)
+    reach = unseen_reach(0.5, 0.0, len(X), 0.95)
+    assert (found.value, found.low, found.high) == pytest.approx((0, -reach, reach))
 
 
 def test_the_design_effect_is_used_from_ten_clusters_with_an_event_on():

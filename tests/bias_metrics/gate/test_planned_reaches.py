@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import compare_bias
-from bias_metrics._core.differences import unseen_reach
+from bias_metrics._core.intervals import unseen_reach
 from bias_metrics.gate.planning import (
     _GAPS_AGREE,
     Counts,

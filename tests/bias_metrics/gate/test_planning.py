@@ -11,8 +11,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics._core.differences import unseen_reach
-from bias_metrics._core.intervals import student_quantile
+from bias_metrics._core.intervals import student_quantile, unseen_reach
 from bias_metrics.gate.planning import (
     _FEW,
     _GAPS_AGREE,
