@@ -327,8 +327,9 @@ def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
         raise InputError(msg)
     try:
         return _verified_counts(folder, pins)
-    except InputError as error:
-        return [Finding("evidence", holds=False, sentence=str(error))]
+    except Exception as error:  # noqa: BLE001 - counts of others may make any library fail
+        text = f"the counts cannot be verified: {described(error)}"
+        return [Finding("evidence", holds=False, sentence=text)]
 
 
 def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
@@ -355,7 +356,7 @@ def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
 def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
     """Add the counts of the shards again, if they are all there."""
     record = whole.record
-    files = [folder / named(shard.name, shard.sha256, record.key) for shard in record.shards]
+    files = [folder / named(shard.sha256, record.key) for shard in record.shards]
     n_there = sum(path.is_file() for path in files)
     if n_there < len(files):
         text = (

@@ -321,10 +321,10 @@ def test_less_than_no_row_in_any_of_no_subgroups_is_refused():
 
 
 def test_other_bytes_are_refused():
-    with pytest.raises(ValueError, match="no counts of scores"):
+    with pytest.raises(ValueError, match="not counts of scores"):
         ScoreCounts.from_bytes(b"nothing")
     about = np.frombuffer(json.dumps({}).encode(), dtype=np.uint8)
-    with pytest.raises(ValueError, match="no counts of scores"):
+    with pytest.raises(ValueError, match="not counts of scores"):
         ScoreCounts.from_bytes(rewritten(counted(*rows_and_scores()), about=about))
 
 
