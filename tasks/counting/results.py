@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -133,10 +134,16 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
     bias = report(confidence=CONFIDENCE)
     joint = report(confidence=joint_confidence(len(bias.subgroups)))
     harms = find_harms(joint)
+    times = Counter(shard.name for shard in counted.shards)
     source = {
         "source": settings.source,
         "key": counted.key,
-        "files": {shard.name: shard.sha256 for shard in counted.shards},
+        "files": {  # shards in several folders may have one name
+            f"{shard.name} ({shard.sha256[:12]})" if times[shard.name] > 1 else shard.name: (
+                shard.sha256
+            )
+            for shard in counted.shards
+        },
     }
     choices = ReportedChoices(
         **{field.name: getattr(record.choices, field.name) for field in fields(Choices)},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,6 +26,7 @@ from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.counted import FILE, Shard, read_counted, shown
 from biasgate.tasks.evidence.file import SCORE
+from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.gating.policy_check import refuse_unknown_names
 
@@ -124,7 +127,7 @@ class CountFile(FileSource):
         counts = [shard for shard in shards if name_of(shard).endswith(ENDING)]
         of_rows = [shard for shard in shards if shard not in counts]
         if not counts:
-            self._refuse_other_names({name_of(shard) for shard in shards})
+            self._refuse_other_names(shards)
         with ThreadPoolExecutor(_AT_ONCE) as pool:  # a store may take long to answer
             for _ in pool.map(self._require_columns, of_rows):
                 pass
@@ -138,8 +141,10 @@ class CountFile(FileSource):
     def _require_own(self, shard: str) -> None:
         """Refuse counts that another count file would have made: they are of other numbers."""
         with here(shard) as path:
-            same = read_counted(path).record.key == self.key
-        if not same:
+            found = read_counted(path)
+        own = found.counts[CANDIDATE]
+        names = set(own.names), own.bits, found.record.key, found.counts.keys()
+        if names != (set(self.identity_names()), self.bits, self.key, self.models.keys()):
             msg = (
                 f"counts must be what this count file makes of rows; those in {shown(shard)} were "
                 "made with another `name`, other columns, models, `bits`, or thresholds of labels "
@@ -163,7 +168,7 @@ class CountFile(FileSource):
         return {"source": self.source, "key": self.key}
 
     def expected(self) -> dict[str, str] | None:
-        """Return the digest of each shard that the manifest names."""
+        """Return the name of each shard that the manifest names, by its digest."""
         if self.manifest is None:
             return None
         found: dict[str, str] = {}
@@ -175,40 +180,45 @@ class CountFile(FileSource):
             raise InputError(msg) from error
         for number, line in enumerate(lines):
             match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
-            name = "" if match is None else Path(match[2]).name
-            if match is None or name in found:
+            if match is None or match[1] in found:
                 msg = (
-                    f"`manifest` must have a line for each shard, as `sha256sum` writes them "
-                    f"(file {self.manifest}, row {number})."
+                    f"`manifest` must have a line for each shard, as `sha256sum` writes them, and "
+                    f"no content twice (file {self.manifest}, row {number})."
                 )
                 raise InputError(msg)
-            found[name] = match[1]
+            found[match[1]] = Path(match[2]).name
         return found
 
     def refuse_other_shards(self, shards: list[Shard]) -> None:
-        """Refuse shards that are not those of the manifest."""
+        """Refuse shards whose content is not that of the manifest's, whatever their names."""
         expected = self.expected()
         if expected is None:
             return
-        known = {shard.name: shard.sha256 for shard in shards}
-        self._refuse_other_names(set(known))
-        for name, digest in sorted(expected.items()):
-            if known[name] != digest:
+        known = {shard.sha256: shard.name for shard in shards}
+        for digest, name in sorted(expected.items(), key=itemgetter(1)):
+            if digest not in known:
                 msg = (
-                    f"shard {shown(name)} must have the content that `manifest` names; it differs."
+                    f"shard {shown(name)} must have the content that `manifest` names, "
+                    f"{digest[:12]}…; no shard has it."
                 )
                 raise InputError(msg)
+        for digest, name in sorted(known.items(), key=itemgetter(1)):
+            if digest not in expected:
+                msg = f"shard {shown(name)} ({digest[:12]}…) must be in `manifest`; it is not."
+                raise InputError(msg)
 
-    def _refuse_other_names(self, known: set[str]) -> None:
-        """Refuse shards of other names than the manifest's."""
+    def _refuse_other_names(self, shards: list[str]) -> None:
+        """Refuse more or fewer shards of a name than the manifest has; folders do not count."""
         expected = self.expected()
         if expected is None:
             return
-        for name in sorted(set(expected) - known):
+        known, listed = Counter(map(name_of, shards)), Counter(expected.values())
+        for name in sorted(listed - known):
             msg = f"shard {shown(name)} of `manifest` must be counted; it is missing."
             raise InputError(msg)
-        for name in sorted(known - set(expected)):
-            msg = f"shard {shown(name)} must be in `manifest`; it is not."
+        for name in sorted(known - listed):
+            told = "it is not" if not listed[name] else f"{known[name]} shards have this name"
+            msg = f"shard {shown(name)} must be in `manifest`; {told}."
             raise InputError(msg)
 
     def _columns(self) -> list[str]:

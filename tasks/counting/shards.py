@@ -136,16 +136,28 @@ def add_shard(total: Counted | None, found: bytes | str, folder: str) -> Counted
 def keep(counted: Counted, data: bytes, folder: Path) -> Path:
     """Write the counts of a shard to the folder, atomically; return the file."""
     [shard] = counted.record.shards
-    path = folder / named(shard.name, shard.sha256, counted.record.key)
+    path = folder / named(shard.sha256, counted.record.key)
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         temporary.write_bytes(data)
     return path
 
 
-def named(name: str, digest: str, key: str) -> str:
-    """Return the name of the file that the counts of a shard are kept in."""
-    return f"{name}-{digest[:16]}-{key[:16]}{ENDING}"
+def named(digest: str, key: str) -> str:
+    """Return the name of the file that the counts of a shard are kept in, by its content."""
+    return f"{digest[:16]}-{key[:16]}{ENDING}"
+
+
+def _kept(path: Path, digest: str, key: str) -> Counted | None:
+    """Return the counts of a shard that are kept in a file.
+
+    None if they are of another shard: a file may have got the name of another.
+    """
+    if not path.is_file():
+        return None
+    counted = read_counted(path)
+    same = [shard.sha256 for shard in counted.record.shards] == [digest]
+    return counted if same and counted.record.key == key else None
 
 
 def at_once(settings: CountFile) -> int:
@@ -170,9 +182,14 @@ def count_shard(settings: CountFile, shard: str, folder: str, *, send: bool) -> 
     if name_of(shard).endswith(ENDING):
         return shard
     with here(shard) as path:
-        kept = Path(folder) / named(path.name, file_digest(path), settings.key)
-        if kept.is_file():
-            return str(kept)
+        digest = file_digest(path)
+        kept = Path(folder) / named(digest, settings.key)
+        if (counted := _kept(kept, digest, settings.key)) is not None:
+            [known] = counted.record.shards
+            if known.name == path.name:
+                return str(kept)
+            record = replace(counted.record, shards=[replace(known, name=path.name)])
+            return replace(counted, record=record).to_bytes()
         counted = counted_shard(settings, path)
     n = counted.record.shards[0].n_measured
     say(f"counted {shown(path.name)}: {n:,} rows", aside=True)

@@ -35,7 +35,7 @@ from biasgate.tasks.common.settings import json_schema
 from biasgate.tasks.counting import shards as counting
 from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
-from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard
+from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard, named
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
 from biasgate.tasks.verifying.verdict import verify_counted
 
@@ -315,6 +315,64 @@ def test_a_shard_that_the_manifest_lacks_or_has_besides_or_otherwise_is_named(ho
     (home / "sums.txt").write_text("nothing\n")
     with pytest.raises(InputError, match=r"a line for each shard.*row 0"):
         judge(path)
+
+
+def test_shards_of_one_name_in_two_folders_are_two_shards_for_the_manifest(home):
+    """The second, which is not listed, makes a model pass that is blocked without it."""
+    write_shards(home, n_shards=1)
+    for folder in ("mon", "tue"):
+        (home / folder).mkdir()
+    shutil.move("shards/part-0.parquet", "mon/part.parquet")
+    frame(1).to_parquet("tue/part.parquet")
+    listed = [
+        f"{hashlib.sha256(Path(one).read_bytes()).hexdigest()}  {one}\n"
+        for one in ("mon/part.parquet", "tue/part.parquet")
+    ]
+    path = write_file(home, path="*/part.parquet", manifest="sums.txt")
+    (home / "sums.txt").write_text(listed[0])
+    with pytest.raises(InputError, match=r"part.parquet' must be in `manifest`; 2 shards have"):
+        judge(path)
+    assert not Path("out/counts").exists()
+    (home / "sums.txt").write_text("".join(listed))
+    verdict = judge(path)
+    assert verdict.counts.n_shards == 2
+    files = json.loads(Path("out/report.json").read_text())["evaluation_set"]["choices"]["source"]
+    digests = [one[:64] for one in listed]
+    assert files["files"] == {f"part.parquet ({one[:12]})": one for one in digests}
+    frame(2).to_parquet("tue/part.parquet")
+    with pytest.raises(InputError, match=rf"content that `manifest` names, {digests[1][:12]}"):
+        judge(path)
+    (home / "sums.txt").write_text(listed[0] + listed[0].replace("mon", "tue"))
+    with pytest.raises(InputError, match=r"and no content twice \(file .*, row 1\)"):
+        judge(path)
+
+
+def test_files_of_counts_that_the_manifest_lacks_are_refused_whatever_their_names(home):
+    total, *_ = count(write_shards(home))
+    lines = [f"{one.sha256}  {one.name}\n" for one in total.record.shards]
+    path = write_file(home, path="out/counts/*.counts", manifest="sums.txt")
+    (home / "sums.txt").write_text("".join(lines))
+    assert judge(path).counts.n_shards == N_SHARDS
+    (home / "sums.txt").write_text("".join(lines[1:]))
+    with pytest.raises(InputError, match=r"'part-0.parquet' \(.*\) must be in `manifest`"):
+        judge(path)
+
+
+def test_kept_counts_are_those_of_the_content_of_a_shard_whatever_their_name(home, monkeypatch):
+    path = write_shards(home, n_shards=2)
+    rows = frame(0)
+    rows.assign(new=1 - rows.new).to_parquet("shards/part-0.parquet")  # upside down
+    total, *_ = count(path)
+    kept = {one: named(one.sha256, total.record.key) for one in total.record.shards}
+    first, second = (home / "out/counts" / name for name in kept.values())
+    shutil.copy(second, first)  # the good shard's, under the name of the other
+    again, *_ = count(path)
+    assert again.to_bytes() == total.to_bytes()
+    monkeypatch.setattr(counting, "counted_shard", lambda *_: pytest.fail("counted again"))
+    shutil.move("shards/part-0.parquet", "shards/part-9.parquet")
+    renamed, *_ = count(path)
+    assert [one.name for one in renamed.record.shards] == ["part-1.parquet", "part-9.parquet"]
+    assert {one.sha256 for one in renamed.record.shards} == {one.sha256 for one in kept}
 
 
 def test_counts_of_another_set_are_refused(home):
