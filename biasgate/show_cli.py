@@ -11,6 +11,7 @@ import typer
 from biasgate.options import DEFAULT_STORE, READ, AsJson, Store, example
 from biasgate.printing import print_json, print_sentence
 from biasgate.registry_cli import registry
+from biasgate.tasks.common.errors import InputError
 from biasgate.telling import errors_told, waiting
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ def show(
     The exit code is 0 whatever the verdict.
     """
     with errors_told(quiet=as_json):
+        if link is not None and not markdown:
+            msg = "`--link` must be given with `--markdown`, which has the address."
+            raise InputError(msg)
+        if markdown and (everything or identity is not None):
+            msg = "`--markdown` must be given without `--all` and `--identity`."
+            raise InputError(msg)
         with waiting("reading"):
             from biasgate.tasks.reporting.ci import markdown_for_github  # noqa: PLC0415
             from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
@@ -108,7 +115,6 @@ def _side(
     named: str, other: str, folder: Path | None, store: Path, kept: ExitStack, *, quiet: bool
 ) -> list[Published]:
     """Return what a user's A or B stands for."""
-    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
     if folder is not None:
@@ -145,7 +151,6 @@ def trend(
     """Print which identities changed over the nights, and why."""
     with registry(store, quiet=as_json) as gateway:
         with waiting("reading"):
-            from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
             from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415
             from biasgate.tasks.remembering.rows import lines_of  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_trend  # noqa: PLC0415

@@ -102,6 +102,8 @@ def test_what_to_do_next_is_a_command_that_runs(output):
     ]
     for one in commands:
         assert run(*one)[0] == 0
+    assert "All numbers" not in show(output).stdout
+    assert "All numbers: " in show(output / "s/biased").stdout
 
 
 def test_one_identity_is_shown_with_every_number_and_check(output):
@@ -120,6 +122,14 @@ def test_one_identity_is_shown_with_every_number_and_check(output):
 
 def read_report(folder):
     return Report.read((folder / "report.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "given", [["--link", "https://a.b"], ["--markdown", "--all"], ["--markdown", "--identity", "a"]]
+)
+def test_an_option_that_would_have_no_effect_is_refused(output, given):
+    code, told = run("show", output, *given)
+    assert (code, " ".join(told.split()).count("must be given with")) == (2, 1)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

@@ -210,12 +210,8 @@ class CandidateStory:
             for story in self.stories
             if story.unknown
         ]
-        if texts:
-            named = "; ".join([*texts[:_SETS], *_more_sets(texts)])
-            return f"{named} (no number has an interval)"
-        if not any(story.n_identities for story in self.stories):
-            return ""
-        return "nobody (each identity has a number with an interval)"
+        named = "; ".join([*texts[:_SETS], *_more_sets(texts)])
+        return f"{named} (no number has an interval)" if texts else ""
 
     def _cured(self, claim: str) -> str:
         """Add what to do about identities that a set says nothing about."""

@@ -80,13 +80,15 @@ def print_results(
             _print_what_checks(out, results)
         return
     places = [str(results.folder)] * (1 if results.summary is not None else 2)
-    for line in results.lines:
-        _print_candidate(out, line, line.next_command(*places), store, everything=everything)
+    following = [line.next_command(*places) for line in results.lines]
+    for line, command_after in zip(results.lines, following, strict=True):
+        _print_candidate(out, line, command_after, store, everything=everything)
     if results.summary is not None:
         for sentence in results.summary.moved:
             out.print(shown(sentence), soft_wrap=True)
         _print_uses(out, results.summary.sets)
-    _print_where_to_look(out, results, store)
+    is_said = everything or any("--all" in one for one in following)
+    _print_where_to_look(out, results, store, with_all=not is_said)
     if as_written:
         _print_what_checks(out, results)
     for published in results.each if everything else ():
@@ -196,12 +198,12 @@ def _print_what_checks(out: Console, results: Results) -> None:
     _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
 
 
-def _print_where_to_look(out: Console, results: Results, store: Path | None) -> None:
-    again = f"{command()} show {shlex.quote(str(results.folder))}"
-    places = {
-        "Look at": str(results.page),
-        "All numbers": f"{again} --all",
-    }
+def _print_where_to_look(
+    out: Console, results: Results, store: Path | None, *, with_all: bool
+) -> None:
+    places = {"Look at": str(results.page)}
+    if with_all:
+        places["All numbers"] = f"{command()} show {shlex.quote(str(results.folder))} --all"
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
         places["MLflow"] = masked(server)
