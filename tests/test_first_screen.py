@@ -129,7 +129,7 @@ def read_report(folder):
 )
 def test_an_option_that_would_have_no_effect_is_refused(output, given):
     code, told = run("show", output, *given)
-    assert (code, " ".join(told.split()).count("must be given with")) == (2, 1)
+    assert (code, "must be given with" in " ".join(told.split())) == (2, True)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
