@@ -9,6 +9,7 @@ from bias_metrics.gate.decide import (
     thresholds_needed,
     worst,
 )
+from bias_metrics.gate.doubts import USEFUL, judge_usefulness, without_proof
 from bias_metrics.gate.exceptions import PassException, extent_of
 from bias_metrics.gate.harm import (
     RULE,
@@ -63,6 +64,7 @@ __all__ = [
     "OVERALL",
     "RIVALS",
     "RULE",
+    "USEFUL",
     "WORST",
     "WORST_FIRST",
     "Action",
@@ -97,6 +99,7 @@ __all__ = [
     "is_planned",
     "judge_harm",
     "judge_missing",
+    "judge_usefulness",
     "lacks_support",
     "least_rows",
     "measure_objective",
@@ -106,6 +109,7 @@ __all__ = [
     "targets_of",
     "thresholds_needed",
     "unruled_harm",
+    "without_proof",
     "without_sampling_error",
     "worst",
 ]

@@ -20,8 +20,10 @@ from bias_metrics.gate import (
     extent_of,
     judge_harm,
     judge_missing,
+    judge_usefulness,
     measure_objective,
     unruled_harm,
+    without_proof,
     worst,
 )
 from bias_metrics.metrics import GIVEN
@@ -47,6 +49,7 @@ from biasgate.tasks.records import (
     Report,
     Rival,
     Verdict,
+    error_rates,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -211,13 +214,29 @@ def _judge(
         rivals=evidence.n_missing,
         is_sample=evidence.is_sample,
     )
-    others = [
-        result.outcome
-        for result in (*harm, *unscored)
-        if result.counts and result.outcome != "skipped"
-    ]
-    results = [*harm, *decision.results, *unscored]
+    useless = judge_usefulness(
+        answers.everyone.report["overall"],
+        _flagged(report),
+        confidence=asked.rules[0].confidence,
+        is_sample=evidence.is_sample,
+    )
+    ruled = without_proof(decision.results, evidence.dominant)
+    results = [*useless, *harm, *ruled, *unscored]
+    others = [result.outcome for result in results if result.counts and result.outcome != "skipped"]
     return _Judged(answers, results, worst([decision.outcome, *others]))
+
+
+def _flagged(report: Report) -> dict[str, float | None] | None:
+    """Return the share of each class that the candidate flags at the threshold in use."""
+    if (at := report.thresholds.get(GIVEN)) is None:
+        return None
+    rates = error_rates(at.overall)
+    missed = rates["false_negative_rate"].value
+    return {
+        "threshold": at.threshold,
+        "flagged_negative": rates["false_positive_rate"].value,
+        "flagged_positive": None if missed is None else 1 - missed,
+    }
 
 
 @dataclass(frozen=True)

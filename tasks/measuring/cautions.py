@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bias_metrics import BiasReport
-from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import DominantUnits, counted
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.records import AtThreshold, Choices, Report, ReportedChoices, error_rates
+from biasgate.tasks.records import Choices, Report, ReportedChoices
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -28,15 +27,13 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
     """Return what limits the outcome on a set, in sentences.
 
     A sample in place of the whole set, comments that have no score (for whom most often), are not
-    measured or in no slice, a threshold that flags none or all, few clusters or rows that decide
-    numbers.
+    measured or in no slice, few clusters or rows that decide numbers.
     """
     found = [
         on_sample(report.evaluation_set.choices),
         report.missing.sentence if report.missing is not None else None,
         on_unmeasured_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),
-        on_threshold(report.thresholds),
         on_dominant_units(dominant),
     ]
     return [one for one in found if one is not None]
@@ -213,20 +210,6 @@ def on_dominant_units(dominant: Sequence[DominantUnits]) -> str | None:
     return (
         "Some numbers depend heavily on one cluster, or on few rows of large weight, so their "
         f"intervals may be too narrow: {'; '.join(told[:_TOLD_NEAR])}{more}."
-    )
-
-
-def on_threshold(thresholds: Mapping[str, AtThreshold]) -> str | None:
-    """Say if a candidate's own threshold flags no comment, or all: no gap can then be seen."""
-    if (found := thresholds.get(GIVEN)) is None:
-        return None
-    of_class = tuple(rate.value for rate in error_rates(found.overall).values())
-    if of_class not in {(0, 1), (1, 0)}:
-        return None
-    flagged = "no comment" if of_class == (0, 1) else "every comment"
-    return (
-        f"At its threshold {found.threshold:g} the model flags {flagged}, so that gaps of "
-        "error rates are 0 whatever it does. Is it the threshold at which it is used?"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bias_metrics import MetricValue, RuleResult
-from bias_metrics.gate import LEAST_ROWS, RIVALS
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.report import selected
@@ -125,7 +125,9 @@ class Story(VerdictStory):
         """
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
-        no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE)
+        no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE) or [
+            result.sentence for result in verdict.results if result.rule == USEFUL
+        ]
         analyses = [
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
         ]

@@ -458,11 +458,15 @@ def test_a_threshold_beyond_all_probabilities_is_refused(home, role):
     assert not Path("out/verdict.json").exists()
 
 
-@pytest.mark.parametrize(("threshold", "flags"), [(0.999, "no comment"), (0, "every comment")])
-def test_a_threshold_that_parts_no_comments_is_warned_of(home, threshold, flags):
+@pytest.mark.parametrize(
+    ("threshold", "flags"), [(0.999, "hardly any comment"), (0, "nearly every comment")]
+)
+def test_a_threshold_that_parts_no_comments_is_not_enough(home, threshold, flags):
     verdict = judge(write_shards(home, candidate=FILE["candidate"] | {"threshold": threshold}))
-    *_, told = verdict.reservations  # below the outcome, wherever it is told
-    assert f"the model flags {flags}, so that gaps of error rates are 0" in told
+    useless = verdict.results[0]
+    assert (useless.rule, useless.outcome, useless.counts) == ("useful", "insufficient", True)
+    assert f"the model flags {flags}: " in useless.sentence
+    assert verdict.outcome != "pass"
 
 
 def test_frequencies_count_as_repeated_rows(home):

@@ -1,0 +1,139 @@
+"""What no rule can pass: scores that separate nothing, and numbers that a few heavy rows decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.groups.dominance import DominantUnits
+from bias_metrics.metrics import METRICS
+
+USEFUL, FLAGGED = "useful", "flag_rate"
+CHANCE, LEAST_FLAGGED = 0.5, 0.001
+"""The AUC of scores that separate nothing; the share of a class that a useful threshold flags."""
+_CLASSES = ("negative", "positive")
+
+
+def judge_usefulness(
+    overall: Mapping[str, Any],
+    at: Mapping[str, Any] | None = None,
+    *,
+    confidence: float = 0.975,
+    is_sample: bool = True,
+) -> tuple[RuleResult, ...]:
+    """Return what is lacking of a useful model; nothing if it is one.
+
+    A model that flags everything has gaps of 0, and one that guesses is as good as another that
+    does. So rules about gaps and margins alone would pass both.
+
+    Parameters
+    ----------
+    overall : mapping
+        As in `BiasReport.to_dict()`: counts, and the overall AUC with its interval.
+    at : mapping, optional
+        At the threshold in use: `threshold`, `flagged_negative` and `flagged_positive`, the shares
+        of each class that are flagged.
+    confidence : float, default=0.975
+        One-sided confidence of the bounds of the AUC.
+    is_sample : bool, default=True
+        Whether rows are a sample; if not, the AUC itself decides.
+
+    Returns
+    -------
+    tuple of RuleResult
+        An `insufficient` result where the overall AUC is not shown to be above .5, or where the
+        threshold flags less than .1 %, or more than 99.9 %, of both classes.
+    """
+    auc = overall["auc"]
+    bound = auc.get("low") if is_sample else auc["value"]
+    known: dict[str, Any] = {
+        "rule": USEFUL,
+        "scope": "overall",
+        "group": None,
+        "slice": None,
+        "confidence": confidence,
+        "mode": "proven" if is_sample else "estimate",
+        "n_positive": overall["n_positive"],
+        "n_negative": overall["n"] - overall["n_positive"],
+        "outcome": "insufficient",
+        "action": "block",
+    }
+    found = []
+    if auc["value"] is not None and (bound is None or bound <= CHANCE):
+        ends = "" if auc.get("low") is None else f" [{auc['low']:.3f}, {auc['high']:.3f}]"
+        text = (
+            f"The overall AUC {auc['value']:.3f}{ends} is not shown to be above 0.5: the scores do "
+            "not separate toxic comments from harmless ones, so no rule passes them."
+        )
+        found.append(
+            RuleResult(
+                kind="floor",
+                metric="auc",
+                limit=CHANCE,
+                value=auc["value"],
+                low=auc.get("low"),
+                high=auc.get("high"),
+                bound=bound,
+                sentence=text,
+                **known,
+            )
+        )
+    if at is not None and (text := _of_threshold(at)):
+        flags: dict[str, Any] = {"metric": FLAGGED, "value": at["flagged_negative"]}
+        found.append(RuleResult(kind="floor", limit=LEAST_FLAGGED, sentence=text, **flags, **known))
+    return tuple(found)
+
+
+def _of_threshold(at: Mapping[str, Any]) -> str:
+    """Say that a threshold flags hardly any comment, or nearly every one; empty if it does not."""
+    shares = at["flagged_negative"], at["flagged_positive"]
+    if None in shares:
+        return ""
+    none, every = max(shares) < LEAST_FLAGGED, min(shares) > 1 - LEAST_FLAGGED
+    if not (none or every):
+        return ""
+    which = "hardly any comment" if none else "nearly every comment"
+    return (
+        f"At its threshold {at['threshold']:g} the model flags {which}: {shares[1]:.2%} of the "
+        f"toxic and {shares[0]:.2%} of the harmless ones, so that error rates say nothing. Is the "
+        "threshold on the scale of the scores?"
+    )
+
+
+def without_proof(
+    results: Sequence[RuleResult], dominant: Iterable[DominantUnits]
+) -> list[RuleResult]:
+    """Return the results; a pass that few rows of large weight decide is `insufficient`.
+
+    Parameters
+    ----------
+    results : sequence of RuleResult
+        Of rules on all rows.
+    dominant : iterable of DominantUnits
+        What numbers depend on heavily, of all rows and by subgroup.
+    """
+    heavy = {(one.subgroup, one.label): one for one in dominant if one.weight is not None}
+    return [_doubted(result, heavy) for result in results] if heavy else list(results)
+
+
+def _doubted(
+    result: RuleResult, heavy: Mapping[tuple[str | None, str], DominantUnits]
+) -> RuleResult:
+    if result.outcome != "pass" or result.mode != "proven" or result.metric not in METRICS:
+        return result
+    own, background = METRICS[result.metric].classes if result.group else (_CLASSES, ())
+    compared = [(result.group, label) for label in own] + [(None, label) for label in background]
+    if result.group is None:  # of all rows, or of several subgroups
+        compared = list(heavy)
+    units = next((heavy[one] for one in compared if one in heavy), None)
+    if units is None:
+        return result
+    kind = "harmless" if units.label == "negative" else "toxic"
+    whose = "" if units.subgroup is None else f" about {units.subgroup}"
+    text = (
+        f"{result.sentence} That is not enough: of the {kind} comments{whose} {units}, so that its "
+        "bound is not proven."
+    )
+    return replace(result, outcome="insufficient", sentence=text)
