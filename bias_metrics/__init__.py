@@ -29,19 +29,6 @@ from bias_metrics.calibration import (
 from bias_metrics.estimate import Estimate
 from bias_metrics.gate.selection import selection_flattery
 from bias_metrics.gate.verdict import RuleResult, Verdict
-from bias_metrics.groups.counts import (
-    IdentityCounts,
-    LengthBucket,
-    TermFrequencies,
-    TermFrequency,
-    ToxicityByLength,
-    ToxicRows,
-)
-from bias_metrics.groups.dataset import (
-    identity_counts,
-    term_frequencies,
-    toxicity_by_length,
-)
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
@@ -102,10 +89,8 @@ __all__ = [
     "Estimate",
     "FlagChange",
     "GroupIndicators",
-    "IdentityCounts",
     "Indicators",
     "Intersections",
-    "LengthBucket",
     "MetricValue",
     "MissingScores",
     "MissingShare",
@@ -126,13 +111,9 @@ __all__ = [
     "SubgroupBias",
     "SubgroupSpread",
     "Support",
-    "TermFrequencies",
-    "TermFrequency",
     "ThresholdReport",
     "ThresholdTable",
     "ThresholdTransfer",
-    "ToxicRows",
-    "ToxicityByLength",
     "Verdict",
     "WorstSubgroup",
     "bnsp_auc",
@@ -152,7 +133,6 @@ __all__ = [
     "final_score",
     "fned",
     "fped",
-    "identity_counts",
     "intersections",
     "missing_scores",
     "negative_aeg",
@@ -167,10 +147,8 @@ __all__ = [
     "selection_flattery",
     "subgroup_auc",
     "subgroup_spread",
-    "term_frequencies",
     "threshold_report",
     "threshold_table",
-    "toxicity_by_length",
     "transfer_threshold",
     "worst_subgroup",
 ]

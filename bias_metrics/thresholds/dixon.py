@@ -22,7 +22,7 @@ from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.groups.counts import as_dicts, ratio
+from bias_metrics.groups.counts import as_dicts
 from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
 
 
@@ -218,7 +218,7 @@ def _rate_difference(
 
     def rate(rows: BoolArray) -> MetricValue:
         n_wrong, n = (int(np.count_nonzero(rows & of)) for of in (wrong, of_class))
-        return ratio(n_wrong, n, lack_of_class)
+        return MetricValue(n_wrong / n) if n else undefined(lack_of_class)
 
     overall = rate(np.ones(labels.size, dtype=np.bool_))
     rates = {name: rate(mask) for name, mask in masks.items()}

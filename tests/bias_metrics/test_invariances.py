@@ -106,10 +106,7 @@ REGISTRY = {
 # Two models, and more, have invariances of their own, in test_comparison.py.
 OF_TWO_MODELS = {"compare_bias", "compare_candidates"}
 # Those that describe data or make masks have a registry in test_invariances_of_data.py.
-OF_DATA = {
-    *("identity_counts", "intersections", "roll_up", "term_frequencies", "toxicity_by_length"),
-    "worst_subgroup",
-}
+OF_DATA = {"intersections", "roll_up", "worst_subgroup"}
 # Errors at a threshold have theirs in test_invariances_of_thresholds.py.
 AT_A_THRESHOLD = {
     *("equal_error_rate", "error_rates", "fned", "fped", "pinned_auc"),
