@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy.typing as npt
 
 from bias_metrics._core.cells import comparisons, pair_auc
-from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
+from bias_metrics._core.checks import check_mask, check_scores, check_weights
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.values import MetricValue, undefined

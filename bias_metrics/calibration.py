@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import FloatArray, aligned
+from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner

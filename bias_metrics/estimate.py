@@ -15,6 +15,7 @@ from bias_metrics._core.differences import (
     Difference,
     undefined_difference,
 )
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import (
     effective_number,
     few_clusters,
@@ -158,6 +159,7 @@ class Estimate:
         return cls(None, np.zeros(n), 1.0, 0.0, reason=reason, counted=none)
 
     @classmethod
+    @aligned
     def of(
         cls,
         value: float | None,

@@ -12,15 +12,14 @@ import numpy.typing as npt
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
-    aligned,
     check_choice,
     check_clusters,
     check_mask,
     check_scores,
     check_subgroups,
     check_weights,
-    labelled_inputs,
 )
+from bias_metrics._core.index import aligned, labelled_inputs, refuse_misaligned
 from bias_metrics._core.packed import PackedMasks, Subgroups
 
 __all__ = [
@@ -129,22 +128,27 @@ class Rows:
 
     def scores(self, name: str, given: npt.ArrayLike) -> FloatArray:
         """Return the scores of these rows that an argument holds, checked."""
+        refuse_misaligned({"rows": self, name: given})
         return check_scores(name, given, self.n)
 
     def within(self, which: BoolArray | Places) -> Rows:
         """Return some of the rows, given a mask, or their places, which may occur repeatedly."""
+        chosen: npt.NDArray[Any] = np.asarray(which)
+        if chosen.dtype == np.bool_:
+            refuse_misaligned({"rows": self, "which": which})
         weights, clusters = self.sample_weight, self.clusters
-        y_true = self.y_true[which]
+        y_true = self.y_true[chosen]
         return self._with(
             y_true=y_true,
-            subgroups=masks_of(self.subgroups, which),
-            sample_weight=None if weights is None else weights[which],
-            clusters=None if clusters is None else check_clusters(clusters[which], y_true.size),
-            index=None if self.index is None else self.index[which],
+            subgroups=masks_of(self.subgroups, chosen),
+            sample_weight=None if weights is None else weights[chosen],
+            clusters=None if clusters is None else check_clusters(clusters[chosen], y_true.size),
+            index=None if self.index is None else self.index[chosen],
         )
 
     def grouped(self, subgroups: Subgroups) -> Rows:
         """Return the same rows in other subgroups."""
+        refuse_misaligned({"rows": self, "subgroups": subgroups})
         return self._with(subgroups=check_subgroups(subgroups, self.n))
 
     def counted(self, *values: FloatArray) -> tuple[Rows, tuple[FloatArray, ...]]:
@@ -153,6 +157,8 @@ class Rows:
         Rows of weight 0 are left out; a row is repeated as often as its frequency says, and has no
         weight then.
         """
+        refuse_misaligned({"rows": self, "values": dict(enumerate(values))})
+        values = tuple(map(np.asarray, values))
         if self.sample_weight is None:
             return self, values
         places, weights = counted_rows(self.sample_weight, self.n, self.weight_kind)

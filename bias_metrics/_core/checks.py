@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,55 +16,7 @@ from bias_metrics.suggestion import did_you_mean
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
-P = ParamSpec("P")
-R = TypeVar("R")
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
-
-
-def aligned(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function refuse inputs whose rows have different labels.
-
-    Inputs with an `index` (a pandas Series) must all have the same one: rows are never matched by
-    position if their labels say otherwise. Arrays and lists have no labels; their rows are
-    taken in order. Mappings are checked value by value.
-    """
-    known = signature(function)
-
-    @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        labelled = list(labelled_inputs(known.bind(*args, **kwargs).arguments))
-        for name, index in labelled[1:]:
-            _refuse_other_index(name, index, *labelled[0])
-        return function(*args, **kwargs)
-
-    return checked
-
-
-def labelled_inputs(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
-    """Yield the row labels of every input that has them."""
-    for name, values in given.items():
-        index = getattr(values, "index", None)
-        if isinstance(values, PackedMasks):
-            continue
-        if isinstance(values, Mapping):
-            yield from labelled_inputs({f"{name}[{key!r}]": one for key, one in values.items()})
-        elif index is not None and not callable(index):  # a list has a method of this name
-            yield name, index
-
-
-def _refuse_other_index(name: str, index: Any, like: str, other: Any) -> None:
-    if index is other or len(index) != len(other):  # different lengths get an error of their own
-        return
-    labels, others = np.asarray(index), np.asarray(other)
-    wrong = np.flatnonzero(labels != others)
-    if wrong.size and not index.equals(other):
-        row = int(wrong[0])
-        msg = (
-            f"`{name}` must have the index of `{like}`; got {labels[row]!r} where that has "
-            f"{others[row]!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
-            "`.to_numpy()` of each to take the rows in order."
-        )
-        raise ValueError(msg)
 
 
 def check_mask(

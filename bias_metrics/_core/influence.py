@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Comparison, comparisons
 from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.index import aligned
 from bias_metrics._core.ranks import (
     BLOCK,
     Floats,
@@ -102,10 +103,13 @@ class Members:
         return self.positive if positive else self.negative
 
 
+@aligned
 def rank_rows(
     y_true: BoolArray, y_score: FloatArray, weights: FloatArray | None = None
 ) -> RankedRows:
     """Sort all rows by class, keeping the place of each; weights must be above 0."""
+    y_true, y_score = np.asarray(y_true), np.asarray(y_score)
+    weights = None if weights is None else np.asarray(weights)
     order = np.argsort(y_score) if weights is None else np.lexsort((weights, y_score))
     labels = y_true[order]
     position = np.empty(y_true.size, dtype=np.int32)

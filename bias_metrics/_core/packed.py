@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.index import labelled_inputs, refuse_misaligned
+
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -29,12 +31,18 @@ class PackedMasks(Mapping[str, BoolArray]):
             raise ValueError(msg)
         self._bits = bits
         self.n_rows = n_rows
+        self.index = None  # its rows have no labels; without this all masks would be unpacked
 
     @classmethod
     def of(cls, masks: Iterable[tuple[str, npt.ArrayLike]], n_rows: int) -> PackedMasks:
         """Pack masks from pairs of name and boolean array, one at a time."""
         names, packed = [], []
+        first: dict[str, object] = {}
         for name, mask in masks:
+            own: dict[str, object] = {f"masks[{name!r}]": mask}
+            refuse_misaligned(first | own)
+            if not first and any(labelled_inputs(own)):
+                first = own
             names.append(name)
             packed.append(np.packbits(np.asarray(mask, dtype=np.bool_)))
         bits = np.array(packed, dtype=np.uint8).reshape(len(names), bytes_of(n_rows))

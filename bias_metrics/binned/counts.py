@@ -24,6 +24,7 @@ from bias_metrics._core.checks import (
     check_threshold,
 )
 from bias_metrics._core.cuts import narrow_forms, reaches
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of, packed, unpacked
@@ -100,6 +101,7 @@ class ScoreCounts:
     """What is measured once for all confidences."""
 
     @classmethod
+    @aligned
     def of(cls, rows: Rows, y_score: npt.ArrayLike, *, shard: str, bits: int = BITS) -> ScoreCounts:
         """Count the rows of one shard.
 
@@ -159,6 +161,7 @@ class ScoreCounts:
         )
 
     @classmethod
+    @aligned
     def of_pairs(
         cls, rows: Rows, y_score_a: npt.ArrayLike, y_score_b: npt.ArrayLike, *, shard: str
     ) -> ScoreCounts:

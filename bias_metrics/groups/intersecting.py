@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_subgroups
+from bias_metrics._core.checks import BoolArray, check_mask, check_subgroups
 from bias_metrics._core.counted import counted
+from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 

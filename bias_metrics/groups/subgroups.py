@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics._core.checks import BoolArray, aligned, check_subgroups
+from bias_metrics._core.checks import BoolArray, check_subgroups
+from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 

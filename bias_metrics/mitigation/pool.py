@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import check_mask, check_rng, check_share
+from bias_metrics._core.index import refuse_misaligned
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
 
@@ -117,6 +118,9 @@ def balance_with_pool(
     >>> found.chosen.size, found.cells[0].share_after
     (2, 0.25)
     """
+    refuse_misaligned({"y_true": y_true, "buckets": buckets, "mentions": mentions})
+    refuse_misaligned({"pool_buckets": pool_buckets, "pool_mentions": pool_mentions})
+    mentions, pool_mentions = np.asarray(mentions), np.asarray(pool_mentions)
     labels = check_mask("y_true", y_true)
     share = check_share("wrong_labels", wrong_labels)
     rng = check_rng(rng)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_choice, check_mask, check_subgroups
+from bias_metrics._core.checks import check_choice, check_mask, check_subgroups
+from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.checks import BoolArray, FloatArray, check_mask, check_scores
+from bias_metrics._core.index import aligned, refuse_misaligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics.plot._canvas import (
     Result,
@@ -128,6 +129,7 @@ Panel = tuple[BoolArray, FloatArray, BoolArray]
 Counts = npt.NDArray[np.int64]
 
 
+@aligned
 def score_distributions(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -188,17 +190,18 @@ def distribution_panels(
     matplotlib Figure
         Three panels per row, with common axes.
     """
+    checked = {name: _checked(name, panel, background) for name, panel in panels.items()}
     figure, shown = panel_grid(
-        panels, (3.5, 1.6), 3, title=title, xlabel="score (density on a square root scale)"
+        checked, (3.5, 1.6), 3, title=title, xlabel="score (density on a square root scale)"
     )
-    scores = [score for _, score, _ in panels.values() if score.size]
+    scores = [score for _, score, _ in checked.values() if score.size]
     ends = [float(end) for score in scores for end in (score.min(), score.max())]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     if low == high:  # a model with a single score still has a picture
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, _BINS + 1)
-    count = _Counter(edges, background)
-    for axes, (name, (y_true, y_score, inside)) in zip(shown, panels.items(), strict=True):
+    count = _Counter(edges, None if background is None else check_mask("background", background))
+    for axes, (name, (y_true, y_score, inside)) in zip(shown, checked.items(), strict=True):
         _distribution(axes, count.of_panel(y_true, y_score, inside), edges)
         entitle_panel(axes, f"{label(name)} (n={int(inside.sum()):,})")
     shared = figure.axes[0]  # what is said of its axis holds for all panels
@@ -212,6 +215,16 @@ def distribution_panels(
     ]
     figure.legend(handles=handles, loc="lower right", ncols=3, fontsize=8, frameon=False)
     return figure
+
+
+def _checked(name: str, panel: Panel, background: BoolArray | None) -> Panel:
+    """Return the arrays of a panel, checked."""
+    own = {f"panels[{name!r}][{at}]": array for at, array in enumerate(panel)}
+    refuse_misaligned(own | {"background": background})
+    (of_true, y_true), (of_score, y_score), (of_inside, inside) = own.items()
+    labels = check_mask(of_true, y_true)
+    scores = check_scores(of_score, y_score, labels.size, like=of_true)
+    return labels, scores, check_mask(of_inside, inside, labels.size, like=of_true)
 
 
 class _Counter:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Tabular

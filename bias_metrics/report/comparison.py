@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._core.checks import FloatArray, aligned
+from bias_metrics._core.checks import FloatArray
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups, by_name
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of

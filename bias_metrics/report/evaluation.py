@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import FloatArray, aligned, check_subgroups
+from bias_metrics._core.checks import FloatArray, check_subgroups
+from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of

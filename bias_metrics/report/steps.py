@@ -23,13 +23,13 @@ from bias_metrics._core.cells import (
 )
 from bias_metrics._core.checks import (
     BoolArray,
-    aligned,
     check_choice,
     check_mask,
     check_power_mean_groups,
     check_scores,
     check_weights,
 )
+from bias_metrics._core.index import aligned
 from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import (
     auc_interval,
     check_confidence,
@@ -21,6 +22,7 @@ from bias_metrics.rows import Rows
 Codes = npt.NDArray[np.integer]
 
 
+@aligned
 def within_strata(
     rows: Rows, y_score: npt.ArrayLike, strata: npt.ArrayLike, *, confidence: float = 0.95
 ) -> dict[str, dict[str, MetricValue]]:

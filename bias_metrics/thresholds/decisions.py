@@ -9,13 +9,13 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._core.checks import (
-    aligned,
     check_mask,
     check_power_mean_groups,
     check_scores,
     check_subgroups,
     check_threshold,
 )
+from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import (
     BoolArray,
-    aligned,
     check_mask,
     check_scores,
     check_subgroups,
     check_threshold,
 )
 from bias_metrics._core.cuts import reaches
+from bias_metrics._core.index import aligned, refuse_misaligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
@@ -230,6 +230,7 @@ def _equal_error_of(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate
     if len(rows) != 2:
         msg = f"`threshold_set` must be a pair of labels and scores; got {len(rows)} arrays."
         raise ValueError(msg)
+    refuse_misaligned({f"threshold_set[{at}]": array for at, array in enumerate(rows)})
     labels = check_mask("threshold_set[0]", rows[0])
     scores = check_scores("threshold_set[1]", rows[1], labels.size, like="threshold_set[0]")
     return equal_error(sort_classes(labels, scores))

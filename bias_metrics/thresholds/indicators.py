@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, aligned, check_threshold
+from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask
+from bias_metrics._core.checks import check_mask
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue

@@ -14,13 +14,13 @@ from bias_metrics._core.cells import lacks, pair_auc
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
-    aligned,
     check_choice,
     check_mask,
     check_rng,
     check_scores,
     check_subgroups,
 )
+from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, doubled_wins, sort_classes, sort_scores
 from bias_metrics._core.values import MetricValue, undefined

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_threshold
+from bias_metrics._core.checks import check_threshold
 from bias_metrics._core.cuts import reaches
 from bias_metrics._core.differences import Difference
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue

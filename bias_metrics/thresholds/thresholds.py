@@ -13,7 +13,6 @@ import numpy.typing as npt
 from bias_metrics._core.cells import lacks
 from bias_metrics._core.checks import (
     FloatArray,
-    aligned,
     check_choice,
     check_clusters,
     check_mask,
@@ -23,6 +22,7 @@ from bias_metrics._core.checks import (
     check_weights,
 )
 from bias_metrics._core.cuts import cuts_in, reaches
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence, quantile
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
-    aligned,
     check_choice,
     check_clusters,
     check_mask,
@@ -22,6 +21,7 @@ from bias_metrics._core.checks import (
     check_threshold,
 )
 from bias_metrics._core.cuts import reaches
+from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence, few_clusters, quantile
 from bias_metrics._core.proportions import paired_change
 from bias_metrics._core.tables import Row, Tabular

@@ -1,10 +1,22 @@
 """Series with different row labels are refused: nothing is silently matched by position."""
 
+import inspect
+import itertools
+from dataclasses import is_dataclass
+
 import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import Rows, compare_bias, evaluate_bias, evaluate_slices, roc_auc
+from bias_metrics import (
+    Rows,
+    compare_bias,
+    evaluate_bias,
+    evaluate_slices,
+    mitigation,
+    parts,
+    roc_auc,
+)
 
 pd = pytest.importorskip("pandas")
 N = 40
@@ -86,15 +98,127 @@ def test_other_lengths_are_refused_with_their_numbers():
         roc_auc(series(LABEL), pd.Series(SCORE[:10]))
 
 
-def test_every_public_function_of_labels_and_scores_looks_at_the_index():
-    unchecked = []
-    for name in bias_metrics.__all__:
-        function = getattr(bias_metrics, name)
-        code = getattr(function, "__code__", None)
-        if code is None or isinstance(function, type):
+# ---- Every public function: an example of each of its inputs that has rows, and of others
+
+
+PARTS = {"subgroups", "slices", "candidates", "mentions", "masks", "panels", "threshold_set"}
+ARRAYS = {
+    **dict.fromkeys(("y_true", "in_subgroup", "missing", "which", "background"), LABEL),
+    **dict.fromkeys(("y_score", "y_score_a", "y_score_b", "y_score_champion"), SCORE),
+    **dict.fromkeys(("y_score_before", "y_score_after", "values", "given"), SCORE),
+    **dict.fromkeys(("influence", "weight", "weights", "sample_weight"), SCORE),
+    **dict.fromkeys(("lengths", "places", "clusters"), np.arange(N)),
+    **dict.fromkeys(("buckets", "pool_buckets", "pool_mentions"), np.zeros(N, int)),
+}
+OTHERS = {
+    **dict.fromkeys(("threshold", "threshold_a", "threshold_b", "value", "cut"), 0.5),
+    **dict.fromkeys(("n", "n_rows"), N),
+    "edges": (0, 10),
+    "shard": "a",
+    "name": "y_score",
+    "bounds": (0.0, 1.0),
+    "rng": np.random.default_rng(0),
+}
+WITHOUT_ROWS = {"thresholds", "bits"}
+# Inputs whose rows are not those of the other inputs.
+OTHER_ROWS = {"threshold_set": "a set", "pool_buckets": "a pool", "pool_mentions": "a pool"}
+KINDS = ("Array", "Subgroups", "Rows", "Panel", "Floats")
+
+
+# By the labels of its first part, and of its last.
+COMPOUND = {
+    "self": lambda first, _: Rows(first(LABEL), {"gay": GAY}),
+    "rows": lambda first, _: Rows(first(LABEL), {"gay": GAY}),
+    "subgroups": lambda first, last: {"gay": first(GAY), "tall": last(LABEL)},
+    "slices": lambda first, last: {"gay": first(GAY), "tall": last(LABEL)},
+    "mentions": lambda first, last: {"gay": first(GAY), "tall": last(LABEL)},
+    "candidates": lambda first, last: {"a": first(SCORE), "b": last(SCORE)},
+    "masks": lambda first, last: [("gay", first(GAY)), ("tall", last(LABEL))],
+    "panels": lambda first, last: {"gay": (first(LABEL), last(SCORE), GAY)},
+    "threshold_set": lambda first, last: (first(LABEL), last(SCORE)),
+}
+
+
+def made(name, first, last=None):
+    """Return an input whose rows have the labels that `first` gives; its last part, `last`."""
+    if name in COMPOUND:
+        return COMPOUND[name](first, last or first)
+    return first(ARRAYS[name]) if name in ARRAYS else OTHERS[name]
+
+
+def public_functions():
+    """Yield public functions, constructors and methods, by name."""
+    for place in (bias_metrics, bias_metrics.plot, mitigation, parts):
+        for name in place.__all__:
+            found = getattr(place, name)
+            if inspect.isfunction(found):
+                yield name, found
+            elif inspect.isclass(found):
+                if not is_dataclass(found) and "__init__" in vars(found):
+                    yield name, found
+                for method in vars(found):
+                    if not method.startswith("_") and callable(getattr(found, method)):
+                        yield f"{name}.{method}", getattr(found, method)
+
+
+def inputs_of(name, function):
+    """Return the inputs of a function that have rows, and all that a call needs."""
+    known = inspect.signature(function).parameters
+    rows = [
+        each
+        for each, one in known.items()
+        if any(kind in str(one.annotation) for kind in KINDS) and each not in WITHOUT_ROWS
+    ]
+    if name.startswith("Rows.") and "self" in known:
+        rows.insert(0, "self")
+    return rows, [
+        each
+        for each, one in known.items()
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+    ]
+
+
+def accepted(name, function):
+    """Return the pairs of inputs that a function takes although their rows have other labels."""
+    rows, needed = inputs_of(name, function)
+    found = []
+    for one, other in itertools.combinations_with_replacement(rows, 2):
+        if OTHER_ROWS.get(one) != OTHER_ROWS.get(other) or (one == other and one not in PARTS):
             continue
-        inner = getattr(function, "__wrapped__", function)
-        names = inner.__code__.co_varnames[: inner.__code__.co_argcount]
-        if "y_true" in names and not hasattr(function, "__wrapped__"):
-            unchecked.append(name)
-    assert unchecked == []
+        given = {each: made(each, np.asarray) for each in needed}
+        if one == other:
+            given[one] = made(one, series, turned)
+        else:
+            given |= {one: made(one, series), other: made(other, turned)}
+        if "values" in given:
+            given["values"] = (given["values"],)
+        call = inspect.BoundArguments(inspect.signature(function), given)
+        try:
+            function(*call.args, **call.kwargs)
+        except ValueError as error:
+            if "must have the index of" in str(error):
+                continue
+            raise
+        found.append((one, other))
+    return found
+
+
+FUNCTIONS = {
+    name: function
+    for name, function in public_functions()
+    if len(inputs_of(name, function)[0]) > 1 or PARTS & set(inputs_of(name, function)[0])
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_refuses_two_inputs_of_other_labels(name):
+    assert accepted(name, FUNCTIONS[name]) == []
+
+
+def test_a_function_that_looks_at_no_index_would_be_found():
+    def unaligned(y_true: np.typing.ArrayLike, threshold_set: "tuple[np.typing.ArrayLike, ...]"):
+        return y_true, threshold_set
+
+    found = [("y_true", "threshold_set"), ("threshold_set", "threshold_set")]
+    assert accepted("unaligned", unaligned) == found[1:]
+    assert {"fped", "Rows", "Rows.scores", "ScoreCounts.of", "score_distributions"} < set(FUNCTIONS)
