@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,27 +13,20 @@ from bias_metrics import ThresholdTransfer, transfer_threshold
 from bias_metrics.report import selected
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
-from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.scores import read_scores
+from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 
 _TOLD, _CHAMPION = 5, "champion"
 
 
-class ThresholdTransferAnalysis(Analysis):
+class ThresholdTransferAnalysis(ScoreColumns, Analysis):
     """The candidate's threshold that flags as many comments as an earlier model did at its own."""
 
     kind: Literal["threshold_transfer"]
     path: ConfigPath | None = None
-    """The earlier model's scores: CSV or JSON lines (gz too), or Parquet. Default: the
-    champion's."""
-    separator: Separator | None = None
-    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
-    id: str = "id"
-    """Column of its ids."""
-    score: str = "prediction"
-    """Column of its scores. Rows without one are left out."""
+    """The earlier model's scores: CSV or JSON lines (gz too), or Parquet. Rows without one are left
+    out. Default: the champion's scores."""
     threshold: FiniteFloat
     """The earlier model's threshold."""
     match: Literal["flag_rate", "recall"] = "flag_rate"
@@ -50,7 +42,7 @@ class ThresholdTransferAnalysis(Analysis):
         del source
         if self.path is None:
             return
-        known = self._scores(self.path)
+        known = self.read(self.path, allow_missing=True)
         wanted = pd.Index(frozen.column("id").to_pandas())
         missing = wanted.difference(known.index, sort=False)
         if len(missing):
@@ -83,10 +75,9 @@ class ThresholdTransferAnalysis(Analysis):
                 self.refuse(rows.frozen, "scores of an earlier model", found)
             return np.asarray(rows.evidence.scores(_CHAMPION), dtype=np.float64)
         ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
-        return np.asarray(self._scores(self.path).reindex(ids).to_numpy(), dtype=np.float64)
-
-    def _scores(self, path: Path) -> pd.Series[float]:
-        return read_scores(path, self.id, self.score, separator=self.separator, allow_missing=True)
+        return np.asarray(
+            self.read(self.path, allow_missing=True).reindex(ids).to_numpy(), dtype=np.float64
+        )
 
 
 def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:

@@ -70,6 +70,37 @@ def to_float64(array: pa.Array) -> pa.Array:
     return array.cast(pa.float64(), safe=False)
 
 
+_MOST_WORDS, _LONGEST_WORD = 10, 20
+
+
+def words_of(raw: pa.Array) -> list[str]:
+    """Return the values of a column of a few short, repeated words; else nothing.
+
+    Only such a column may be quoted: another may hold comments.
+    """
+    if not is_text(raw.type):
+        return []
+    found = [value for value in pc.unique(raw).to_pylist() if value]
+    few = len(found) <= _MOST_WORDS and 2 * len(found) <= len(raw)
+    return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
+
+
+_WHOLE_NUMBER = re.compile(r"([-+]?)0*(\d+)(?:\.0*)?")
+
+
+def form_of(text: str) -> str:
+    """Return what all forms of a value have in common: `1` of `1.0`, `001` and ` 1`."""
+    text = text.strip()
+    if match := _WHOLE_NUMBER.fullmatch(text):
+        return match[1].replace("+", "") + match[2]
+    return text.lower() if text.lower() in {"true", "false"} else text
+
+
+def as_written(value: object) -> object:
+    """Return a number, true or false as text; other values unchanged."""
+    return str(value).lower() if isinstance(value, bool | int | float) else value
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is that of strings."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -17,7 +17,13 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
-from biasgate.tasks.data.plain_columns import hint_for_lists, is_text, plain_column, to_float64
+from biasgate.tasks.data.plain_columns import (
+    hint_for_lists,
+    is_text,
+    plain_column,
+    to_float64,
+    words_of,
+)
 
 __all__ = [
     "ROW_NUMBER",
@@ -43,7 +49,6 @@ _BOOLEANS = {"true": 1.0, "false": 0.0}
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _PERCENT = re.compile(r"[-+]?\d+(\.\d+)?\s*%")
 _YAML_BOOLEANS = {"yes", "no", "on", "off"}
-_MOST_WORDS, _LONGEST_WORD = 10, 20
 _NUMERIC = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -129,9 +134,11 @@ def to_numbers(
             rule = f"{rule}, with a point for decimals"
         if any(_PERCENT.fullmatch(value or "") for value in raw.to_pylist()):
             rule = f"{rule}, without `%`"
-        words = _words(raw)
+        words = words_of(raw)
         hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
         hint = hint or hint_for_lists(raw, wrong, column) or (if_words if words else "")
+        if not hint and any((value or "").startswith(("[", "{")) for value in raw.to_pylist()):
+            hint = " It holds lists or objects: write one number for each row."
         refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
@@ -207,7 +214,7 @@ def refuse_words(chunk: Chunk, column: str) -> None:
         If its values are few and short, and one is not a number.
     """
     raw = plain_column(chunk, column)
-    wrong = [word.strip() for word in _words(raw) if _number(word.strip()) is _WRONG]
+    wrong = [word.strip() for word in words_of(raw) if _number(word.strip()) is _WRONG]
     if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
@@ -215,18 +222,6 @@ def refuse_words(chunk: Chunk, column: str) -> None:
             "each word means, as in `label_values: {toxic: 1, nontoxic: 0}`."
         )
         raise InputError(msg)
-
-
-def _words(raw: pa.Array) -> list[str]:
-    """Return the values of a column of a few short, repeated words; else nothing.
-
-    Only such a column may be quoted: another may hold comments.
-    """
-    if not is_text(raw.type):
-        return []
-    found = [value for value in pc.unique(raw).to_pylist() if value]
-    few = len(found) <= _MOST_WORDS and 2 * len(found) <= len(raw)
-    return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
 
 
 def to_mapped(
@@ -245,7 +240,7 @@ def to_mapped(
     raw = plain_column(chunk, column).cast(pa.string())
     position = pc.index_in(raw, value_set=pa.array(list(values), pa.string()))
     rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
-    words = _words(raw)
+    words = words_of(raw)
     misread = {"True", "False"}.intersection(values) and _YAML_BOOLEANS.intersection(words)
     hint = (
         " YAML reads yes, no, on and off as true and false. Put quotes around them, as in "

@@ -2,58 +2,159 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BeforeValidator, Field, model_validator
 
+from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Separator
+from biasgate.tasks.data.chunks import Chunk, Separator
+from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
+from biasgate.tasks.data.predicted_labels import (
+    PredictedLabels,
+    holds_labels,
+    labels_with_scores,
+    one_of_each,
+    refuse_scores_of_predicted,
+)
 
 _IF_NONE = (
     "Score them too, or remove them from the evaluation set and from this file; or set "
     "`allow_missing: true`, if the model refused them."
 )
+_KEYS = (
+    "Write `label: LABEL` and as `positive_label` the one that means toxic. If they are scores of "
+    "the toxic class, leave column 'LABEL' out of the file."
+)
+_MOST_COLUMNS = 20
 
 
-def read_scores(
-    path: Path, id_: str, score: str, *, separator: Separator | None, allow_missing: bool
-) -> pd.Series[float]:
-    """Read the scores of a file, with their ids as the index.
+class ScoreColumns(Settings):
+    """What the columns of a file of scores mean."""
 
-    Parameters
-    ----------
-    id_, score : str
-        Its columns; the ids may be `row_number`.
-    separator : str, optional
-        Of a CSV file. Default: a tab for `.tsv`, else a comma.
-    allow_missing : bool
-        Whether rows may have no score, which is then NaN.
+    separator: Separator | None = None
+    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
+    id: str = "id"
+    """Column of the ids, exactly those of the set; `row_number` numbers the rows from 0."""
+    score: str = Field(default="prediction")
+    """Column of the scores, higher for more toxic. With `positive_label` it may hold labels with
+    their scores, as text classifiers write them to JSON lines."""
+    label: str | None = None
+    """Column of the predicted label, if `score` is the score of that label; with
+    `positive_label`."""
+    positive_label: Annotated[str, BeforeValidator(as_written)] | None = None
+    """The label that means toxic; a score of the other label counts as 1 - score."""
 
-    Raises
-    ------
-    InputError
-        If there are no rows, an id occurs twice, or a value is no number.
-    """
-    wanted = [name for name in (id_, score) if name != reading.ROW_NUMBER]
-    ids, scores = [], []
-    for chunk in reading.read_chunks(path, wanted, separator=separator):
-        ids.append(reading.to_ids(chunk, id_))
-        numbers = reading.to_scores(
-            chunk, score, ids[-1], allow_missing=allow_missing, if_none=_IF_NONE
+    @model_validator(mode="after")
+    def _has_a_positive_label(self) -> Self:
+        if self.label is not None and self.positive_label is None:
+            msg = "`label` needs `positive_label`: the label that means toxic"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that the file must have."""
+        named = [self.id, self.score, self.label]
+        return [name for name in named if name is not None and name != reading.ROW_NUMBER]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The options that are set: they decide what is read from a file."""
+        return self.model_dump(include=set(ScoreColumns.model_fields), exclude_none=True)
+
+    def read(self, path: Path, *, allow_missing: bool) -> pd.Series[float]:
+        """Read the scores of a file, with their ids as the index; NaN for those that are missing.
+
+        Raises
+        ------
+        InputError
+            If there are no rows, an id occurs twice, a value is not a number, a score is missing
+            and must not be, or the scores seem to be those of predicted labels.
+        """
+        predicted = None
+        if self.positive_label is not None:
+            predicted = PredictedLabels(self.positive_label, path)
+        ids, scores = [], []
+        for chunk in reading.read_chunks(path, self.wanted, separator=self.separator):
+            ids.append(reading.to_ids(chunk, self.id))
+            numbers = self._scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
+            scores.append(as_numpy(numbers))
+        if not sum(map(len, ids)):
+            msg = f"file {path} must have rows; it has none."
+            raise InputError(msg)
+        found = pd.Series(np.concatenate(scores), pd.Index(pa.chunked_array(ids).to_pandas()))
+        repeated = np.flatnonzero(found.index.duplicated())
+        if repeated.size:
+            row = int(repeated[0])
+            twice = found.index[row]
+            where = place(file=path, row=row, id=twice)
+            msg = f"ids must be unique; got a second {shown_id(twice)} {where}."
+            raise InputError(msg)
+        if predicted is None:
+            columns, where = self._other_columns(path), place(file=path)
+            refuse_scores_of_predicted(found.to_numpy(), columns, self.score, where, _KEYS)
+        else:
+            predicted.refuse_others(self.label or self.score)
+        return found
+
+    def _scores(
+        self,
+        chunk: Chunk,
+        ids: pa.Array,
+        predicted: PredictedLabels | None,
+        *,
+        allow_missing: bool,
+    ) -> pa.Array:
+        """Return the scores of a chunk for the toxic class."""
+        labels = None
+        if holds_labels(chunk.table.column(self.score).type):
+            if predicted is None:
+                words = sorted(words_of(labels_with_scores(chunk, self.score)[1]))
+                which = f" ({' or '.join(map(repr, words))})" if words else ""
+                msg = (
+                    f"scores must be numbers; got labels with their scores "
+                    f"{place(file=chunk.path, column=self.score)}. Write the label that means "
+                    f"toxic{which} as `positive_label`."
+                )
+                raise InputError(msg)
+            labels, numbers = one_of_each(chunk, self.score, ids, predicted)
+            chunk = replace(chunk, table=pa.table({self.score: numbers}))
+        elif self.label is not None:
+            labels = plain_column(chunk, self.label).cast(pa.string())
+        elif predicted is not None:
+            msg = (
+                "`positive_label` needs `label`, the column of the predicted label "
+                f"{place(file=chunk.path, column=self.score)}."
+            )
+            raise InputError(msg)
+        scores = reading.to_scores(
+            chunk, self.score, ids, allow_missing=allow_missing, if_none=_IF_NONE
         )
-        scores.append(numbers.to_numpy())
-    if not sum(map(len, ids)):
-        msg = f"file {path} must have rows; it has none."
-        raise InputError(msg)
-    found = pd.Series(np.concatenate(scores), pd.Index(pa.chunked_array(ids).to_pandas()))
-    repeated = np.flatnonzero(found.index.duplicated())
-    if repeated.size:
-        row = int(repeated[0])
-        twice = found.index[row]
-        where = place(file=path, row=row, id=twice)
-        msg = f"ids must be unique; got a second {shown_id(twice)} {where}."
-        raise InputError(msg)
-    return found
+        if predicted is None or labels is None:
+            return scores
+        outside = pc.or_(pc.less(scores, 0.0), pc.greater(scores, 1.0))
+        rule = "a score of a predicted label must be from 0 to 1"
+        reading.refuse_values(chunk, self.score, outside, rule, ids, scores)
+        return predicted.positive_scores(chunk, self.label or self.score, ids, labels, scores)
+
+    def _other_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
+        """Yield the first rows of the columns that are not read, if they may be labels."""
+        names = reading.file_columns(path, self.separator)
+        others = [name for name in names if name not in self.wanted][:_MOST_COLUMNS]
+        chunk = next(reading.read_chunks(path, others, separator=self.separator))
+        for name in others:
+            kind = chunk.table.column(name).type
+            if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+                yield name, plain_column(chunk, name).cast(pa.string())
+            elif not pa.types.is_nested(kind):
+                yield name, plain_column(chunk, name)

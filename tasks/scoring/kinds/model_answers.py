@@ -29,7 +29,8 @@ def positive_scores(
     if is_table and label is not None:
         predicted = _of_label(predicted, of, output or "score", label)
     elif is_table and output is not None:
-        predicted = _column(predicted, of, output)
+        table, predicted = predicted, _column(predicted, of, output)
+        _refuse_scores_of_predicted(table, of, output)
     try:
         values = np.asarray(predicted)
     except ValueError:  # a ragged list
@@ -63,6 +64,18 @@ def _column(table: pd.DataFrame, of: str, name: str) -> Any:
         )
         raise InputError(msg)
     return table[name]
+
+
+def _refuse_scores_of_predicted(table: pd.DataFrame, of: str, output: str) -> None:
+    if "label" not in table.columns or table[output].dtype.kind != "f":
+        return
+    import pyarrow as pa  # noqa: PLC0415 - slow, and few answers have labels
+
+    from biasgate.tasks.data.predicted_labels import refuse_scores_of_predicted  # noqa: PLC0415
+
+    labels = pa.array(table["label"].astype(str))
+    cure = "Name the one that means toxic: `label:` instead of `output:`."
+    refuse_scores_of_predicted(widened(table[output]), [("label", labels)], output, f"({of})", cure)
 
 
 def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:

@@ -19,10 +19,9 @@ from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.formats import is_json_lines
-from biasgate.tasks.data.scores import read_scores
+from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -42,7 +41,7 @@ _CURE = (
 )
 
 
-class ScoreFile(CandidateSettings):
+class ScoreFile(ScoreColumns, CandidateSettings):
     """Scores that were computed elsewhere."""
 
     is_local: ClassVar[bool] = True
@@ -51,12 +50,6 @@ class ScoreFile(CandidateSettings):
     kind: Literal["scores"]
     path: ConfigPath
     """CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set."""
-    separator: Separator | None = None
-    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
-    id: str = "id"
-    """Column of the ids, exactly those of the set; `row_number` numbers the rows from 0."""
-    score: str = Field(default="prediction")
-    """Column of the scores, higher for more toxic."""
     allow_missing: bool = False
     """Whether a score may be missing (an empty cell): the model gave none for this row."""
     register_as: Name | None = Field(default=None, alias="register")
@@ -72,8 +65,11 @@ class ScoreFile(CandidateSettings):
 
     def when_upside_down(self) -> tuple[str, str]:
         """Return the column of the scores, and how to reverse them."""
+        where = f"column {self.score!r} of candidate {self.name!r}"
+        if self.positive_label is not None:
+            return where, "name the other label as `positive_label`"
         return (
-            f"column {self.score!r} of candidate {self.name!r}",
+            where,
             "name the column of the toxic class with `score:`, or write 1 - score to the file",
         )
 
@@ -85,10 +81,9 @@ class ScoreFile(CandidateSettings):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
-        reading.require_columns(self.path, wanted, self.separator)
+        reading.require_columns(self.path, self.wanted, self.separator)
         if self.register_as is not None:
-            self._refuse_more_than(wanted)
+            self._refuse_more_than(self.wanted)
 
     def _refuse_more_than(self, wanted: list[str]) -> None:
         """Refuse to register a file that may hold comments: whoever reads the registry reads it."""
@@ -108,25 +103,14 @@ class ScoreFile(CandidateSettings):
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Accept any set: existing scores need no text."""
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the file, and its separator if one is set."""
-        return [self.id, self.score, *filter(None, [self.separator])]
-
     def opened_as(self) -> dict[str, JsonValue]:
         """Return the options of `RegisteredScores`."""
         missing = {"allow_missing": True} if self.allow_missing else {}
-        return {"kind": "scores", "file": self.path.name, "read_by": [*self.columns], **missing}
+        return {"kind": "scores", "file": self.path.name, "read_by": {**self.columns}, **missing}
 
     def scores(self) -> pd.Series[float]:
         """Read the scores, with their ids as the index."""
-        return read_scores(
-            self.path,
-            self.id,
-            self.score,
-            separator=self.separator,
-            allow_missing=self.allow_missing,
-        )
+        return self.read(self.path, allow_missing=self.allow_missing)
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
@@ -141,7 +125,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
     Its tags name its columns, and the digest by which the same file is found again.
     """
-    digest = json_digest([file_digest(settings.path), *settings.columns])
+    digest = json_digest([file_digest(settings.path), settings.columns])
     found = gateway.find_version(model, SCORES_TAG, digest)
     if found is not None:
         return found
@@ -150,7 +134,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
     with gateway.failing(run_id), tempfile.TemporaryDirectory() as folder:
         shutil.copy(settings.path, Path(folder) / settings.path.name)
         gateway.log_folder(run_id, Path(folder), "scores")
-        columns = json.dumps([settings.path.name, *settings.columns])
+        columns = json.dumps([settings.path.name, settings.columns])
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
@@ -168,8 +152,8 @@ class RegisteredScores(CandidateSettings):
     """The version."""
     file: str
     """The name of the file in the version's folder."""
-    read_by: tuple[str, ...]
-    """Its columns of ids and scores, and its separator if one is set."""
+    read_by: ScoreColumns
+    """How it is read."""
     allow_missing: bool = False
     """Whether a score may be missing."""
 
@@ -191,9 +175,8 @@ class RegisteredScores(CandidateSettings):
                     f"{self.file!r}, and nothing else; it holds {', '.join(map(shown, names))}."
                 )
                 raise InputError(msg)
-            read_by = dict(zip(("id", "score", "separator"), self.read_by, strict=False))
-            options = {"name": self.name, "kind": "scores", "path": folder / self.file, **read_by}
-            options["allow_missing"] = self.allow_missing
+            options = {"name": self.name, "kind": "scores", "path": folder / self.file}
+            options |= {**self.read_by.columns, "allow_missing": self.allow_missing}
             cure = (
                 f"{version.uri} is a file of scores, which is valid for one set only. For other "
                 "comments, register a model; if it is the champion, `biasgate promote NAME "

@@ -324,7 +324,7 @@ def test_the_verdict_on_a_file_of_scores_cannot_name_another_file(tmp_path):
     secret = tmp_path / "secret.csv"
     secret.write_text("id,prediction\n1,0.5\n")
     for name in (str(secret), "../secret.csv"):
-        options = {"kind": "scores", "file": name, "read_by": ["id", "prediction"]}
+        options = {"kind": "scores", "file": name, "read_by": {"id": "id", "score": "prediction"}}
         rival, gateway = rival_of(options, tmp_path / "version")
         with pytest.raises(InputError, match=r"it holds scores\.csv"):
             rival.open(SimpleNamespace(gateway=gateway))
