@@ -9,7 +9,7 @@ from bias_metrics.gate.decide import (
     thresholds_needed,
     worst,
 )
-from bias_metrics.gate.doubts import USEFUL, judge_usefulness, without_proof
+from bias_metrics.gate.doubts import USEFUL, judge_usefulness, unjudged, without_proof
 from bias_metrics.gate.exceptions import PassException, extent_of
 from bias_metrics.gate.harm import (
     RULE,
@@ -34,6 +34,7 @@ from bias_metrics.gate.planning import (
     least_rows,
     standard_error,
 )
+from bias_metrics.gate.power import rows_for_margin
 from bias_metrics.gate.results import Check
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import (
@@ -104,10 +105,12 @@ __all__ = [
     "least_rows",
     "measure_objective",
     "needs_calibration",
+    "rows_for_margin",
     "small_groups",
     "standard_error",
     "targets_of",
     "thresholds_needed",
+    "unjudged",
     "unruled_harm",
     "without_proof",
     "without_sampling_error",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.groups.dominance import DominantUnits
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS, threshold_metrics
 
 USEFUL, FLAGGED = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
@@ -100,6 +100,26 @@ def _of_threshold(at: Mapping[str, Any]) -> str:
         f"toxic and {shares[0]:.2%} of the harmless ones, so that error rates say nothing. Is the "
         "threshold on the scale of the scores?"
     )
+
+
+def unjudged(judged: Collection[str], *, at_threshold: bool) -> tuple[str, ...]:
+    """Return the metrics that no blocking rule is about: the overall AUC, and those of subgroups.
+
+    Parameters
+    ----------
+    judged : collection of str
+        The metrics of the blocking rules. The final score has the overall AUC among its parts.
+    at_threshold : bool
+        Whether there is a threshold in use, so that error rates count too.
+
+    Examples
+    --------
+    >>> unjudged({"final_score", "subgroup_auc", "bpsn_auc", "positive_aeg"}, at_threshold=False)
+    ('bnsp_auc', 'negative_aeg')
+    """
+    every = ["auc", *SUBGROUP_METRICS, *(threshold_metrics() if at_threshold else ())]
+    known = {*judged, *(["auc"] if "final_score" in judged else [])}
+    return tuple(metric for metric in every if metric not in known)
 
 
 def without_proof(

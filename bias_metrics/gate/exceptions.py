@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bias_metrics.gate.doubts import USEFUL
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import WORST
 from bias_metrics.gate.targets import SUBGROUP
@@ -98,7 +99,7 @@ def _ruled(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | No
 def _not_met(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
     """Return the groups of which a check that counts did not pass."""
     against = [result for result in results if result.counts and result.outcome != "pass"]
-    if any(result.scope == WORST for result in against):
+    if any(result.scope == WORST or result.rule == USEFUL for result in against):
         return set(groups)
     return {result.group for result in against if result.scope == SUBGROUP}
 

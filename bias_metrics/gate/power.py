@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from bias_metrics._core.intervals import quantile, unseen_reach
+
 POWER = 0.8
 _NORMAL = NormalDist()
 _ROUNDING = 1e-12  # (0.3 / 0.1) ** 2 is not quite 9
@@ -88,6 +90,57 @@ def rows_needed(n: int, reach: float, margin: float) -> int:
         raise ValueError(msg)
     wanted = n * (reach / margin) ** 2
     return max(math.ceil(wanted * (1 - _ROUNDING)) - n, 0)
+
+
+def rows_for_margin(margin: float, confidence: float, *, is_gap: bool, auc: float = 0.9) -> int:
+    """Return with how many rows of a class a margin can be shown at all.
+
+    A model may lose in rows that were not drawn, even if it is the same on all that were. With
+    fewer rows than these no model is shown to be within the margin.
+
+    Parameters
+    ----------
+    margin : float
+        Above 0.
+    confidence : float
+        One-sided confidence of the bound, between 0.5 and 1.
+    is_gap : bool
+        Whether the margin is one of the size of a gap.
+    auc : float, default=0.9
+        Of the rival, for the margin of an AUC.
+
+    Returns
+    -------
+    int
+        Rows of the smaller of the classes that are compared; in clusters, clusters.
+
+    Raises
+    ------
+    ValueError
+        If the margin is not above 0.
+
+    Examples
+    --------
+    >>> rows_for_margin(0.05, 0.95, is_gap=False), rows_for_margin(0.03, 0.975, is_gap=False)
+    (28, 58)
+    """
+    if not margin > 0:
+        msg = f"rows_for_margin: `margin` must be above 0; got {margin!r}."
+        raise ValueError(msg)
+    level, fall = 2 * confidence - 1, 0.5 if is_gap else max(auc - 0.5, 0.0)
+    # The sign of the rival's gap is seldom certain, so each sign has half of the error.
+    wider = quantile((1 + level) / 2) / quantile(level) if is_gap else 1.0
+    low, high = 1, 2
+
+    def shows(n: int) -> bool:
+        return wider * unseen_reach(fall, 0.0, n, level) < margin
+
+    while not shows(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if shows(middle) else (middle, high)
+    return high
 
 
 def _refuse_reach(function: str, reach: float) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
-from bias_metrics.gate.power import rows_needed, visible_loss
-from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, WORST, Kind, Rule
-from bias_metrics.gate.targets import Target
+from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
+from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, OVERALL, WORST, Kind, Rule
+from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.gate.wording import LACKS, Alone, alone_sentence, label, sentence
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import CLASSES, METRICS
 
 Content = Mapping[str, Any]
 
@@ -60,6 +60,7 @@ class Check:
                 text = sentence(
                     self.rule, self.kind, name, group, *ends, number, self.limit, outcome
                 )
+                text += self._rows_for_margin(target, cell) if outcome == "insufficient" else ""
         return self._result(
             target,
             self.content,
@@ -69,6 +70,22 @@ class Check:
             sentence=text,
             instead_of=instead_of,
         )
+
+    def _rows_for_margin(self, target: Target, cell: Mapping[str, Any]) -> str:
+        """Say how many rows the margin needs, if there are fewer; else nothing."""
+        if self.kind not in RIVALS or target.scope not in {OVERALL, SUBGROUP, CATEGORY}:
+            return ""
+        if not METRICS[self.rule.metric].classes[0] or METRICS[self.rule.metric].has_threshold:
+            return ""
+        classes = METRICS[self.rule.metric].classes if target.scope != OVERALL else (CLASSES, ())
+        sides = zip((target.own, target.background), classes, strict=True)
+        n = min(counts[name] for counts, names in sides for name in names)
+        is_gap = self.rule.is_gap
+        auc = 0.5 if is_gap else cell["first"]
+        least = rows_for_margin(self.limit, self.rule.confidence, is_gap=is_gap, auc=auc)
+        if n >= least:
+            return ""
+        return f" The margin needs {least:,} comments of each compared class; there are {n:,}."
 
     def judge_alone(
         self,

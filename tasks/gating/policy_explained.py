@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 
-from bias_metrics.gate import AGGREGATE, EACH, OVERALL, WORST, Hierarchy, Rule
+from bias_metrics.gate import (
+    AGGREGATE,
+    EACH,
+    OVERALL,
+    WORST,
+    Hierarchy,
+    Rule,
+    rows_for_margin,
+    unjudged,
+)
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.gating.policy import Policy
@@ -18,8 +27,18 @@ _SOON = timedelta(days=30)
 def explain_policy(policy: Policy) -> list[str]:
     """Return the policy in sentences, one line per rule."""
     lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
-    lines += [*_rules_in_words(policy), "", *_unscored(policy), *_consequences(policy)]
-    return [*lines, _bounds_in_words(policy)]
+    lines += [*_rules_in_words(policy), "", *_not_judged(policy), *_unscored(policy)]
+    return [*lines, *_consequences(policy), _bounds_in_words(policy)]
+
+
+def _not_judged(policy: Policy) -> list[str]:
+    """Name the metrics that no blocking rule is about."""
+    rules = [rule for rule in policy.decision_rules() if rule.action == "block"]
+    names = unjudged({rule.metric for rule in rules}, at_threshold=True)
+    if not names:
+        return []
+    titles = ", ".join(METRICS[name].title for name in names)
+    return [f"No blocking rule judges: {titles}. A model may be bad by these, and pass."]
 
 
 def _bounds_in_words(policy: Policy) -> str:
@@ -118,9 +137,27 @@ def _warnings(policy: Policy, today: date) -> Iterator[str]:
             )
         if rule.floor == 1:
             yield f"rule {rule.name} requires a perfect {rule.metric}, which can never be proven."
+        yield from _few_rows(rule)
     yield from _blind_spots(policy, blocking)
     if len({rule.confidence for rule in rules}) > 1:
         yield "rules have different confidences: the evidence is measured once for each of them."
+
+
+def _few_rows(rule: Rule) -> Iterator[str]:
+    """Say how many comments the margins of a rule need, if it asks for fewer."""
+    margins = [one for one in (rule.margin, rule.reference_margin) if one is not None]
+    known = METRICS[rule.metric]
+    if not margins or known.has_threshold or rule.scope in {OVERALL, AGGREGATE}:
+        return
+    least = rows_for_margin(min(margins), rule.confidence, is_gap=rule.is_gap)
+    asked = {"positive": rule.min_positives, "negative": rule.min_negatives}
+    own, background = known.classes
+    if min(asked[name] for name in (*own, *background)) < least:
+        yield (
+            f"rule {rule.name}: fewer than about {least:,} comments of each compared class show no "
+            f"model to be within the margin {min(margins):g}. Ask for as many (`min_positives`, "
+            "`min_negatives`), or widen the margin."
+        )
 
 
 def _blind_spots(policy: Policy, blocking: Sequence[Rule]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics import RuleResult
-from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS
+from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS, USEFUL
 from bias_metrics.gate import RULE as HARM
+from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
@@ -17,6 +18,7 @@ from biasgate.tasks.reporting.story import (
     GAINED,
     HOLDS,
     LOWEST,
+    NOT_JUDGED,
     TO_PASS,
     TREATED_WORST,
     UNKNOWN,
@@ -169,12 +171,19 @@ class CandidateStory:
             WORSE: self._changes("losses") or _nobody(compared),
             HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),
+            NOT_JUDGED: self._not_judged(),
             at: told,
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
             DECISION: self.sentence,
         }
         return [(label, text) for label, text in found.items() if text]
+
+    def _not_judged(self) -> str:
+        """Name the metrics that no blocking rule is about, on any of the sets."""
+        each = [set(story.not_judged) for story in self.stories]
+        names = [titled(name) for name in METRICS if name in set.intersection(*each)]
+        return f"{', '.join(names)} (by no rule of the policy)" if names else ""
 
     def _each(self, what: str) -> Iterator[tuple[Story, Any]]:
         for story in self.stories:
@@ -278,7 +287,10 @@ class CandidateStory:
             if check.status in {"fail", "insufficient", "error"}
         ]
         failed = [check.result for check in unmet if check.has_failed]
-        parts = [_needed(failed[0])] if failed else []
+        useless = [check for check in unmet if check.result.rule == USEFUL]
+        unmet = [check for check in unmet if check not in useless]
+        parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
+        parts += [_needed(failed[0])] if failed else []
         if failed[1:]:
             parts.append(counted(len(failed) - 1, "more failed check"))
         parts += _lacking([check.result for check in unmet if not check.has_failed])
@@ -298,6 +310,11 @@ def _nobody(compared: Sequence[Story]) -> str:
     return f"nobody is shown to be; for {identities}, some numbers have no interval"
 
 
+# Of a useless model: by whether that is its AUC.
+_USEFUL = {
+    True: "scores that separate toxic comments from harmless ones",
+    False: "a threshold that flags some comments, and not all",
+}
 # By the kind of a limit.
 _NEEDED = {
     "floor": "at least {limit}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bias_metrics import MetricValue, RuleResult
-from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, unjudged
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.report import selected
@@ -36,7 +36,7 @@ from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
 from biasgate.tasks.wording import first_names
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
-HOLDS, UNKNOWN = "Holds for", "No interval for"
+HOLDS, UNKNOWN, NOT_JUDGED = "Holds for", "No interval for", "Not judged"
 TO_PASS, DECISION = "To pass", "Decision"
 TREATED_WORST, LOWEST = "Treated worst", "Lowest AUC"
 # The words for identities for which a verdict does not hold.
@@ -104,6 +104,8 @@ class Story(VerdictStory):
     """Who is treated worst: identity, number and 95 % interval; and its limit. Empty without."""
     worst_is_shown: bool
     """Whether that is a failed check, or significantly low; else it is only the lowest number."""
+    not_judged: tuple[str, ...]
+    """The metrics that no blocking rule is about."""
     gains: tuple[Change, ...]
     """What is shown to be better than the champion's, most first: see `gains_of`."""
     n_identities: int
@@ -159,6 +161,10 @@ class Story(VerdictStory):
             headline=_headline(said, worst, no_use),
             worst=_treated_worst(report, worst),
             worst_is_shown=_is_shown(report, worst),
+            not_judged=unjudged(
+                {result.metric for result in verdict.results if _is_ruled(result)},
+                at_threshold=GIVEN in report.thresholds,
+            ),
             gains=gains_of(differences),
             n_identities=verdict.holds_for.of,
             others=tuple(_others(report, said)),
@@ -340,6 +346,10 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
     n_looked_at = len(cells) * len(report.bias.subgroups)
     number = selected(cells[metric], n_looked_at, bounds=(-1.0 if is_gap else 0.0, 1.0))
     return f"{name}: {titled(metric)} {with_interval(number, signed=is_gap)}", limit
+
+
+def _is_ruled(result: RuleResult) -> bool:
+    return result.action == "block" and result.rule not in {HARM, USEFUL}
 
 
 def _is_shown(report: Report, worst: RuleResult | None) -> bool:

@@ -5,7 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from bias_metrics.gate.power import rows_needed, visible_loss
+from bias_metrics import MetricValue
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import Apart
+from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 
 QUANTILE = 1.644854  # of the normal distribution, at 95 %
 
@@ -67,3 +70,35 @@ def test_a_reach_that_is_no_distance_is_refused(function, reach):
 def test_values_out_of_range_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("margin", "confidence", "is_gap", "auc", "rows"),
+    [
+        # The table of the guide to policies.
+        (0.02, 0.95, False, 0.9, 70),
+        (0.02, 0.95, True, 0.9, 104),
+        (0.05, 0.95, False, 0.95, 31),
+        (0.03, 0.975, False, 0.95, 66),
+        (0.10, 0.95, True, 0.9, 21),
+    ],
+)
+def test_a_margin_is_shown_by_just_the_rows_that_it_needs(margin, confidence, is_gap, auc, rows):
+    assert rows_for_margin(margin, confidence, is_gap=is_gap, auc=auc) == rows
+    level = 2 * confidence - 1
+
+    def compared(n):
+        same = MetricValue(0.0 if is_gap else auc, std_error=0.01, low=-1.0, high=1.0)
+        apart = Apart(Joint(1e-4, (0, 0, 0, 0)), small=False, n_drawn=n)
+        return apart.difference(same, same, level, is_gap=is_gap)
+
+    for n, shown in ((rows, True), (rows - 1, None)):
+        one = compared(n)
+        found = one.gap_not_wider_by(margin) if is_gap else one.not_worse_by(margin)
+        assert found is shown
+
+
+def test_an_auc_of_chance_needs_few_rows_and_no_margin_is_refused():
+    assert rows_for_margin(0.05, 0.95, is_gap=False, auc=0.5) == 2
+    with pytest.raises(ValueError, match="`margin` must be above 0"):
+        rows_for_margin(0.0, 0.95, is_gap=False)

@@ -1,0 +1,75 @@
+"""Rules that a useless model meets by construction: it does not pass them all the same."""
+
+import numpy as np
+import pytest
+from support.judged import judge, rows
+
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_explained import explain_policy
+from biasgate.tasks.reporting.candidates import CandidateStory
+from biasgate.tasks.reporting.story import Story
+
+NAMES = ("gay", "muslim")
+GAPS = (
+    {"metric": "fpr_gap", "scope": "each", "ceiling": 0.3, "threshold": "given"},
+    {"metric": "fnr_gap", "scope": "each", "ceiling": 0.3, "threshold": "given"},
+)
+MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
+
+
+def judged(folder, *rules, threshold=0.9, champion=False, scores=lambda given: given):
+    columns = rows(NAMES, shift=0.0, champion=champion, n=3000)
+    for column in [name for name in columns if name.startswith("score/")]:
+        columns[column] = scores(columns[column])
+    return judge(folder, columns, rules=rules, threshold=threshold)
+
+
+def facts(report, verdict):
+    return dict(CandidateStory.of(Story.of(report, verdict)).facts)
+
+
+def shuffled(scores):
+    return np.random.default_rng(0).permutation(scores)
+
+
+@pytest.mark.parametrize(
+    ("options", "metric", "told"),
+    [
+        ({"scores": lambda given: 100 * given, "threshold": -1}, "flag_rate", "nearly every"),
+        ({"threshold": 2}, "flag_rate", "hardly any"),
+        ({"scores": shuffled, "threshold": 0.9}, "auc", "not shown to be above 0.5"),
+    ],
+    ids=["flags all", "flags none", "guesses"],
+)
+def test_no_gap_of_a_useless_model_makes_it_pass(tmp_path, options, metric, told):
+    report, verdict, _ = judged(tmp_path, *GAPS, **options)
+    useless = verdict.results[0]
+    assert (useless.rule, useless.metric, useless.outcome) == ("useful", metric, "insufficient")
+    assert {one.outcome for one in verdict.results[1:]} == {"pass"}
+    assert verdict.outcome == "insufficient"
+    assert verdict.holds_for.identities == []
+    assert told in Story.of(report, verdict).headline
+    assert " that " in facts(report, verdict)["To pass"]
+
+
+def test_guesses_are_no_worse_than_a_champion_that_guesses_and_pass_nothing(tmp_path):
+    _, verdict, _ = judged(tmp_path, MARGIN, champion=True, scores=shuffled)
+    assert {one.outcome for one in verdict.results if one.rule == "bpsn_auc/each"} == {"pass"}
+    assert verdict.outcome == "insufficient"
+
+
+def test_a_model_of_use_passes_and_what_no_rule_judges_is_named(tmp_path):
+    report, verdict, _ = judged(tmp_path, *GAPS, MARGIN | {"margin": 0.3, "floor": 0.5})
+    assert verdict.results[0].rule != "useful"
+    assert facts(report, verdict)["Not judged"] == (
+        "Subgroup AUC, BNSP AUC, Positive AEG, Negative AEG, AUC (by no rule of the policy)"
+    )
+
+
+def test_a_check_of_the_policy_names_what_it_does_not_judge():
+    rules = [*GAPS, {"metric": "auc", "scope": "overall", "floor": 0.8}]
+    policy = Policy.model_validate({"version": 1, "name": "p", "rules": rules})
+    assert (
+        "No blocking rule judges: Subgroup AUC, BPSN AUC, BNSP AUC, Positive AEG, Negative AEG. A "
+        "model may be bad by these, and pass."
+    ) in explain_policy(policy)
