@@ -1,4 +1,4 @@
-"""Notifications of how an evaluation ended: webhooks, Slack, Prefect's notification blocks.
+"""Notifications of how an evaluation ended: webhooks, Apprise, Prefect's notification blocks.
 
 Addresses are secrets. The evaluation file names the environment variable that holds one; it is
 read here, when a message is sent, and no error, log or result shows it. A message that cannot be
@@ -76,9 +76,9 @@ class Message(Record):
 class Notification(Settings):
     """Whom to notify, and of which outcomes."""
 
-    kind: Literal["webhook", "slack", "prefect_block", "apprise", "heartbeat"]
-    """JSON by POST; the same in Slack's format; a Prefect block; Apprise; an empty request after
-    each evaluation that ended with a verdict, whatever it is."""
+    kind: Literal["webhook", "prefect_block", "apprise", "heartbeat"]
+    """JSON by POST; a Prefect block; Apprise; an empty request after each evaluation that ended
+    with a verdict, whatever it is."""
     url: str | None = None
     """`${NAME}`: the environment variable with the address, or the addresses of Apprise."""
     block: str | None = None
@@ -95,7 +95,7 @@ class Notification(Settings):
             raise ValueError(msg)
         if self.url is not None and not _VARIABLE.fullmatch(self.url):
             msg = (
-                "`url` must be the name of an environment variable, as in ${SLACK_URL}: an address "
+                "`url` must be the name of an environment variable, as in ${HOOK_URL}: an address "
                 "is a secret and must not be in a file"
             )
             raise ValueError(msg)
@@ -120,8 +120,6 @@ class Notification(Settings):
         """
         if self.kind == "prefect_block":
             notify_by_block(str(self.block), plain_text(message), _subject(message))
-        elif self.kind == "slack":
-            _post(self._address(), {"text": slack_text(message)})
         elif self.kind == "apprise":
             subject = harmless(_subject(message))
             lines = [harmless(plain_text(message, with_report=False))]
@@ -213,12 +211,6 @@ def plain_text(message: Message, *, with_report: bool = True) -> str:
 
 def _where(message: Message) -> list[str]:
     return [] if message.report is None else [f"Report: {message.report}"]
-
-
-def slack_text(message: Message) -> str:
-    """Return a message in Slack's format, in which `&`, `<` and `>` are markup."""
-    text = plain_text(message).replace("&", "&amp;")
-    return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _subject(message: Message) -> str:

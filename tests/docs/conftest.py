@@ -49,7 +49,7 @@ def scene(judged, tmp_path, monkeypatch):
     # Blocks with a transformer are only checked: an installation without torch runs them too.
     monkeypatch.setattr(hugging_face, "find_spec", lambda library: library)
     monkeypatch.delenv("BIASGATE_STORE", raising=False)
-    for name in ("SLACK_URL", "HOOK_URL"):
+    for name in ("APPRISE_URLS", "HOOK_URL", "SLACK_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/hook")
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)

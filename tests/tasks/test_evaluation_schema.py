@@ -142,6 +142,6 @@ def test_the_keys_of_a_count_file_are_explained_where_one_is_wrong(tmp_path):
 
 def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
     file = tmp_path / "file.yaml"
-    file.write_text("name: mine\nnotifications: [{kind: slack, wrong: 1}]\n")
+    file.write_text("name: mine\nnotifications: [{kind: apprise, wrong: 1}]\n")
     with pytest.raises(InputError, match=r"keys there are: `biasgate schema evaluation`\.$"):
         read_evaluation(file)

@@ -29,7 +29,6 @@ DECISION = decision_of("words", "fail", "champion <stays> & waits.", word="Block
 SUMMARY = summary_of([VERDICT], [DECISION], run_id="r1")
 MESSAGE = message_of(Results(Path(), SUMMARY, []))
 WEBHOOK = Notification(kind="webhook", url="${HOOK}")
-SLACK = Notification(kind="slack", url="${HOOK}")
 
 
 def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
@@ -55,16 +54,6 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
             "unmet": ["words on comments: 0.6 < 0.8 & far."],
         }
     ]
-
-
-def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
-    with receiving() as (address, arrived):
-        monkeypatch.setenv("HOOK", address)
-        assert notify([SLACK], MESSAGE, PATIENCE_S) == []
-    [payload] = arrived
-    assert payload == {
-        "text": "biasgate small: blocked\nwords: Blocked.\n- champion &lt;stays&gt; &amp; waits."
-    }
 
 
 def test_of_many_unmet_demands_the_first_are_told_and_the_rest_counted():
@@ -132,7 +121,7 @@ def test_a_variable_without_an_address_is_told(monkeypatch, caplog, address):
 
 def test_one_lost_message_does_not_keep_the_next(monkeypatch):
     monkeypatch.delenv("GONE", raising=False)
-    gone = Notification(kind="slack", url="${GONE}")
+    gone = Notification(kind="webhook", url="${GONE}")
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         assert len(notify([gone, WEBHOOK], MESSAGE, PATIENCE_S)) == 1
@@ -168,7 +157,7 @@ FILE = """\
 name: small
 evaluation_sets: [{{name: rows, source: table, path: rows.csv, identities: [gay]}}]
 candidates: [{{name: file, kind: scores, path: scores.csv}}]
-notifications: [{{kind: slack, {more}}}]
+notifications: [{{kind: webhook, {more}}}]
 """
 
 
