@@ -328,10 +328,6 @@ def mitigate(
 @app.command(rich_help_panel=EVALUATE, epilog=example("demo"))
 def demo(
     output: Output = Path("demo-output"),
-    strength: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Share of harmless mentions that are labelled toxic."),
-    ] = 0.8,
     as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
@@ -341,7 +337,6 @@ def demo(
     """
     from biasgate import demo as show  # noqa: PLC0415
 
-    show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
         summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
@@ -350,7 +345,7 @@ def demo(
         else:
             _print_results(summary, output, store)
             print_next_steps(output)
-        problem = show.unexpected(summary, strength)
+        problem = show.unexpected(summary)
         if problem:
             print_error(f"the demo did not go as expected: {problem}")
             raise typer.Exit(CRASH)

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from functools import cache
 
 import pytest
 from support.partial import partial
@@ -18,25 +17,19 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory, prefect_server):
-    """Return what the demo says and sums up, by the strength of the planted bias, in one folder."""
+    """Return what the demo says and sums up."""
     del prefect_server
     output = tmp_path_factory.mktemp("demo")
-
-    @cache
-    def run(strength):
-        arguments = ["demo", "--output", str(output), "--strength", str(strength)]
-        result = CliRunner().invoke(app, arguments)
-        return result, json.loads((output / "summary.json").read_text())
-
-    return run
+    result = CliRunner().invoke(app, ["demo", "--output", str(output)])
+    return result, json.loads((output / "summary.json").read_text())
 
 
 def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
-    result, summary = shown(0.8)
+    result, summary = shown
     assert result.exit_code == 0, result.output
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
-    assert demo.unexpected(partial(summary), 0.8) is None
+    assert demo.unexpected(partial(summary)) is None
     assert "Passed with exceptions: balanced_labels" in result.output
     assert "models:/toxicity_demo/2 is champion now" in result.output
     assert re.search("Treated worst: (gay|muslim): BPSN AUC 0.4", result.output)
@@ -48,23 +41,15 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
         assert CliRunner().invoke(app, shlex.split(one)).exit_code == 0
 
 
-@pytest.mark.slow
-def test_with_nothing_planted_both_pass(shown):
-    result, summary = shown(0.0)
-    assert result.exit_code == 0, result.output
-    assert {one["outcome"] for one in summary["decisions"]} == {"pass"}
-
-
 @pytest.mark.parametrize(
-    ("biased", "balanced", "strength", "said"),
+    ("biased", "balanced", "said"),
     [
-        ("pass", "pass", 0.8, "biased_labels should be blocked"),
-        ("fail", "fail", 0.8, "balanced_labels should pass"),
-        ("fail", "pass", 0.0, "should pass with nothing planted"),
-        ("fail", "pass", 0.8, r"blocked for \['gay', 'muslim'\]; it is blocked for \['black'\]"),
+        ("pass", "pass", "biased_labels should be blocked"),
+        ("fail", "fail", "balanced_labels should pass"),
+        ("fail", "pass", r"blocked for \['gay', 'muslim'\]; it is blocked for \['black'\]"),
     ],
 )
-def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, strength, said):
+def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, said):
     summary = {
         "decisions": [
             {"candidate": "biased_labels", "outcome": biased},
@@ -77,4 +62,4 @@ def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, strength
             }
         ],
     }
-    assert re.search(said, demo.unexpected(partial(summary), strength))
+    assert re.search(said, demo.unexpected(partial(summary)))
