@@ -312,6 +312,21 @@ def with_unseen_loss(
     return replace(found, low=low, high=high)
 
 
+def with_unseen(found: Difference, error: float, confidence: float) -> Difference:
+    """Return the difference of two aggregates, which may be off by rows that were not drawn.
+
+    Parameters
+    ----------
+    error : float
+        By how much: as a standard error, independent of the difference's own.
+    """
+    if found.value is None or found.low is None or found.high is None or not error:
+        return found
+    reach = quantile(confidence) * error
+    down, up = (math.hypot(found.value - end, reach) for end in (found.low, found.high))
+    return replace(found, low=found.value - down, high=found.value + up)
+
+
 def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
     """Return how many standard errors an interval reaches down and up from its estimate.
 

@@ -1,14 +1,12 @@
 """One model, or two, measured once: reports and comparisons at any confidence.
 
 A cell is measured when it is first asked for. What is kept of it are a few numbers (`Auc`, `Apart`)
-from which its interval follows. Of a power mean, its standard error is kept; where it rests on few
-errors, or rows are clustered or weighted, its interval takes a pass over the rows per confidence,
-or one for all that are known beforehand.
+from which its interval follows. Of an aggregate, its standard error is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -16,20 +14,20 @@ from typing import NamedTuple
 from bias_metrics._core.cells import Auc, pair_auc
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering, ClusterSums, RowsOfClasses
-from bias_metrics._core.covariance import Joint, TwoRankings, joint
+from bias_metrics._core.covariance import TwoRankings, joint
 from bias_metrics._core.differences import (
     Apart,
     Difference,
-    paired,
     symmetric,
     undefined_difference,
+    with_unseen,
     with_unseen_loss,
 )
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue, Named
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from bias_metrics.report.clustered import Ends, Moves
+from bias_metrics.report.clustered import Moves, unseen_errors
 from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.report import BiasComparison, BiasReport, Overall
 from bias_metrics.report.steps import (
@@ -42,7 +40,6 @@ from bias_metrics.report.uncertainty import (
     Spread,
     aggregate_influences,
     aggregate_of,
-    aggregate_reaches,
     describe,
     replace_aggregates,
     weighted_influences,
@@ -70,13 +67,11 @@ class _Aggregates(NamedTuple):
 
     errors: Mapping[str, Error | str]  # For independent rows, by name; or why there is none
     totals: Mapping[str, ClusterSums]  # If rows come in clusters: the influences of these
-    reaches: Mapping[str, Ends]  # How far the intervals reach at least
+    unseen: Mapping[str, float]  # How far rows that were not drawn may move them
 
 
 class Measurement:
     """One model's scores, ranked; cells are measured once.
-
-    `levels` are confidences that will be asked for: a pass over clusters then serves them all.
 
     Examples
     --------
@@ -89,8 +84,7 @@ class Measurement:
     0.812 [0.661, 0.906]
     """
 
-    def __init__(self, rows: Rows, scores: FloatArray, levels: Collection[float] = ()) -> None:
-        self.levels = levels
+    def __init__(self, rows: Rows, scores: FloatArray) -> None:
         self.rows, (of_rows,) = rows.counted(scores)
         self.ranked = rank_rows(self.rows.y_true, of_rows, self.rows.sample_weight)
         self.members = ranked_members(self.ranked, self.rows)
@@ -98,7 +92,6 @@ class Measurement:
         self._sums: dict[str, Sums] = {}
         self._errors: dict[Covered, Mapping[str, Error | str]] = {}
         self._totals: dict[tuple[Covered, bool], Mapping[str, ClusterSums]] = {}
-        self._reaches: dict[tuple[Covered, float], Mapping[str, Ends]] = {}
 
     @cached_property
     def by_rows(self) -> Clustering | None:
@@ -182,31 +175,26 @@ class Measurement:
             self.settle(report, options)
             found = self.influences(report, options)
             self._errors[covered] = {name: error_of(one) for name, one in found}
-        return self.reaching(report, options)
+        return self.known_aggregates(report, options)
 
     def keep(self, options: Options, errors: Mapping[str, Error | str]) -> None:
         """Keep the aggregates' errors for independent rows."""
         self._errors[options.power, options.groups] = errors
 
-    def reaching(self, report: BiasReport, options: Options) -> _Aggregates:
+    def known_aggregates(self, report: BiasReport, options: Options) -> _Aggregates:
         """Return the same, if the errors for independent rows are kept."""
-        covered, level = (options.power, options.groups), options.level
-        errors = self._errors[covered]
-        if self.clustering is not None:
-            if (covered, level) not in self._reaches:
-                self._move(report, options, self.clustering)
-            totals = self._totals[covered, self.clustering.alone]
-            return _Aggregates(errors, totals, self._reaches[covered, level])
-        if (covered, level) not in self._reaches:
-            spread = Spread(self.ranked, level)
-            self._reaches[covered, level] = aggregate_reaches(report, self.members, spread)
-        return _Aggregates(errors, {}, self._reaches[covered, level])
+        errors = self._errors[options.power, options.groups]
+        drawn = {
+            name: {metric: auc.n_drawn for metric, auc in self.subgroup(name).cells.items()}
+            for name in options.groups
+        }
+        totals = {} if self.clustering is None else self._moved(report, options, self.clustering)
+        return _Aggregates(errors, totals, unseen_errors(report, drawn))
 
     def settle(self, report: BiasReport, options: Options) -> None:
         """Measure how far clusters move the aggregates; their influences wait no longer then."""
-        known = ((options.power, options.groups), options.level) in self._reaches
-        if self.clustering is not None and self.by_rows is None and not known:
-            self._move(report, options, self.clustering)
+        if self.clustering is not None and self.by_rows is None:
+            self._moved(report, options, self.clustering)
 
     def influences(
         self, report: BiasReport, options: Options
@@ -214,36 +202,25 @@ class Measurement:
         """Yield the rows' influences on the aggregates; each is valid until the next one."""
         if self.by_rows is None:
             return aggregate_influences(report, self.members, Spread(self.ranked, options.level))
-        covered = options.power, options.groups
-        if (covered, self.by_rows.alone) not in self._totals:
-            self._move(report, options, self.by_rows)
-        return weighted_influences(report, self._totals[covered, self.by_rows.alone])
+        return weighted_influences(report, self._moved(report, options, self.by_rows))
 
-    def _move(self, report: BiasReport, options: Options, clustering: Clustering) -> None:
+    def _moved(
+        self, report: BiasReport, options: Options, clustering: Clustering
+    ) -> Mapping[str, ClusterSums]:
         """Measure how far clusters move the aggregates."""
-        covered, alone = (options.power, options.groups), clustering.alone
-        asked = [x for x in {*self.levels, options.level} if (covered, x) not in self._reaches]
-        moves = Moves(report, len(asked))
-
-        def add(name: str | None, metric: str, auc: Auc, sums: ClusterSums) -> None:
-            at = auc.of_rows if alone else auc.at
-            moves.add(name, metric, sums, *map(at, asked))
-
-        for name in options.groups:
-            cells, within = self.subgroup(name).cells, clustering.within(self.members[name])
-            known = self._sums.pop(name, {}) if clustering is self.clustering else {}
-            for metric in FINAL_SCORE_PARTS:
-                auc = cells[metric]
-                if auc.std_error is not None:
-                    sums = known.get(metric) or within.moves(metric)
-                    add(name, metric, auc, sums)
-        if self.overall.std_error is not None:
-            sums = clustering.within(None).moves("auc")
-            add(None, "auc", self.overall, sums)
-        for level, reaches in zip(asked, moves.complete(), strict=True):
-            if clustering is self.clustering:
-                self._reaches[covered, level] = reaches
-        self._totals[covered, alone] = moves.totals
+        key = (options.power, options.groups), clustering.alone
+        if key not in self._totals:
+            moves = Moves(report)
+            for name in options.groups:
+                cells, within = self.subgroup(name).cells, clustering.within(self.members[name])
+                known = self._sums.pop(name, {}) if clustering is self.clustering else {}
+                for metric in FINAL_SCORE_PARTS:
+                    if cells[metric].std_error is not None:
+                        moves.add(name, metric, known.get(metric) or within.moves(metric))
+            if self.overall.std_error is not None:
+                moves.add(None, "auc", clustering.within(None).moves("auc"))
+            self._totals[key] = moves.complete()
+        return self._totals[key]
 
 
 def error_of(influence: Influence | ClusterSums | str) -> Error | str:
@@ -260,7 +237,7 @@ def described(
             aggregate_of(report, name),
             error,
             aggregates.totals.get(name),
-            aggregates.reaches.get(name),
+            aggregates.unseen.get(name, 0.0),
             confidence=options.level,
         )
         for name, error in aggregates.errors.items()
@@ -360,7 +337,7 @@ class Pairing:
         """Return both reports with intervals of the aggregates, and their differences."""
         apart = self._errors(reports, options)
         known = [
-            model.reaching(report, options)
+            model.known_aggregates(report, options)
             for model, report in zip(self.models, reports, strict=True)
         ]
         (first, of_first), (second, of_second) = (
@@ -369,13 +346,16 @@ class Pairing:
         found = {}
         for name, a in of_first.items():
             b, together = of_second[name], apart[name]
-            if isinstance(together, Apart):
-                found[name] = together.difference(a, b, options.level)
-            elif together is None:
+            if together is None:
                 found[name] = undefined_difference(a, b)
+                continue
+            if isinstance(together, Apart):
+                one = together.difference(a, b, options.level)
             else:
-                few = any(name in one.reaches for one in known)
-                found[name] = _difference(a, b, together, options.level, few=few)
+                error, freedom = together
+                one = symmetric(a, b, error, options.level, freedom)
+            unseen = max(of_model.unseen.get(name, 0.0) for of_model in known)
+            found[name] = with_unseen(one, 2 * unseen, options.level)
         n_drawn = self.models[0].overall.n_drawn
         found["overall"] = with_unseen_loss(found["overall"], n_drawn, options.level, of_auc=True)
         return first, second, found
@@ -404,7 +384,7 @@ class Pairing:
             model.keep(options, errors)
         if self.models[0].clustering is not None:
             first, second = (
-                model.reaching(report, options).totals
+                model.known_aggregates(report, options).totals
                 for model, report in zip(self.models, reports, strict=True)
             )
             apart = {
@@ -415,17 +395,3 @@ class Pairing:
             }
         self._apart[covered] = apart
         return apart
-
-
-def _difference(
-    a: MetricValue, b: MetricValue, apart: Error, confidence: float, *, few: bool
-) -> Difference:
-    """Return the difference of two aggregates; with few errors from their own intervals."""
-    error, freedom = apart
-    if not few or a.low is None or b.low is None:
-        return symmetric(a, b, error, confidence, freedom)
-    assert a.std_error is not None  # noqa: S101
-    assert b.std_error is not None  # noqa: S101
-    covariance = (a.std_error**2 + b.std_error**2 - error**2) / 2
-    together = Joint(covariance, (0.0, 0.0, 0.0, 0.0))
-    return paired(a, b, together, confidence, freedom, small=True)

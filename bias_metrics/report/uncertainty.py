@@ -5,23 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Protocol
 
 from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.influence import Influence, Members, RankedRows
-from bias_metrics._core.intervals import SOME_CLUSTERS, logit_interval, quantile
-from bias_metrics._core.ranks import squares_of
+from bias_metrics._core.intervals import logit_interval, quantile
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.clustered import (
-    Ends,
-    parts_of,
-    power_mean_of_cells,
-    rests_on_few_errors,
-    with_clustered_error,
-)
+from bias_metrics.report.clustered import power_mean_of_cells, with_clustered_error
 from bias_metrics.report.report import BiasReport
 
 
@@ -60,14 +52,13 @@ def describe(
     value: MetricValue,
     influence: HasError | str,
     sums: ClusterSums | None = None,
-    reach: Ends | None = None,
+    unseen: float = 0.0,
     *,
     confidence: float,
 ) -> MetricValue:
     """Return an aggregate with its standard error and an interval on the logit scale.
 
-    `influence` may be the reason why there is none; `reach` is how far the interval reaches down
-    and up, in many clusters exactly, else at least.
+    `influence` may be the reason why there is none; `unseen` is that of `unseen_errors`.
     """
     if value.value is None:
         return value
@@ -81,14 +72,11 @@ def describe(
         return found
     assert found.std_error is not None  # noqa: S101
     low = high = value.value
+    z = quantile(confidence, freedom)
     if 0 < value.value < 1:
-        z = quantile(confidence, freedom)
         low, high = logit_interval(value.value, found.std_error, z)
-    if reach is not None:
-        ends = max(value.value - reach[0], 0.0), min(value.value + reach[1], 1.0)
-        many = sums is not None and not sums.alone and sums.n_clusters >= SOME_CLUSTERS
-        low, high = ends if many else (min(low, ends[0]), max(high, ends[1]))
-    return replace(found, low=low, high=high)
+    down, up = (math.hypot(end - value.value, z * unseen) for end in (low, high))
+    return replace(found, low=max(value.value - down, 0.0), high=min(value.value + up, 1.0))
 
 
 def aggregate_influences(
@@ -138,46 +126,6 @@ def weighted_influences(
 def _lack_of_overall(report: BiasReport) -> str | None:
     overall = report.overall.auc
     return None if overall.std_error is not None else overall.reason
-
-
-def aggregate_reaches(
-    report: BiasReport, members: Mapping[str, Members], spread: Spread
-) -> dict[str, Ends]:
-    """Return how far the intervals of the aggregates reach down and up at least.
-
-    An aggregate moves as far as each of its cells within the cell's own interval, and these
-    movements add up as the cells' influences do (MOVER). That differs from the aggregate's own
-    standard error only if a cell's interval does, so otherwise nothing is returned.
-
-    References
-    ----------
-    Zou and Donner (2008), Statistics in Medicine 27 (method of variance estimates recovery).
-    """
-    parts = parts_of(report)
-    known = chain(*parts.values())
-    if not any(rests_on_few_errors(cell, spread.confidence) for _, cell, _ in known):
-        return {}
-    found = {name: [0.0, 0.0] for name in (*parts, "final_score")}
-    for side in (0, 1):
-        final, scratch = spread.empty(), spread.empty()
-        final_alone = 0.0
-        for name, cells in parts.items():
-            alone = 0.0
-            scratch.clear()
-            for group, cell, reaches in cells:
-                if not cell.std_error:
-                    alone += reaches[side] ** 2
-                elif group is None:
-                    spread.add_overall(scratch, reaches[side] / cell.std_error)
-                else:
-                    of_group = members[group]
-                    weight = reaches[side] / cell.std_error
-                    scratch.add_auc(name, of_group.compared[name], of_group, weight)
-            scratch.settle(final, 0.25)
-            found[name][side] = math.sqrt(squares_of(scratch.by_class())[0] + alone)
-            final_alone += alone / 16
-        found["final_score"][side] = math.sqrt(squares_of(final.by_class())[0] + final_alone)
-    return {name: (down, up) for name, (down, up) in found.items()}
 
 
 def aggregate_of(report: BiasReport, name: str) -> MetricValue:

@@ -83,7 +83,6 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
     rules, level = asked.rules, asked.rules[0].level
     everyone, compared = (None, level), (None, asked.objective)
     thresholds = find_thresholds(rules, evidence, asked.thresholds)
-    evidence.expect(level, asked.objective, CONFIDENCE)
     losses = _losses(evidence, asked.alpha, asked.thresholds)
     measured = evidence.measure(
         dict.fromkeys([everyone, compared, *evidence_needed(rules)]),

@@ -317,9 +317,6 @@ class CountedEvidence:
             not_told=[*self.not_told, *([NO_CATEGORIES] if categories else [])],
         )
 
-    def expect(self, *confidences: float) -> None:
-        """Do nothing: to measure counts at a further confidence takes no time."""
-
     def measure(
         self,
         keys: Iterable[EvidenceKey],

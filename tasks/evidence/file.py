@@ -233,10 +233,6 @@ class EvidenceFile:
             del self._known[slice_]  # nobody asks for a slice again
         return found
 
-    def expect(self, *confidences: float) -> None:
-        """Say at which confidences all rows will be measured, so that it is done once."""
-        self._measuring(None, {}).levels.update(confidences)
-
     @property
     def identities(self) -> list[str]:
         """The measured identities."""

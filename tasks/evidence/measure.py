@@ -75,8 +75,6 @@ class Measuring:
     """Identities that are measured together, too, by the name of their category."""
     known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     """What has been measured of these rows."""
-    levels: set[float] = field(default_factory=set, repr=False, compare=False)
-    """Confidences that will be asked for."""
 
     @property
     def rivals(self) -> list[str]:
@@ -142,9 +140,7 @@ class Measuring:
 
         def again(causes: Sequence[str]) -> Losses | None:
             left = rows.without(causes)
-            others = replace(
-                measuring, rows=left, power_mean_groups=None, categories={}, known={}, levels=set()
-            )
+            others = replace(measuring, rows=left, power_mean_groups=None, categories={}, known={})
             return others.shown_losses(rival, alpha)
 
         found = measuring.shown_losses(rival, alpha)
@@ -210,7 +206,7 @@ class Measuring:
 
         def measured() -> Measurement:
             rows, scores = self._scored([role], beside)
-            return Measurement(rows, scores[role], self.levels)
+            return Measurement(rows, scores[role])
 
         return self._once((role, None if kept is None else beside), measured)
 

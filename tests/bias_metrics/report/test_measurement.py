@@ -70,17 +70,6 @@ def test_a_comparison_at_any_confidence_is_that_of_compare_bias(given, monkeypat
     assert pairing.comparison(Options.of(rows, confidence=LEVELS[1])) == expected[1]
 
 
-def test_a_pass_over_clusters_serves_all_confidences_that_are_expected(given, monkeypatch):
-    y_true, first, _, subgroups, options = given
-    rows = Rows(y_true, subgroups, **options)
-    expected = evaluate_bias(y_true, first, subgroups, confidence=LEVELS[1], **options)
-    measured = Measurement(rows, first, LEVELS)
-    measured.report(Options.of(rows, confidence=LEVELS[0]))
-    if options:
-        monkeypatch.setattr(measurement, "Moves", None)  # no second pass
-    assert measured.report(Options.of(rows, confidence=LEVELS[1])) == expected
-
-
 def test_numbers_are_the_same_where_influences_are_too_many_to_wait(given, monkeypatch):
     y_true, first, _, subgroups, options = given
     rows = Rows(y_true, subgroups, **options)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import evaluate_bias, power_mean, roc_auc
+from bias_metrics import evaluate_bias, roc_auc
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
@@ -215,13 +215,7 @@ def test_a_perfect_cell_has_an_interval_below_1_with_clusters_too():
     cell = report.subgroups["gay"].subgroup_auc
     assert cell.value == cell.high == 1
     assert cell.low < 1
-    assert_a_quarter_of_what_perfect_parts_reach(report)
-
-
-def assert_a_quarter_of_what_perfect_parts_reach(report):
-    parts = [report.overall.auc, *report.power_mean.by_metric().values()]
-    reach = math.hypot(*(1 - part.low for part in parts)) / 4
-    assert (report.final_score.low, report.final_score.high) == pytest.approx((1 - reach, 1))
+    assert report.final_score.low < report.final_score.high == 1
 
 
 def test_a_power_mean_with_a_zero_has_no_standard_error():
@@ -234,13 +228,19 @@ def test_a_power_mean_with_a_zero_has_no_standard_error():
     assert report.final_score.value is not None
 
 
-def test_a_power_mean_of_1_has_an_interval_below_1():
+@pytest.mark.parametrize("clusters", [None, np.arange(80) // 2], ids=["rows", "clusters"])
+def test_a_power_mean_of_1_reaches_as_far_as_one_more_row_in_each_cell(clusters):
     y_true = np.arange(80) % 2 == 1
-    report = evaluate_bias(y_true, y_true * 1.0, {"gay": np.arange(80) % 4 < 2})
-    for name, mean in report.power_mean.by_metric().items():
-        cell = getattr(report.subgroups["gay"], name)
-        assert (mean.low, mean.high) == pytest.approx((cell.low, 1))
-    assert_a_quarter_of_what_perfect_parts_reach(report)
+    masks = {"gay": np.arange(80) % 4 < 2, "old": np.arange(80) < 40}
+    report = evaluate_bias(y_true, y_true * 1.0, masks, clusters=clusters)
+    # Each identity has 20 rows of each class, and as many clusters; a row falls from 1 to 3/4.
+    z = quantile(0.95, 19 if clusters is not None else np.inf)
+    of_mean = math.hypot(0.25 / 21, 0.25 / 21) / 2
+    for mean in report.power_mean.by_metric().values():
+        assert (mean.value, mean.high) == (1, 1)
+        assert 1 - mean.low == pytest.approx(z * of_mean, rel=1e-6)
+    of_final = math.sqrt(3) * of_mean / 4
+    assert 1 - report.final_score.low == pytest.approx(z * of_final, rel=1e-6)
 
 
 def test_three_rows_of_each_class_in_perfect_order_do_not_prove_a_power_mean():
@@ -256,29 +256,9 @@ def test_three_rows_of_each_class_in_perfect_order_do_not_prove_a_power_mean():
     mean = report.power_mean.subgroup_auc
     assert report.subgroups["tiny"].subgroup_auc.value == 1
     assert mean.value > 0.99
-    assert mean.low < 0.6
+    assert mean.low < 0.95
     large = evaluate_bias(y_true, y_score, {"large": masks["large"]}).power_mean.subgroup_auc
     assert large.low > 0.98
-
-
-@pytest.mark.parametrize("power", [-5.0, 2.0])
-def test_a_power_mean_of_separate_rows_moves_as_far_as_its_cells_together(power):
-    y_true, y_score, masks = draw(n=120, shift=0.8)
-    masks = {"gay": masks["gay"], "other": ~masks["gay"]}
-    report = evaluate_bias(y_true, y_score, masks, power=power)
-    cells = {name: one.subgroup_auc for name, one in report.subgroups.items()}
-    mean = report.power_mean.subgroup_auc
-    down, up = (
-        [
-            power_mean([getattr(c, end) if n == name else c.value for n, c in cells.items()], power)
-            - mean.value
-            for name in cells
-        ]
-        for end in ("low", "high")
-    )
-    assert mean.low == pytest.approx(mean.value - math.hypot(*down))
-    assert mean.high >= mean.value + math.hypot(*up)
-    assert mean.low < mean.value - 1.96 * mean.std_error
 
 
 def test_a_class_of_one_row_has_no_interval():
@@ -469,19 +449,6 @@ def test_an_error_of_clusters_that_can_be_trusted_moves_newcombes_ends(
 def test_a_perfect_auc_of_many_clusters_has_newcombes_interval():
     perfect = auc_interval(1.0, 0.0, 400, 600, 1.96, n_clusters=1000, freedom=np.inf)
     assert perfect == newcombe_interval(1.0, 400, 600, 1.96)
-
-
-@pytest.mark.parametrize("n_clusters", [40, 50])
-def test_in_many_clusters_the_power_mean_of_one_identity_has_the_interval_of_its_auc(n_clusters):
-    y_true, y_score, masks = draw(n=3000)
-    codes = np.arange(3000) % n_clusters
-    report = evaluate_bias(y_true, y_score, {"gay": masks["gay"]}, clusters=codes)
-    cell, mean = report.subgroups["gay"].bnsp_auc, report.power_mean.bnsp_auc
-    logit = logit_interval(mean.value, mean.std_error, quantile(0.95, n_clusters - 1))
-    ends = (cell.low, cell.high)
-    if n_clusters < 50:
-        ends = min(logit[0], cell.low), max(logit[1], cell.high)
-    assert (mean.low, mean.high) == pytest.approx(ends, abs=1e-4)
 
 
 def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():

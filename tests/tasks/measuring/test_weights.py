@@ -114,7 +114,7 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
     rows = Rows(labels, groups, **options)
     short = evaluate_slices(rows, scores, slices, confidence=confidence)["short"].to_dict()
     assert found["short", 0.9].report == short
-    assert found[None, 0.9].champion["final_score"]["high"] == 0
+    assert 0 < found[None, 0.9].champion["final_score"]["high"] < 0.002
 
 
 def test_the_digest_covers_the_weights(frame, source, tmp_path):
