@@ -242,15 +242,6 @@ def check_threshold(threshold: float) -> float:
     return number
 
 
-def check_share(name: str, share: float) -> float:
-    """Return a number from 0 to 1."""
-    number = float(share)
-    if not 0 <= number <= 1:
-        msg = f"`{name}` must be from 0 to 1; got {share}."
-        raise ValueError(msg)
-    return number
-
-
 def check_choice(
     name: str, choice: Choice, allowed: Iterable[str] | Mapping[str, object]
 ) -> Choice:

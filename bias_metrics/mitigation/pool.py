@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import check_mask, check_rng, check_share
+from bias_metrics._core.checks import check_mask, check_rng
 from bias_metrics._core.index import refuse_misaligned
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue, undefined
 
 IntArray = npt.NDArray[np.intp]
 
@@ -26,15 +25,11 @@ class BalancedCell:
     n: int  # n, n_positive: rows and toxic rows before
     n_positive: int
     prior: float  # Share of toxic rows of the bucket before, which is wanted for the term too
-    needed: MetricValue  # Rows that would bring the term to the prior
+    needed: int  # Rows that would bring the term to the prior
     # Rows with the term that were added; more than needed where they were added for another.
     added: int
-    lacking: int | None  # Rows that the pool did not have; None if no number would be enough
-    share_after: float  # Share of toxic rows with the term after, wrong labels of the pool included
-
-    def record(self) -> Row:
-        """Return one flat record."""
-        return dict(vars(self)) | {"needed": self.needed.value, "reason": self.needed.reason}
+    lacking: int  # Rows that the pool did not have
+    share_after: float  # Share of toxic rows with the term after
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class PoolChoice(Tabular):
     @property
     def lacking(self) -> list[BalancedCell]:
         """The cells that the pool could not fill."""
-        return [cell for cell in self.cells if cell.lacking is None or cell.lacking > 0]
+        return [cell for cell in self.cells if cell.lacking]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -57,7 +52,7 @@ class PoolChoice(Tabular):
 
     def rows(self) -> list[Row]:
         """Return one record per cell."""
-        return [cell.record() for cell in self.cells]
+        return [dict(vars(cell)) for cell in self.cells]
 
 
 def balance_with_pool(
@@ -68,7 +63,6 @@ def balance_with_pool(
     pool_mentions: npt.NDArray[np.bool_],
     *,
     rng: np.random.Generator,
-    wrong_labels: float = 0.0,
 ) -> PoolChoice:
     """Choose non-toxic rows from a pool until each term is as toxic as its bucket.
 
@@ -90,8 +84,6 @@ def balance_with_pool(
         Which rows of the pool contain which term.
     rng : numpy Generator
         Decides among rows that are as good.
-    wrong_labels : float
-        Share of the pool that is toxic in truth, from 0 to 1. More rows are then added.
 
     Returns
     -------
@@ -101,7 +93,7 @@ def balance_with_pool(
     Raises
     ------
     ValueError, TypeError
-        If an array has another shape or type, or `wrong_labels` is not from 0 to 1.
+        If an array has another shape or type.
 
     References
     ----------
@@ -122,7 +114,6 @@ def balance_with_pool(
     refuse_misaligned({"pool_buckets": pool_buckets, "pool_mentions": pool_mentions})
     mentions, pool_mentions = np.asarray(mentions), np.asarray(pool_mentions)
     labels = check_mask("y_true", y_true)
-    share = check_share("wrong_labels", wrong_labels)
     rng = check_rng(rng)
     own = check_buckets("buckets", buckets, mentions)
     theirs = check_buckets("pool_buckets", pool_buckets, pool_mentions)
@@ -139,68 +130,54 @@ def balance_with_pool(
         rows = np.flatnonzero(theirs == bucket)
         rows = rng.permutation(rows)
         rows = rows[np.argsort(pool_mentions[rows].sum(axis=1), kind="stable")]
-        state = _Bucket(labels[inside], mentions[inside], share)
+        state = _Bucket(labels[inside], mentions[inside])
         chosen += state.fill(rows, pool_mentions)
         cells += state.cells(int(bucket))
     return PoolChoice(np.array(chosen, dtype=np.intp), tuple(cells))
 
 
-def rows_to_balance(
-    n: int, n_positive: float, prior: float, wrong_labels: float = 0.0
-) -> MetricValue:
+def rows_to_balance(n: int, n_positive: int, prior: float) -> int:
     """Return how many rows labelled non-toxic bring a share of toxic rows down to a prior.
 
     Parameters
     ----------
     n : int
         Rows that there are.
-    n_positive : float
+    n_positive : int
         The toxic ones among them.
     prior : float
-        The share that is wanted, from 0 to 1.
-    wrong_labels : float
-        Share of the added rows that are toxic in truth, from 0 to 1.
+        The share that is wanted, above 0 and at most 1.
 
     Returns
     -------
-    MetricValue
-        A whole number of at least 0: the smallest m with
-        (n_positive + wrong_labels m) / (n + m) <= prior. 0 if the share is not above the prior.
-        Undefined if the added rows are toxic as often as the prior: no number is enough.
+    int
+        The smallest m of at least 0 with n_positive / (n + m) <= prior.
 
     Examples
     --------
-    >>> rows_to_balance(10, 4, 0.1).value
-    30.0
+    >>> rows_to_balance(10, 4, 0.1)
+    30
     """
     excess = n_positive - prior * n
-    if excess <= 1e-9:
-        return MetricValue(0.0)
-    if wrong_labels >= prior:
-        return undefined(f"added rows are toxic as often as the prior {prior:.3g}, or more often")
-    return MetricValue(float(math.ceil(excess / (prior - wrong_labels) - 1e-9)))
+    return math.ceil(excess / prior - 1e-9) if excess > 1e-9 else 0
 
 
 class _Bucket:
     """The counts of each term in one bucket while rows are added."""
 
-    def __init__(
-        self, labels: npt.NDArray[np.bool_], mentions: npt.NDArray[np.bool_], wrong: float
-    ) -> None:
+    def __init__(self, labels: npt.NDArray[np.bool_], mentions: npt.NDArray[np.bool_]) -> None:
         self._prior = float(labels.mean())
-        self._wrong = wrong
         self._n, self._positive = mentions.sum(axis=0), mentions[labels].sum(axis=0)
         self._added = np.zeros_like(self._n)
         self._first = [self._need(term) for term in range(self._n.size)]
 
-    def _need(self, term: int) -> MetricValue:
-        added = int(self._added[term])
-        positive = float(self._positive[term]) + self._wrong * added
-        return rows_to_balance(int(self._n[term]) + added, positive, self._prior, self._wrong)
+    def _need(self, term: int) -> int:
+        n = int(self._n[term] + self._added[term])
+        return rows_to_balance(n, int(self._positive[term]), self._prior)
 
     def fill(self, rows: IntArray, pool_mentions: npt.NDArray[np.bool_]) -> list[int]:
         """Take rows in their order until no term needs one that is there."""
-        need = {term: one.value for term, one in enumerate(self._first) if one.value}
+        need = {term: n for term, n in enumerate(self._first) if n}
         left = {term: iter(rows[pool_mentions[rows, term]].tolist()) for term in need}
         chosen: dict[int, None] = {}
         while need:
@@ -211,7 +188,7 @@ class _Bucket:
                 continue
             chosen[row] = None
             self._added += pool_mentions[row]
-            need = {one: value for one in need if (value := self._need(one).value)}
+            need = {one: n for one in need if (n := self._need(one))}
         return list(chosen)
 
     def cells(self, bucket: int) -> list[BalancedCell]:
@@ -220,10 +197,7 @@ class _Bucket:
         for term in np.flatnonzero(self._n).tolist():
             n, added = int(self._n[term]), int(self._added[term])
             positive = int(self._positive[term])
-            rest = self._need(term).value
-            after = (positive + self._wrong * added) / (n + added)
-            lacking = None if rest is None else int(rest)
-            needed = self._first[term]
+            needed, lacking, after = self._first[term], self._need(term), positive / (n + added)
             found.append(
                 BalancedCell(term, bucket, n, positive, self._prior, needed, added, lacking, after)
             )

@@ -88,7 +88,6 @@ def _mitigated(
         method=method,
         pool=mitigation.pool if method.needs_pool else None,
         only=mitigation.only,
-        edges=mitigation.edges,
         seed=mitigation.seed,
     )
     name = f"{candidate.name} {method.called}"

@@ -18,6 +18,8 @@ from biasgate.tasks.data.evaluation_set import IDENTITY
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 
+# Where buckets of length begin: Dixon et al. (2018), Figure 1.
+EDGES = np.array([20, 60, 180, 540, 1620, 4860])
 Masks = dict[str, npt.NDArray[np.bool_]]
 
 
@@ -34,8 +36,6 @@ class TrainingRows:
     """A row is toxic, or mentions an identity, if its fraction is at least this."""
     identities: tuple[str, ...]
     """The identities to look at."""
-    edges: tuple[int, ...]
-    """Where buckets of length begin."""
     matcher: TermMatcher | None = None
     """Finds the identities in texts; None if people labelled them."""
 
@@ -44,7 +44,6 @@ class TrainingRows:
         cls,
         source: SourceSettings,
         table: pa.Table,
-        edges: Sequence[int],
         identities: Sequence[str] | None = None,
     ) -> TrainingRows:
         """Return the rows of a set."""
@@ -66,7 +65,7 @@ class TrainingRows:
             )
             raise InputError(msg)
         thresholds = source.label_threshold, source.identity_threshold
-        return cls(source.name, table, *thresholds, tuple(chosen), tuple(edges), source.matcher())
+        return cls(source.name, table, *thresholds, tuple(chosen), source.matcher())
 
     def of_part(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:
         """Return a part of the rows."""
@@ -74,7 +73,7 @@ class TrainingRows:
         return self._with(part)
 
     def _with(self, table: pa.Table) -> TrainingRows:
-        kept = self.label_threshold, self.identity_threshold, self.identities, self.edges
+        kept = self.label_threshold, self.identity_threshold, self.identities
         return TrainingRows(self.name, table, *kept, self.matcher)
 
     @property
@@ -101,7 +100,7 @@ class TrainingRows:
     @cached_property
     def buckets(self) -> npt.NDArray[np.intp]:
         """Bucket of length of each comment."""
-        return np.searchsorted(np.array(self.edges), self.lengths, side="right")
+        return np.searchsorted(EDGES, self.lengths, side="right")
 
     @cached_property
     def masks(self) -> Masks:

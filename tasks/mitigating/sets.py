@@ -82,9 +82,7 @@ def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
 
 def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
     """Return the rows of a set; only a training set is limited to some identities."""
-    return TrainingRows.of(
-        folder.source, table_of(folder), mitigation.edges, mitigation.only if whole else None
-    )
+    return TrainingRows.of(folder.source, table_of(folder), mitigation.only if whole else None)
 
 
 def table_of(folder: SetFolder) -> pa.Table:

@@ -10,7 +10,6 @@ from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, AnyMethod
 from biasgate.tasks.mitigating.methods.method import Method
-from biasgate.tasks.mitigating.source import EDGES, Edges
 
 _ALWAYS = ("reweight", "swap")
 _WITH_POOL = ("pool", "random")
@@ -25,8 +24,6 @@ class Mitigation(Settings):
     """Comments that are assumed to be non-toxic, for the methods `pool` and `random`."""
     only: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The identities to balance. Default: all of the training set."""
-    edges: Edges = EDGES
-    """Where buckets of length begin."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Which rows are added."""
 
@@ -45,9 +42,6 @@ class Mitigation(Settings):
                 f"method {lacking[0]} takes rows from a `pool`: name one, with comments that are "
                 "assumed to be non-toxic"
             )
-            raise ValueError(msg)
-        if list(self.edges) != sorted(set(self.edges)):
-            msg = f"`edges` must ascend; got {list(self.edges)}"
             raise ValueError(msg)
         return self
 

@@ -19,10 +19,6 @@ from biasgate.tasks.mitigating.methods.catalogue import AnyMethod, code_of_metho
 from biasgate.tasks.mitigating.methods.method import Change, Method
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
 
-# After Dixon et al. (2018), Figure 1.
-EDGES = (20, 60, 180, 540, 1620, 4860)
-Edges = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-
 
 class MitigatedSource(SourceSettings):
     """The rows of another source, with rows or weights that a method adds."""
@@ -38,17 +34,12 @@ class MitigatedSource(SourceSettings):
     """Comments that are assumed to be non-toxic."""
     only: tuple[str, ...] | None = None
     """The identities to balance. Default: all of the training set."""
-    edges: Edges = EDGES
-    """Where buckets of length begin."""
     seed: Annotated[int, Field(ge=0)] = 0
     """The same seed gives the same rows."""
     _change: Change | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        if list(self.edges) != sorted(set(self.edges)):
-            msg = f"`edges` must ascend; got {list(self.edges)}"
-            raise ValueError(msg)
         for key in ("label_threshold", "identity_threshold"):
             if getattr(self, key) != getattr(self.base, key):
                 msg = (
@@ -102,10 +93,10 @@ class MitigatedSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the rows of the training set, with weights if there are any, and the added ones."""
-        rows = TrainingRows.of(self.base, read_rows(self.base), self.edges, self.only)
+        rows = TrainingRows.of(self.base, read_rows(self.base), self.only)
         pool = None
         if self.pool is not None:
-            pool = TrainingRows.of(self.pool, read_rows(self.pool), self.edges)
+            pool = TrainingRows.of(self.pool, read_rows(self.pool))
         table, self._change = changed(self.method, rows, pool, self.seed)
         yield table
 

@@ -28,20 +28,18 @@ class Pool(Method):
     needs_pool: ClassVar[bool] = True
 
     kind: Literal["pool"]
-    wrong_labels: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the pool that is assumed to be toxic in truth; more rows are added then."""
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
         """Choose rows, and say how far the pool went."""
         pool = required(pool, self.called)
-        found = choose(rows, pool, rng, self.wrong_labels)
+        found = choose(rows, pool, rng)
         lacking = [
             {
                 "term": rows.identities[cell.term],
                 "bucket": cell.bucket,
-                "needed": cell.needed.value,
+                "needed": cell.needed,
                 "added": cell.added,
                 "lacking": cell.lacking,
                 "share_after": cell.share_after,
@@ -52,17 +50,11 @@ class Pool(Method):
         cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
         report = {
             "n_added": int(found.chosen.size),
-            "wrong_labels": self.wrong_labels,
             "n_unfilled": len(lacking),
             "unfilled": lacking,
             "cells": cells,
         }
-        said = [
-            (
-                f"{found.chosen.size:,} of {pool.n:,} rows of the pool are added; its share of "
-                f"wrong labels is taken as {self.wrong_labels:g}."
-            )
-        ]
+        said = [f"{found.chosen.size:,} of {pool.n:,} rows of the pool are added."]
         if lacking:
             some = ", ".join(dict.fromkeys(str(one["term"]) for one in lacking[:5]))
             said.append(
@@ -95,9 +87,7 @@ def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
         raise InputError(msg)
 
 
-def choose(
-    rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator, wrong_labels: float
-) -> PoolChoice:
+def choose(rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator) -> PoolChoice:
     """Choose the rows that balance the terms; texts of the training set are not added again."""
     rows.require_classes()
     known = set(rows.texts)
@@ -110,7 +100,6 @@ def choose(
         pool.buckets[new],
         mentions_of(rows, pool)[new],
         rng=rng,
-        wrong_labels=wrong_labels,
     )
     return PoolChoice(np.flatnonzero(new)[found.chosen], found.cells)
 
@@ -160,15 +149,13 @@ class RandomRows(Method):
     needs_pool: ClassVar[bool] = True
 
     kind: Literal["random"]
-    wrong_labels: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """As in `pool`, so that the number of rows is the same."""
 
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
         """Draw rows."""
         pool = required(pool, self.called)
-        wanted = choose(rows, pool, rng, self.wrong_labels).chosen.size
+        wanted = choose(rows, pool, rng).chosen.size
         known = set(rows.texts)
         new = first_ones(pool.texts) & np.array([text not in known for text in pool.texts], bool)
         chosen = rng.permutation(np.flatnonzero(new))[:wanted]

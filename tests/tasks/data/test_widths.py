@@ -116,7 +116,7 @@ def test_training_labels_and_mentions_are_cut_alike(written, tmp_path):
     rows = freeze(settings, tmp_path / "store")
     toxic, gay = frame()["toxicity"] >= 0.7, frame()["gay"] >= 0.3
     assert candidate.training_labels(rows).tolist() == toxic.tolist()
-    training = TrainingRows.of(settings, read_rows(settings), (20,))
+    training = TrainingRows.of(settings, read_rows(settings))
     assert training.labels.tolist() == toxic.tolist()
     assert training.masks["gay"].tolist() == gay.tolist()
 

@@ -25,7 +25,7 @@ def rows(texts, labels, name="comments", ids=None, terms=TERMS):
             **{f"identity/{one}": found[:, at] for at, one in enumerate(terms)},
         }
     )
-    return TrainingRows(name, table, 0.5, 0.5, tuple(terms), (20, 60), matcher)
+    return TrainingRows(name, table, 0.5, 0.5, tuple(terms), matcher)
 
 
 TRAINING = rows(
@@ -87,12 +87,6 @@ def test_a_pool_with_toxic_rows_is_refused():
             change(kind, pool=pool)
 
 
-def test_the_share_of_wrong_labels_is_carried_by_the_report():
-    _, said = change("pool", wrong_labels=0.1)
-    assert said.report["wrong_labels"] == 0.1
-    assert said.report["n_added"] > 3
-
-
 def test_random_adds_as_many_rows_as_pool():
     assert change("random")[1].report["n_added"] == change("pool")[1].report["n_added"]
 
@@ -120,7 +114,7 @@ def test_reweight_gives_weights_of_mean_1_and_adds_nothing():
 
 def test_weights_are_not_put_on_weights():
     weighted = TRAINING.table.append_column("weight", pa.array(np.ones(8)))
-    training = TrainingRows("w", weighted, 0.5, 0.5, ("gay",), (20,), TRAINING.matcher)
+    training = TrainingRows("w", weighted, 0.5, 0.5, ("gay",), TRAINING.matcher)
     with pytest.raises(InputError, match="must have no `weight` for method reweight"):
         change("reweight", training=training)
 
