@@ -355,7 +355,7 @@ class Pairing:
                 error, freedom = together
                 one = symmetric(a, b, error, options.level, freedom)
             unseen = max(of_model.unseen.get(name, 0.0) for of_model in known)
-            found[name] = with_unseen(one, 2 * unseen, options.level)
+            found[name] = with_unseen(one, unseen, options.level)
         n_drawn = self.models[0].overall.n_drawn
         found["overall"] = with_unseen_loss(found["overall"], n_drawn, options.level, of_auc=True)
         return first, second, found
