@@ -274,7 +274,7 @@ def mitigate(
         Path | None,
         typer.Argument(
             help="Evaluation file (YAML). Default: that of the results in `--from`.",
-            metavar="[CONFIG]",
+            metavar="CONFIG",
             show_default=False,
         ),
     ] = None,

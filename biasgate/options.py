@@ -55,8 +55,8 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Send comments to services that have a price or limits without asking; where is in "
-        "`sends_text_to` of CONFIG.",
+        help="Send comments to services that have a price or limits without asking; "
+        "`sends_text_to` in CONFIG names their hosts.",
     ),
 ]
 TaskRunner = Annotated[

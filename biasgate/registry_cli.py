@@ -170,7 +170,7 @@ def attest(
     model: Model,
     output: Annotated[Path, typer.Option(help="The file to write, such as model.intoto.jsonl.")],
     version: Annotated[
-        str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
+        str | None, typer.Argument(help="A version. Default: the champion.", metavar="VERSION")
     ] = None,
     model_signature: Annotated[
         Path | None,
@@ -210,7 +210,7 @@ def verify(
         ),
     ] = None,
     version: Annotated[
-        str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
+        str | None, typer.Argument(help="A version. Default: the champion.", metavar="VERSION")
     ] = None,
     attestation: Annotated[
         Path | None,

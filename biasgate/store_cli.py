@@ -113,7 +113,7 @@ def schema(
     section: Annotated[
         str,
         typer.Argument(
-            help="`evaluation`, `policy`, `count`, or a kind such as table.", metavar="[SECTION]"
+            help="`evaluation`, `policy`, `count`, or a kind such as table.", metavar="SECTION"
         ),
     ] = "evaluation",
     as_json: Annotated[  # noqa: FBT002

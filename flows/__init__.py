@@ -1,4 +1,4 @@
-"""The order of the steps, as Prefect flows: `train`, `evaluate` and `nightly`.
+"""The order of the steps, as Prefect flows: `train`, `evaluate`, `nightly`, `mitigate`, `count`.
 
 The numbers of steps are those of `biasgate.tasks`.
 """

@@ -46,6 +46,7 @@ def test_every_page_of_help_ends_with_an_example_that_the_command_takes(name):
     assert words == ["biasgate", *name.split(), *given]
     with command.make_context(name, list(given), resilient_parsing=True) as context:
         lacking = [one.name for one in command.params if one.required]
+        assert "[[" not in command.get_usage(context)
         assert all(context.params[name] for name in lacking)
         assert not context.args
 

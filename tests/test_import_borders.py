@@ -14,6 +14,7 @@ no common name. An import inside a function, under `TYPE_CHECKING` or by name
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -233,3 +234,10 @@ def test_a_circle_of_rooms_would_be_found():
 def inner_room(module: str) -> str:
     """`tasks.scoring.kinds.tfidf` is in `scoring`; a module beside the rooms is its own."""
     return module.split(".")[1]
+
+
+def test_the_package_of_flows_names_each_flow():
+    sources = {path.name: path.read_text("utf-8") for path in (ROOT / "flows").glob("*.py")}
+    named = re.findall(r'^@flow\(\s*name="(\w+)"', "\n".join(sources.values()), re.MULTILINE)
+    assert len(named) == 5
+    assert [name for name in named if f"`{name}`" not in sources["__init__.py"]] == []

@@ -81,4 +81,5 @@ class NamedIdentities(Settings):
     names: Annotated[Terms, Field(min_length=1)]
     """The names of each identity, as in `{muslim: [Muslim, Muslims]}`, or `[muslim]`."""
     separator: Annotated[str, StringConstraints(min_length=1)] | None = None
-    """What separates several names in one cell of text, as in `","`; lists need none."""
+    """What separates several names in one cell of text, as in `","`; lists need none. (That of a
+    CSV's columns is the set's `separator`.)"""

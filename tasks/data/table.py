@@ -23,7 +23,7 @@ class FileSource(MappedSource):
     """CSV or JSON lines (gz too), or Parquet, by its name; any other name is read as CSV. Text is
     UTF-8. At most 10,000 columns."""
     separator: Separator | None = None
-    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
+    """What separates the columns of a CSV file. Default: a tab for `.tsv`, else a comma."""
     split: Part = "all"
     """A part of the rows, chosen by a hash of the text (or of the id, without text), so that a
     repeated comment is never in both parts."""
