@@ -50,6 +50,7 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
+from bias_metrics.thresholds.changes import ChangedDecisions, ChangedRows, changed_decisions
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
@@ -81,6 +82,8 @@ __all__ = [
     "CalibrationComparison",
     "CalibrationReport",
     "CandidateComparisons",
+    "ChangedDecisions",
+    "ChangedRows",
     "Difference",
     "EqualErrorRate",
     "EqualityDifference",
@@ -119,6 +122,7 @@ __all__ = [
     "bnsp_auc",
     "bpsn_auc",
     "calibration_report",
+    "changed_decisions",
     "compare_bias",
     "compare_calibration",
     "compare_candidates",

@@ -76,6 +76,14 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """The share of a class in the subgroup that one model decides otherwise than its rival."""
+
+    of: Class  # Class of the counted rows
+    event: Event  # What the model does with a row, and its rival does not
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Mean score, as a probability, minus the share of positives: subgroup minus background."""
 
@@ -88,7 +96,7 @@ class Metric:
     title: str  # Name in tables and pictures
     scopes: tuple[Scope, ...]  # What it describes: all rows, one subgroup, all subgroups together
     # Which rows it compares, and how; None if it is computed from other metrics.
-    compares: Pair | Rate | Calibration | None
+    compares: Pair | Rate | Changed | Calibration | None
     question: str  # What it asks, with `{of}` for the subgroups
     harm: str = ""  # What a bad value means for users, with `{group}` and, if 0 is best, `{side}`
     # The best value. 1: higher is better. 0: signed, and either sign is harm.
@@ -106,7 +114,12 @@ class Metric:
     @property
     def has_threshold(self) -> bool:
         """Whether it is measured at a decision threshold."""
-        return isinstance(self.compares, Rate)
+        return isinstance(self.compares, Rate | Changed)
+
+    @property
+    def needs_rival(self) -> bool:
+        """Whether it compares decisions with those of a rival, so that only a margin limits it."""
+        return isinstance(self.compares, Changed)
 
     @property
     def needs_probabilities(self) -> bool:
@@ -123,6 +136,8 @@ class Metric:
             return CLASSES, CLASSES
         if isinstance(compares, Rate):
             return compares.of, compares.of
+        if isinstance(compares, Changed):
+            return (compares.of,), ()
         if compares.inside:
             return (compares.x, compares.y), ()
         return (compares.x,), (compares.y,)
@@ -218,6 +233,28 @@ _TABLE = (
         sides=("less often", "more often"),
     ),
     Metric(
+        "newly_flagged",
+        "Newly flagged",
+        ("subgroup",),
+        Changed("negative", "flagged"),
+        question="how many of the harmless comments that mention {of} are flagged and were not "
+        "(newly flagged)",
+        harm="harmless comments that mention {group} are flagged {side}",
+        ideal=0,
+        sides=("less", "that were not"),
+    ),
+    Metric(
+        "newly_missed",
+        "Newly missed",
+        ("subgroup",),
+        Changed("positive", "not flagged"),
+        question="how many of the toxic comments that mention {of} are missed and were not "
+        "(newly missed)",
+        harm="toxic comments that mention {group} are missed {side}",
+        ideal=0,
+        sides=("less", "that were not"),
+    ),
+    Metric(
         CALIBRATION_GAP,
         "Calibration gap",
         ("subgroup",),
@@ -238,6 +275,12 @@ METRICS = {one.name: one for one in _TABLE}
 def metrics_of(scope: Scope) -> tuple[str, ...]:
     """Return the names of a scope's metrics."""
     return tuple(metric.name for metric in METRICS.values() if scope in metric.scopes)
+
+
+def changed_metrics() -> dict[str, Changed]:
+    """Return which changed decisions each metric of them counts, by name."""
+    found = {name: one.compares for name, one in METRICS.items()}
+    return {name: one for name, one in found.items() if isinstance(one, Changed)}
 
 
 def threshold_metrics() -> dict[str, Rate]:

@@ -127,6 +127,13 @@ class Rule:
             raise ValueError(msg)
 
     def _check_threshold(self) -> None:
+        limits = (self.floor, self.ceiling)
+        if METRICS[self.metric].needs_rival and limits != (None, None):
+            msg = (
+                f"`margin` or `reference_margin` must limit {self.metric}, which counts decisions "
+                "that differ from a rival's."
+            )
+            raise ValueError(msg)
         if METRICS[self.metric].has_threshold and self.threshold not in THRESHOLDS:
             msg = (
                 f"`threshold` of {self.metric} must be one of {', '.join(THRESHOLDS)}; "

@@ -36,6 +36,14 @@ def sentence(
 ) -> str:
     """Say what was measured (`name`, from `label`), what it was compared with, and the result."""
     shown = f"{value:+.4f}" if rule.is_gap else f"{value:.4f}"
+    if METRICS[rule.metric].needs_rival:
+        within = {
+            "pass": "within the margin",
+            "fail": "more than the margin",
+            "insufficient": "not shown to be within the margin",
+            "error": "undefined against the margin",
+        }[outcome]
+        return f"{name}: {value:.4f} of the comments{_range(rule, number)}, {within} {limit:g}."
     if kind in RIVALS:
         before = f"{rival:+.4f}" if rule.is_gap else f"{rival:.4f}"
         what = f"{name} is {shown}, the {kind}'s {before}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.report import cell_of
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.shares import Events, ShareGap
+from bias_metrics.thresholds.changes import changed_rows, count_changes
+from bias_metrics.thresholds.shares import Events, Share, ShareGap
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,19 @@ class RateGapComparison(Tabular):
     subgroups: dict[str, dict[str, Difference]]
     """By subgroup and metric, the first minus the second, with bounds on how much wider the first
     gap is."""
+    changed: dict[str, dict[str, Difference]] = field(default_factory=dict)
+    """By subgroup and metric (`newly_flagged`, `newly_missed`), how many decisions differ; nothing
+    where only counts are known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {
             "thresholds": [self.first.threshold, self.second.threshold],
             "subgroups": {
-                name: {metric: one.to_dict() for metric, one in cells.items()}
+                name: {
+                    metric: one.to_dict()
+                    for metric, one in (cells | self.changed.get(name, {})).items()
+                }
                 for name, cells in self.subgroups.items()
             },
         }
@@ -252,11 +259,19 @@ class MeasuredRates:
             measured_gaps(gaps, model, threshold, confidence)
             for model, threshold in enumerate(self.thresholds)
         )
+        changes = self._changes()
         differences = {
             name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
             for name, of_group in gaps.items()
         }
-        return RateGapComparison(first, second, differences)
+        changed = {
+            name: {
+                metric: changed_rows(share, confidence).as_difference()
+                for metric, share in changes[name].items()
+            }
+            for name in gaps
+        }
+        return RateGapComparison(first, second, differences, changed)
 
     def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
         """Return gaps that allow for the ranges in which the thresholds lie."""
@@ -273,6 +288,11 @@ class MeasuredRates:
             }
             for name in (gaps if names is None else names)
         }
+
+    def _changes(self) -> Mapping[str, Mapping[str, Share]]:
+        """Count the decisions of the first model that the second does not make."""
+        at = zip(self.scores, self.thresholds, strict=True)
+        return dict(count_changes(self.rows, [reaches(*one) for one in at]))
 
     def _count(self, thresholds: tuple[float, ...], *, alone: bool = False) -> Gaps:
         """Count errors at thresholds; `alone`: as if each row were a cluster of its own."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
 
 from bias_metrics.gate import thresholds_needed
-from bias_metrics.metrics import GIVEN
+from bias_metrics.metrics import GIVEN, METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
@@ -262,5 +262,7 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
     for rule in policy.decision_rules():
         if rule.slice is not None:
             yield f"rule {rule.name} on a slice", "only all rows are counted"
+        if METRICS[rule.metric].needs_rival:
+            yield f"rule {rule.name}", "which comments change their decision only rows tell"
         if rule.reference_margin is not None and settings.reference is None:
             yield f"rule {rule.name} with `reference_margin`", "there is no `reference`"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bias_metrics import (
     Rows,
     ScoreCounts,
+    changed_decisions,
     compare_rate_gaps,
     decision_indicators,
     error_rates,
@@ -52,6 +53,9 @@ FUNCTIONS = {
     "fned": lambda s, t: fned(Y_TRUE, s, GROUPS, threshold=t).to_dict(),
     "rate_gaps": lambda s, t: rate_gaps(ROWS, s, threshold=t).to_dict(),
     "compare_rate_gaps": lambda s, t: compare_rate_gaps(
+        ROWS, s, decimals(), threshold_a=t, threshold_b=t
+    ).to_dict(),
+    "changed_decisions": lambda s, t: changed_decisions(
         ROWS, s, decimals(), threshold_a=t, threshold_b=t
     ).to_dict(),
     "decision_indicators": lambda s, t: decision_indicators(ROWS, s, threshold=t).to_dict(),

@@ -114,8 +114,8 @@ AT_A_THRESHOLD = {
 }
 # How far subgroups are apart has its own in report/test_between.py.
 BETWEEN = {"subgroup_spread"}
-# Gaps of error rates have their invariances in test_rates.py.
-RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
+# Gaps of error rates, and changes of decisions, have theirs in thresholds/.
+RATES = {"changed_decisions", "compare_rate_gaps", "equal_error_range", "rate_gaps"}
 # Indicators have theirs in thresholds/test_indicators.py.
 INDICATORS = {"decision_indicators"}
 # Calibration has its own, in calibration/test_calibration.py.

@@ -41,6 +41,9 @@ RESULTS = {
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
     "compare_calibration": lambda f: f(CHECKED, Y_SCORE, Y_SCORE[::-1]),
     "compare_candidates": lambda f: f(Y_TRUE, {"new": Y_SCORE[::-1]}, Y_SCORE, GROUPS),
+    "changed_decisions": lambda f: f(
+        CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
+    ),
     "compare_rate_gaps": lambda f: f(
         CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
     ),

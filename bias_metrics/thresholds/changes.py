@@ -1,0 +1,196 @@
+"""Decisions that a successor makes in another way: whose comments it newly flags or misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray, check_threshold
+from bias_metrics._core.cuts import reaches
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.index import aligned
+from bias_metrics._core.intervals import check_confidence, quantile
+from bias_metrics._core.proportions import clopper_pearson
+from bias_metrics._core.tables import Row, Tabular, labelled
+from bias_metrics.metrics import Changed, changed_metrics
+from bias_metrics.rows import Rows
+from bias_metrics.thresholds.shares import Events, Share
+
+
+@dataclass(frozen=True)
+class ChangedRows(Tabular):
+    """How many rows of a class one model decides otherwise than another, in one direction."""
+
+    n_changed: int
+    n: int
+    """Rows with a changed decision, of how many."""
+    low: float | None = None
+    high: float | None = None
+    """Interval of their share; None with the reason if there is none."""
+    reason: str | None = None
+    n_clusters: int | None = None
+    """Clusters with such rows, if rows come in clusters."""
+
+    @property
+    def value(self) -> float | None:
+        """Their share; None without rows."""
+        return self.n_changed / self.n if self.n else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    def rows(self) -> list[Row]:
+        """Return one record."""
+        return [self.to_dict() | {"share": self.value}]
+
+    def as_difference(self) -> Difference:
+        """Return the share as a number of the first model, of which the second has none."""
+        if self.value is None or self.low is None or self.high is None:
+            return Difference(self.value, 0.0, self.value, reason=self.reason)
+        return Difference(
+            self.value,
+            0.0,
+            self.value,
+            low=self.low,
+            high=self.high,
+            n_clusters=self.n_clusters,
+            size_low=self.low,
+            size_high=self.high,
+        )
+
+
+@dataclass(frozen=True)
+class ChangedDecisions(Tabular):
+    """The changed decisions of each subgroup."""
+
+    thresholds: tuple[float, float]
+    """Of the first model and the second."""
+    subgroups: dict[str, dict[str, ChangedRows]]
+    """By subgroup and direction: `newly_flagged` and `newly_missed`."""
+    confidence: float
+    """With which all intervals hold together."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "thresholds": list(self.thresholds),
+            "confidence": self.confidence,
+            "subgroups": {
+                name: {metric: one.to_dict() for metric, one in changed.items()}
+                for name, changed in self.subgroups.items()
+            },
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record per subgroup and direction."""
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | one.rows()[0] for metric, one in changed.items()]
+                for name, changed in self.subgroups.items()
+            },
+        )
+
+
+@aligned
+def changed_decisions(
+    rows: Rows,
+    y_score_a: npt.ArrayLike,
+    y_score_b: npt.ArrayLike,
+    *,
+    threshold_a: float,
+    threshold_b: float,
+    confidence: float = 0.95,
+) -> ChangedDecisions:
+    """Count whose rows a model flags, or misses, that another did not.
+
+    Unlike a difference of rates this does not cancel: a model may flag ten other harmless rows and
+    leave ten alone, at the same rate.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, without weights.
+    y_score_a, y_score_b : float array of shape (n,)
+        Finite scores of the first model (the candidate) and the second (the champion).
+    threshold_a, threshold_b : float
+        The score at or above which each model flags a row.
+    confidence : float, default=0.95
+        With which the intervals of all subgroups and directions hold together (Bonferroni).
+
+    Returns
+    -------
+    ChangedDecisions
+        By subgroup, `newly_flagged`: how many of its negative rows the first model flags and the
+        second does not; `newly_missed`: how many of its positive rows the second flags and the
+        first does not. Intervals are exact ones of shares; with clusters those of as many
+        independent rows as the rows are worth, and of fewer than 20 clusters there is none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If scores are of another number or not finite, a threshold is not finite, or the rows have
+        weights.
+
+    References
+    ----------
+    Clopper and Pearson (1934), Biometrika 26.
+
+    Examples
+    --------
+    >>> rows = Rows([0, 0, 0, 1], {"gay": [1, 1, 0, 1]})
+    >>> found = changed_decisions(
+    ...     rows, [0.9, 0.2, 0.1, 0.4], [0.3, 0.1, 0.2, 0.8], threshold_a=0.5, threshold_b=0.5
+    ... )
+    >>> [(one.n_changed, one.n) for one in found.subgroups["gay"].values()]
+    [(1, 2), (1, 1)]
+    """
+    rows.refuse("changed_decisions", "sample_weight")
+    level = check_confidence(confidence)
+    scores = rows.scores("y_score_a", y_score_a), rows.scores("y_score_b", y_score_b)
+    thresholds = check_threshold(threshold_a), check_threshold(threshold_b)
+    flags = [reaches(of, at) for of, at in zip(scores, thresholds, strict=True)]
+    counted = dict(count_changes(rows, flags))
+    n_shares = max(sum(map(len, counted.values())), 1)
+    joint = 1 - (1 - level) / n_shares
+    found = {
+        name: {metric: changed_rows(share, joint) for metric, share in of_group.items()}
+        for name, of_group in counted.items()
+    }
+    return ChangedDecisions(thresholds, found, level)
+
+
+def count_changes(
+    rows: Rows, flags: Sequence[BoolArray]
+) -> Iterator[tuple[str, Mapping[str, Share]]]:
+    """Yield each subgroup, and by metric the share of its rows with a changed decision."""
+    first, second = flags
+    events = {
+        metric: _events(changed, rows, first, second)
+        for metric, changed in changed_metrics().items()
+    }
+    for name, mask in rows.subgroups.items():
+        places = np.flatnonzero(mask)
+        yield name, {metric: Share.of(one.among(places)) for metric, one in events.items()}
+
+
+def _events(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -> Events:
+    counted = rows.y_true if changed.of == "positive" else ~rows.y_true
+    is_changed = (first & ~second) if changed.event == "flagged" else (second & ~first)
+    return Events(rows, counted, [is_changed], f"{changed.of}s")
+
+
+def changed_rows(share: Share, confidence: float) -> ChangedRows:
+    """Return the counts, with the exact interval of their share."""
+    known = share.measure(confidence)
+    n_changed = share.events[0] if share.events else 0
+    if known.value is None or known.low is None:
+        return ChangedRows(n_changed, share.n, reason=known.reason, n_clusters=known.n_clusters)
+    worth = min(share.worth(0), share.n)
+    low, high = clopper_pearson(n_changed * worth / share.n, worth, quantile(confidence))
+    return ChangedRows(n_changed, share.n, low, high, None, known.n_clusters)

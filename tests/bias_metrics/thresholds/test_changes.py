@@ -1,0 +1,103 @@
+"""Decisions that change: by hand, exact intervals that hold together, and the gate's limits."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import Rows, changed_decisions, compare_rate_gaps
+from bias_metrics.gate import Evidence, Rule, decide
+from bias_metrics.metrics import changed_metrics
+
+#        harmless            toxic
+Y_TRUE = [0, 0, 0, 0, 0, 1, 1, 1, 1]
+FIRST = [9, 1, 9, 1, 1, 1, 9, 1, 1]
+SECOND = [1, 9, 9, 1, 1, 9, 1, 1, 9]
+AT = {"threshold_a": 5, "threshold_b": 5}
+
+
+def test_the_changes_of_nine_rows_are_those_counted_by_hand():
+    rows = Rows(Y_TRUE, {"all": [1] * 9, "few": [1, 0, 0, 0, 0, 0, 0, 0, 1], "none": [0] * 9})
+    found = changed_decisions(rows, FIRST, SECOND, **AT).subgroups
+    counts = {
+        name: [(one.n_changed, one.n) for one in changed.values()]
+        for name, changed in found.items()
+    }
+    assert counts == {"all": [(1, 5), (2, 4)], "few": [(1, 1), (1, 1)], "none": [(0, 0), (0, 0)]}
+    assert found["none"]["newly_flagged"].reason == "no rows"
+    assert found["none"]["newly_flagged"].value is None
+    swapped = changed_decisions(rows, SECOND, FIRST, **AT).subgroups["all"]
+    assert [(one.n_changed, one.n) for one in swapped.values()] == [(1, 5), (1, 4)]
+
+
+def test_intervals_are_exact_and_hold_together():
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    y_true = rng.random(500) < 0.4
+    groups = {name: rng.random(500) < share for name, share in (("a", 0.1), ("b", 0.4))}
+    first, second = rng.random(500), rng.random(500)
+    found = changed_decisions(
+        Rows(y_true, groups), first, second, threshold_a=0.5, threshold_b=0.5, confidence=0.9
+    )
+    for changed in found.subgroups.values():
+        for one in changed.values():
+            known = stats.binomtest(one.n_changed, one.n).proportion_ci(1 - 0.1 / 4, "exact")
+            assert (one.low, one.high) == pytest.approx(tuple(known), rel=1e-6)
+
+
+def test_models_that_decide_alike_may_change_as_much_as_the_rows_leave_open():
+    rows = Rows([0] * 30 + [1] * 30, {"a": [1] * 60})
+    scores = np.tile([1.0, 9.0], 30)
+    one = changed_decisions(rows, scores, scores, **AT).subgroups["a"]["newly_flagged"]
+    assert (one.n_changed, one.low) == (0, 0.0)
+    assert one.high == pytest.approx(1 - (0.05 / 2 / 2) ** (1 / 30), rel=1e-6)
+
+
+def test_in_clusters_rows_are_worth_less_and_few_clusters_have_no_interval():
+    rng = np.random.default_rng(1)
+    y_true = rng.random(400) < 0.5
+    codes = np.arange(400) // 8
+    flips = (rng.random(50) < 0.2)[codes]
+    second = rng.random(400)
+    first = np.where(flips, 1 - second, second)
+    given = {"threshold_a": 0.5, "threshold_b": 0.5}
+    alone, clustered, few = (
+        changed_decisions(
+            Rows(y_true, {"a": [1] * 400}, clusters=clusters), first, second, **given
+        ).subgroups["a"]["newly_flagged"]
+        for clusters in (None, codes, codes % 5)
+    )
+    assert alone.n_changed == clustered.n_changed == few.n_changed
+    assert clustered.low < alone.low < alone.high < clustered.high
+    assert (few.low, few.reason) == (None, "5 clusters where 20 are needed")
+
+
+def test_weights_are_refused():
+    with pytest.raises(ValueError, match="changed_decisions"):
+        changed_decisions(Rows(Y_TRUE, {}, sample_weight=[1, 2] * 4 + [1]), FIRST, SECOND, **AT)
+
+
+@pytest.mark.parametrize(("n_changed", "outcome"), [(0, "pass"), (4, "insufficient"), (40, "fail")])
+def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
+    y_true = np.arange(400) % 2 == 1
+    second = y_true * 1.0
+    first = second.copy()
+    first[: 2 * n_changed : 2] = 1.0  # harmless comments that are flagged
+    rule = Rule("newly_flagged", "each", margin=0.03, threshold="given")
+    rows = Rows(y_true, {"a": [1] * 400})
+    compared = compare_rate_gaps(
+        rows, first, second, threshold_a=0.5, threshold_b=0.5, confidence=rule.level
+    ).to_dict()
+    everyone = {"n": 400, "n_positive": 200}
+    report = {"overall": everyone, "subgroups": {"a": everyone}, "thresholds": {"given": {}}}
+    champion = report | {"thresholds": {"given": compared}}
+    [result] = decide({(None, rule.level): Evidence(report, champion)}, [rule]).results
+    assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
+    assert f"{n_changed / 200:.4f} of the comments" in result.sentence
+    told = {"pass": "within", "fail": "more than", "insufficient": "not shown to be within"}
+    assert f"{told[outcome]} the margin 0.03" in result.sentence
+
+
+@pytest.mark.parametrize("limit", ["floor", "ceiling"])
+@pytest.mark.parametrize("metric", changed_metrics())
+def test_only_a_margin_limits_changed_decisions(metric, limit):
+    with pytest.raises(ValueError, match="`margin` or `reference_margin` must limit"):
+        Rule(metric, "each", threshold="given", **{limit: 0.1})
