@@ -5,9 +5,10 @@ Names of identities, sets and candidates are in it: escape it where it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from bias_metrics import ChangedRows
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
@@ -157,6 +158,38 @@ without comments that mention muslim.
         names = [name for name, left_out in others.items() if left_out == without]
         sentences.append(f"Also {joined(names, 'and')}, but {_not_without(without)}.")
     return " ".join(sentences)
+
+
+_DIRECTIONS = {
+    "newly_flagged": ("harmless", "newly flagged"),
+    "newly_missed": ("toxic", "newly missed"),
+}
+
+
+def changed_in_words(changed: Mapping[str, Mapping[str, ChangedRows]]) -> str:
+    """Say whose decisions change most, by the shares that are shown.
+
+    Examples
+    --------
+    >>> one, none = ChangedRows(12, 480, 0.009, 0.051), ChangedRows(0, 90, 0.0, 0.06)
+    >>> print(changed_in_words({"muslim": {"newly_flagged": one, "newly_missed": none}}))
+    12 of 480 harmless comments about muslim are newly flagged (2.5 % [0.9, 5.1])
+    """
+    told = []
+    for metric, (kind, done) in _DIRECTIONS.items():
+        of_metric = {name: of_group[metric] for name, of_group in changed.items()}
+        known = {name: one for name, one in of_metric.items() if one.n_changed}
+        if not known:
+            continue
+        name = max(known, key=lambda key: (known[key].low or 0.0, known[key].value or 0.0))
+        one = known[name]
+        ends = ""
+        if one.low is not None and one.high is not None:
+            ends = f" [{100 * one.low:.1f}, {100 * one.high:.1f}]"
+        share = f"{100 * (one.value or 0.0):.1f} %{ends}"
+        counts = f"{one.n_changed:,} of {one.n:,} {kind} comments about {printable(name)}"
+        told.append(f"{counts} are {done} ({share})")
+    return "; ".join(told) or "no comment about an identity is newly flagged or newly missed"
 
 
 def _not_without(names: Sequence[str]) -> str:

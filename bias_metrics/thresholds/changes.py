@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,16 @@ class ChangedDecisions(Tabular):
     """By subgroup and direction: `newly_flagged` and `newly_missed`."""
     confidence: float
     """With which all intervals hold together."""
+
+    def without_intervals(self) -> ChangedDecisions:
+        """Return the same of rows that are not a sample."""
+        return replace(
+            self,
+            subgroups={
+                name: {metric: replace(one, low=None, high=None) for metric, one in changed.items()}
+                for name, changed in self.subgroups.items()
+            },
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

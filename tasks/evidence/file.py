@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bias_metrics import (
+    ChangedDecisions,
     MissingScores,
     equal_error_range,
     missing_scores,
@@ -346,6 +347,12 @@ class EvidenceFile:
     ) -> Losses:
         """Return what is shown to be worse than a rival's on all rows, see `Measuring.losses`."""
         return self._measuring(None, thresholds).losses(rival, alpha)
+
+    def changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions | None:
+        """Count the decisions that differ from a rival's; None if rows have weights."""
+        if self.measured.weights is not None:
+            return None
+        return self._measuring(None, {}).changes(rival, at)
 
     @property
     def is_sample(self) -> bool:

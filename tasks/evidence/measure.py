@@ -14,8 +14,10 @@ from bias_metrics import (
     BiasReport,
     CalibrationComparison,
     CalibrationReport,
+    ChangedDecisions,
     RateGapComparison,
     RateGaps,
+    changed_decisions,
 )
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import (
@@ -36,6 +38,7 @@ from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 Span = tuple[float, float] | None
 Found = TypeVar("Found")
@@ -146,6 +149,22 @@ class Measuring:
         found = measuring.shown_losses(rival, alpha)
         assert found is not None  # noqa: S101 - a set has both classes
         return found.attributed(again) if self.is_sample else found
+
+    def changes(self, rival: str, at: Mapping[str, float]) -> ChangedDecisions:
+        """Count the decisions that differ from a rival's, each model at its own threshold.
+
+        All intervals hold together at 95 %; on a list of phrases there are none.
+        """
+        rows, scores = self._scored([CANDIDATE, rival], rival)
+        found = changed_decisions(
+            rows,
+            scores[CANDIDATE],
+            scores[rival],
+            threshold_a=at[CANDIDATE],
+            threshold_b=at[rival],
+            confidence=CONFIDENCE,
+        )
+        return found if self.is_sample else found.without_intervals()
 
     def shown_losses(self, rival: str, alpha: float) -> Losses | None:
         """Return the same, not saying whose comments; None if the rows lack a class."""

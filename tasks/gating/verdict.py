@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from bias_metrics import RuleResult
+from bias_metrics import ChangedRows, RuleResult
 from bias_metrics.gate import (
     RIVALS,
     HarmLimit,
@@ -171,12 +171,24 @@ def build_verdict(
         results=results,
         objective=objective,
         worsened=list(losses["champion"].cells) if "champion" in losses else [],
+        changed=_changed(evidence, given),
         required_sets=context.required_sets,
         ledger=context.ledger,
         registered_policy=context.registered_policy,
         counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
         holds_until=None if last_day is None else last_day.isoformat(),
     )
+
+
+def _changed(
+    evidence: AnyEvidence, given: Mapping[str, float | None]
+) -> dict[str, dict[str, ChangedRows]] | None:
+    """Count the decisions that differ from the champion's, where both have a threshold."""
+    at = {role: given[role] for role in ("candidate", "champion") if given.get(role) is not None}
+    if len(at) < 2 or "champion" not in evidence.roles:
+        return None
+    found = evidence.changes("champion", {role: number or 0.0 for role, number in at.items()})
+    return None if found is None else found.subgroups
 
 
 def _last_day(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics import RuleResult
+from bias_metrics import ChangedRows, RuleResult
 from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.record import Record
@@ -117,7 +117,8 @@ class Verdict(Record):
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `counts` is there if there are counts of
     scores in place of rows. `holds_until` is there if a pass needs an entry of `not_measured`: the
-    last day of the first such entry.
+    last day of the first such entry. `changed` is there if candidate and champion have thresholds:
+    by identity, how many harmless comments are newly flagged and how many toxic ones newly missed.
     """
 
     schema_version: int
@@ -142,6 +143,7 @@ class Verdict(Record):
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
+    changed: dict[str, dict[str, ChangedRows]] | None = None
     counts: RestsOnCounts | None = None
     holds_until: str | None = None
 

@@ -14,6 +14,7 @@ from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
+    CHANGED,
     DECISION,
     GAINED,
     HOLDS,
@@ -169,6 +170,7 @@ class CandidateStory:
                 self._treated_worst()
             ),
             WORSE: self._changes("losses") or _nobody(compared),
+            CHANGED: self._changed(),
             HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),
             NOT_JUDGED: self._not_judged(),
@@ -178,6 +180,11 @@ class CandidateStory:
             DECISION: self.sentence,
         }
         return [(label, text) for label, text in found.items() if text]
+
+    def _changed(self) -> str:
+        """Say of each set whose decisions change most beside the champion."""
+        texts = [self._on_set(story.changed, story) for story in self.stories if story.changed]
+        return "; ".join([*texts[:_SETS], *_more_sets(texts)])
 
     def _not_judged(self) -> str:
         """Name the metrics that no blocking rule is about, on any of the sets."""

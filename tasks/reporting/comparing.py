@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import MetricValue
+from bias_metrics import ChangedRows, MetricValue
 from bias_metrics.gate import ALPHA, Loss
-from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.records import Differences, metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.record import Record
@@ -42,6 +43,9 @@ class Compared(Record):
     """What is shown to be worse in the first, with all bounds at 95 % together; most first."""
     left_out: list[str]
     """Identities that only one of the two has."""
+    changed: dict[str, dict[str, ChangedRows]] | None = None
+    """By identity, the decisions of the first that the second does not make, each at the threshold
+    in use."""
 
     @property
     def differences(self) -> Differences:
@@ -133,7 +137,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
     if names[0] == names[1]:
         names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
     first, second = published.report.bias, other.report.bias
-    reason, worsened = None, []
+    reason, worsened, changed = None, [], None
     try:
         measuring = _paired(published, other)
     except NotSameRowsError as error:
@@ -158,6 +162,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
     else:
         comparison = dict(measuring.evidence(CONFIDENCE).champion or {})
         worsened = list(measuring.losses(RIVAL, ALPHA).cells)
+        changed = _changed(measuring, published, other)
     return Compared(
         evaluation_set=published.names[0],
         first=names[0],
@@ -166,8 +171,19 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
         reason=reason,
         comparison=comparison,
         worsened=worsened,
+        changed=changed,
         left_out=sorted(first.subgroups.keys() ^ second.subgroups.keys()),
     )
+
+
+def _changed(
+    measuring: Measuring, published: Published, other: Published
+) -> dict[str, dict[str, ChangedRows]] | None:
+    own, its = (each.report.thresholds.get(GIVEN) for each in (published, other))
+    if own is None or its is None or measuring.rows.weights is not None:
+        return None
+    at = {CANDIDATE: own.threshold, RIVAL: its.threshold}
+    return measuring.changes(RIVAL, at).subgroups
 
 
 def _paired(published: Published, other: Published) -> Measuring:

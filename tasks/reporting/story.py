@@ -33,9 +33,10 @@ from biasgate.tasks.reporting.tables import (
     with_interval,
 )
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
-from biasgate.tasks.wording import first_names
+from biasgate.tasks.wording import changed_in_words, first_names
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
+CHANGED = "Most changed decisions"
 HOLDS, UNKNOWN, NOT_JUDGED = "Holds for", "No interval for", "Not judged"
 TO_PASS, DECISION = "To pass", "Decision"
 TREATED_WORST, LOWEST = "Treated worst", "Lowest AUC"
@@ -104,6 +105,8 @@ class Story(VerdictStory):
     """Who is treated worst: identity, number and 95 % interval; and its limit. Empty without."""
     worst_is_shown: bool
     """Whether that is a failed check, or significantly low; else it is only the lowest number."""
+    changed: str
+    """Whose comments are newly flagged or missed most, beside the champion; empty if unknown."""
     not_judged: tuple[str, ...]
     """The metrics that no blocking rule is about."""
     gains: tuple[Change, ...]
@@ -161,6 +164,7 @@ class Story(VerdictStory):
             headline=_headline(said, worst, no_use),
             worst=_treated_worst(report, worst),
             worst_is_shown=_is_shown(report, worst),
+            changed="" if verdict.changed is None else changed_in_words(verdict.changed),
             not_judged=unjudged(
                 {result.metric for result in verdict.results if _is_ruled(result)},
                 at_threshold=GIVEN in report.thresholds,

@@ -48,7 +48,7 @@ from biasgate.tasks.reporting.terminal_table import (
     print_rows,
     print_table,
 )
-from biasgate.tasks.wording import first_names, shown_worse
+from biasgate.tasks.wording import changed_in_words, first_names, shown_worse
 
 _CHECKS = 8  # most checks that did not pass
 _NAMES = 5  # most names in a list
@@ -272,6 +272,8 @@ def _print_compared(out: Console, compared: Compared) -> None:
         if compared.paired
         else []
     )
+    if compared.changed is not None:
+        lines.append(f"Most changed decisions: {changed_in_words(compared.changed)}.")
     if compared.reason is not None:
         lines = [f"No intervals, so nothing is shown to differ: {compared.reason}."]
     if compared.left_out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import GAINED, WORSE, Story
@@ -24,7 +25,9 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
 
     `worst/bpsn_auc` is the lowest value of all identities, and `worst_bound/bpsn_auc` the lower end
     of its interval. An AEG is worst where it is farthest from 0, on either side; its `worst_bound`
-    has the same sign, and is the end that is farther from 0. Undefined numbers are left out.
+    has the same sign, and is the end that is farther from 0. `newly_flagged/gay` is the share of
+    harmless comments about an identity that are flagged and were not by the champion,
+    `newly_missed/gay` that of toxic ones that are missed. Undefined numbers are left out.
     """
     outcomes = [result.outcome for result in verdict.results]
     found: dict[str, float] = {
@@ -40,6 +43,10 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
         found[f"worst/{metric}"] = value
         if bound is not None:
             found[f"worst_bound/{metric}"] = bound
+    for identity, changed in (verdict.changed or {}).items():
+        for metric, one in changed.items():
+            if one.value is not None:
+                found[f"{metric}/{metric_name(identity)}"] = one.value
     return found
 
 

@@ -5,7 +5,7 @@ import pytest
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 from support.partial import partial
 
-from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS, changed_metrics
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conformed
 from biasgate.tasks.data.freezing import SOURCES
@@ -14,6 +14,7 @@ from biasgate.tasks.tracking.log_runs import count_keys
 
 KEYS = [
     *SUBGROUP_METRICS,
+    *changed_metrics(),
     *{
         key.partition("/")[0]
         for key in count_keys(partial({"overall": {"n": 1, "n_positive": 1}, "subgroups": {}}))
