@@ -27,6 +27,10 @@ class InputError(ValueError):
         super().__init__(masked(text))
 
 
+class MisreadError(InputError):
+    """Values which show that settings read them wrongly, whichever rows they are of."""
+
+
 class CandidateError(RuntimeError):
     """A candidate failed while scoring; a retry may succeed.
 

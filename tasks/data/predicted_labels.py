@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from biasgate.tasks.common.arrow_arrays import as_numpy
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.errors import InputError, MisreadError, place
 from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.plain_columns import form_of, words_of
 from biasgate.tasks.data.reading import refuse_values
@@ -99,7 +99,7 @@ def refuse_scores_of_predicted(
                 f"so they seem to be scores of the predicted label {where}. "
                 f"{keys.replace('LABEL', name)}"
             )
-            raise InputError(msg)
+            raise MisreadError(msg)
 
 
 def holds_labels(kind: pa.DataType) -> bool:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 NO_ANSWER, TOO_LONG = "no_answer", "too_long"
+ANSWERED = "status "
+"""How reasons begin that a service gave by itself."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """No score, and why: one word, never the service's own text."""
+    """No score, and why: one word, or what a service answered instead, which quotes no comment."""
 
     reason: str
 
@@ -27,7 +29,7 @@ class PartlyScored:
     scores: np.ndarray
     """NaN where there is no score."""
     reasons: Sequence[str | None]
-    """Why there is none, in one word that quotes nothing; None where there is a score."""
+    """Why there is none; None where there is a score."""
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> PartlyScored:

@@ -218,9 +218,10 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
     values = np.unique(known)
     if known.size <= 2 and known.size < scores.size:
         lacking = f"only {known.size} have one" if known.size else "all are missing"
+        why = ", ".join(f"{reason} {n:,}" for reason, n in scored.reasons().most_common())
         msg = (
             f"candidate {candidate.name!r} must have a score for some rows; of {scores.size}, "
-            f"{lacking}."
+            f"{lacking} ({why})."
         )
         raise InputError(msg)
     if values.size <= 2:

@@ -20,6 +20,7 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.records.record import Record
+from biasgate.tasks.scoring.outcomes import ANSWERED
 from biasgate.tasks.scoring.scorer import Scorer
 
 RECORD = "record.json"
@@ -92,11 +93,15 @@ class ScoredSet:
         return found == (scorer.digest, evaluation_set.digest, scorer.bound)
 
     def reasons(self) -> Counter[str]:
-        """Return how many rows have no score, by reason."""
+        """Return how many rows have no score, by reason; rare answers of a service are one."""
         table = self.table()
         if REASON not in table.column_names:
             return Counter()
-        return Counter(value for value in table[REASON].to_pylist() if value is not None)
+        found = Counter(value for value in table[REASON].to_pylist() if value is not None)
+        answered = [reason for reason, _ in found.most_common() if reason.startswith(ANSWERED)]
+        for rare in answered[_MOST_ANSWERS:]:
+            found[OTHER] += found.pop(rare)
+        return found
 
     def table(self) -> pa.Table:
         """Read `id` and `score`, in the row order of the set; refuse what was changed.
@@ -123,6 +128,8 @@ class ScoredSet:
 ROWS_A_SHARD = 10_000
 _KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"
 _SCHEMA = pa.schema({"id": pa.string(), "score": pa.float64()})
+OTHER = "other answers"
+_MOST_ANSWERS = 3
 REASON = "missing"
 """The column that says why a row has no score; in shards alone in which some have none."""
 

@@ -107,7 +107,8 @@ class AnswerRule(Settings):
     """JSONPath that must find something in its body other than null, false and empty."""
     then: Literal["missing", "retry", "stop"]
     """`missing`: the text has no score, for the reason `why`. `retry`: as for 429 and 5xx. `stop`:
-    an error that says `why`."""
+    an error that says `why`; without `when` only if the status is 401 to 405, or the answer of 20
+    comments in a row."""
     why: str = ""
     """One word for `missing`; else what to do, in a sentence."""
 

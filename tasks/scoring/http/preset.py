@@ -7,7 +7,7 @@ Each is `presets/NAME.yaml`; its exchange with the service, as documented, is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, shown_names
+from biasgate.tasks.common.errors import InputError, MisreadError, shown_names
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.common.yaml_files import read_settings
@@ -126,18 +126,6 @@ class Protocol(Settings):
     def is_judge(self) -> bool:
         """Whether a language model is asked, and answers with a text."""
         return isinstance(self.score, Spoken)
-
-    @property
-    def may_miss(self) -> bool:
-        """Whether some texts may stay without a score."""
-        limits = self.limits
-        return bool(
-            limits.characters
-            or limits.bytes
-            or not limits.empty
-            or self.is_judge
-            or any(answer.then == "missing" for answer in self.answers)
-        )
 
     @property
     def digest(self) -> str:
@@ -249,35 +237,35 @@ class Reader:
         return self._combined([self._number(found(path, part), path)])
 
     def _by_category(self, score: Named, part: Any) -> list[float]:
-        numbers: dict[str, float] = {}
-        if score.name is None:
-            for at in found(score.at, part):
-                for name, one in at.items() if isinstance(at, dict) else ():
-                    self._add(numbers, name, one, score)
-        else:
-            for one in found(score.at, part):
-                names = found(score.name, one)
-                if len(names) != 1 or not isinstance(names[0], str):
-                    self._refuse(f"name each category (`{score.name}`)")
-                self._add(numbers, names[0], one, score)
-        wanted = list(self.categories) or list(numbers)
-        unknown = [name for name in wanted if name not in numbers]
-        if unknown or not wanted:
-            which = repr(unknown[0]) if unknown else "any"
-            known = shown_names(numbers) or "none"
+        named = list(self._named(score, part))
+        wanted = list(self.categories) or [name for name, _ in named]
+        numbers = []
+        for category in wanted:
+            values = [one for name, one in named if name == category]
+            if len(values) > 1:
+                self._refuse("name each category once")
+            numbers += [self._number(found(score.value, one), score.value) for one in values]
+        if not numbers or len(numbers) < len(wanted):
+            known = dict.fromkeys(name for name, _ in named)
+            lacking = [name for name in wanted if name not in known]
             msg = (
-                f"{self.of} must answer with the category {which} of `categories`; it did not "
-                f"(known: {known})."
+                f"{self.of} must answer with the category "
+                f"{repr(lacking[0]) if lacking else 'any'} of `categories`; it did not (known: "
+                f"{shown_names(known) or 'none'})."
             )
-            raise InputError(msg)
-        return [numbers[name] for name in wanted]
+            raise MisreadError(msg) if known else InputError(msg)
+        return numbers
 
-    def _add(self, numbers: dict[str, float], name: str, one: Any, score: Named) -> None:
-        if self.categories and name not in self.categories:
-            return
-        if name in numbers:
-            self._refuse("name each category once")
-        numbers[name] = self._number(found(score.value, one), score.value)
+    def _named(self, score: Named, part: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the categories of an answer, with what has their numbers."""
+        for at in found(score.at, part):
+            if score.name is None:
+                yield from at.items() if isinstance(at, dict) else ()
+                continue
+            names = found(score.name, at)
+            if len(names) != 1 or not isinstance(names[0], str):
+                self._refuse(f"name each category (`{score.name}`)")
+            yield names[0], at
 
     def _number(self, values: list[Any], path: str) -> float:
         if not _is_number(values):
@@ -287,7 +275,10 @@ class Reader:
             return number
         low, high = self.preset.scale
         if not low <= number <= high:
-            self._refuse(f"answer with scores from {low:g} to {high:g} (`scale`); one is outside")
+            self._refuse(
+                f"answer with scores from {low:g} to {high:g} (`scale`); one is outside",
+                MisreadError,
+            )
         return (number - low) / (high - low)
 
     def _combined(self, numbers: Sequence[float]) -> float:
@@ -296,7 +287,10 @@ class Reader:
         if self.combine == "max":
             return max(numbers)
         if not all(0 <= number <= 1 for number in numbers):
-            self._refuse("answer with probabilities for `combine: noisy_or`; one is outside [0, 1]")
+            self._refuse(
+                "answer with probabilities for `combine: noisy_or`; one is outside [0, 1]",
+                MisreadError,
+            )
         return 1 - math.prod(1 - number for number in numbers)
 
     def _judged(self, score: Spoken, part: Any) -> Outcome:
@@ -309,13 +303,17 @@ class Reader:
             return self.judge.read_answer(text[0] or "")
         tokens = self._tokens(score, part)
         if text[0] and not tokens:
-            self._refuse(f"answer with log-probabilities (`{score.top}`). {NO_PROBABILITIES}")
+            self._refuse(
+                f"answer with log-probabilities (`{score.top}`). {NO_PROBABILITIES}", MisreadError
+            )
         return self.judge.read_answer(text[0] or "", tokens)
 
     def _tokens(self, score: Spoken, part: Any) -> list[Token]:
         tokens, top = found(score.tokens, part), found(score.top, part)
         if len(tokens) != len(top) or not all(isinstance(token, str) for token in tokens):
-            self._refuse(f"answer with log-probabilities of each token (`{score.top}`)")
+            self._refuse(
+                f"answer with log-probabilities of each token (`{score.top}`)", MisreadError
+            )
         return [Token(*both) for both in zip(tokens, map(self._likeliest, top), strict=True)]
 
     def _likeliest(self, top: Any) -> list[tuple[str, float]]:
@@ -327,13 +325,15 @@ class Reader:
         likeliest = []
         for token, logprob in pairs or ():
             if len(token) != 1 or not isinstance(token[0], str) or not _is_number(logprob):
-                self._refuse(f"answer with log-probabilities of tokens (`{score.top}`)")
+                self._refuse(
+                    f"answer with log-probabilities of tokens (`{score.top}`)", MisreadError
+                )
             likeliest.append((token[0], min(float(logprob[0]), 0.0)))
         return likeliest
 
-    def _refuse(self, rule: str) -> None:
+    def _refuse(self, rule: str, kind: type[InputError] = InputError) -> None:
         msg = f"{self.of} must {rule}."
-        raise InputError(msg)
+        raise kind(msg)
 
 
 def _is_number(values: list[Any]) -> bool:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import httpx
-import numpy as np
 import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
@@ -24,7 +23,6 @@ from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
 from biasgate.tasks.scoring.http.preset import Option, Preset, Protocol, Reader, read_preset
 from biasgate.tasks.scoring.http.templates import fill, placeholders
 from biasgate.tasks.scoring.kinds.http_requests import (
-    Refused,
     Request,
     Requests,
     host_of,
@@ -251,8 +249,11 @@ class EndpointScorer(Scorer):
         """Refuse a set without text."""
         self._settings.require_text(evaluation_set)
 
-    def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
-        """Request all batches, a few in parallel; stop at the first failure."""
+    def score(self, rows: pa.RecordBatch) -> PartlyScored:
+        """Request all batches, a few in parallel; stop at the first failure.
+
+        A comment that the service refuses has no score.
+        """
         texts, ids = rows.column("text").to_pylist(), rows.column("id").to_pylist()
         outcomes: dict[int, Outcome] = {}
         for at, text in enumerate(texts):
@@ -261,14 +262,18 @@ class EndpointScorer(Scorer):
         places = [at for at in range(len(texts)) if at not in outcomes]
         size = self._settings.batch_size
         batches = [places[start : start + size] for start in range(0, len(places), size)]
-        refused = self._ask(batches, texts, ids, outcomes)
-        # Which text of a batch the service refused is only known if each is asked alone.
-        alone = [[at] for batch in refused if len(batch) > 1 for at in batch]
-        self._ask(alone, texts, ids, outcomes)
+
+        def request(batch: list[int]) -> Request:
+            alone = [request([at]) for at in batch] if len(batch) > 1 else []
+            made = self._request([texts[at] for at in batch])
+            return replace(made, where=_where([ids[at] for at in batch]), alone=alone)
+
+        answers = self._requests.post([request(batch) for batch in batches], self._outcomes)
+        for batch, answer in zip(batches, answers, strict=True):
+            outcomes.update(zip(batch, answer, strict=True))
         if self._judge is not None:
             self._judge.refuse_unusable([outcomes[at] for at in places], self._of)
-        found = PartlyScored.of([outcomes[at] for at in range(len(texts))])
-        return found if self._preset.may_miss else found.scores
+        return PartlyScored.of([outcomes[at] for at in range(len(texts))])
 
     def unsendable(self, text: str) -> str | None:
         """Return why a text is not sent; None if it is."""
@@ -297,37 +302,11 @@ class EndpointScorer(Scorer):
         seconds = self._pace.seconds(len(batches), n_tokens)
         return Load(host, len(batches), n_tokens, seconds, usd)
 
-    def _ask(
-        self,
-        batches: list[list[int]],
-        texts: list[str],
-        ids: list[object],
-        outcomes: dict[int, Outcome],
-    ) -> list[list[int]]:
-        """Add the outcomes of batches; return those that the service refused."""
-        asked = [
-            replace(
-                self._request([texts[at] for at in batch]), where=_where([ids[at] for at in batch])
-            )
-            for batch in batches
-        ]
-        answers = self._requests.post(
-            asked, lambda answer, number: self._outcomes(answer, len(batches[number]))
-        )
-        refused = []
-        for batch, answer in zip(batches, answers, strict=True):
-            if isinstance(answer, Refused):
-                refused.append(batch)
-                outcomes.update((at, Missing(answer.reason)) for at in batch)
-            else:
-                outcomes.update(zip(batch, answer, strict=True))
-        return refused
-
     def _request(self, texts: list[str]) -> Request:
         one, preset = self._settings, self._preset
         rows = [[text] for text in texts]
         if one.column is not None:
-            return Request(fill(preset.table, {"column": one.column, "rows": rows}))
+            return Request(fill(preset.table, {"column": one.column, "rows": rows}), texts=texts)
         values: dict[str, Any] = {
             **one.filled_options,
             "text": texts[0],
@@ -337,7 +316,7 @@ class EndpointScorer(Scorer):
             "categories": list(one.categories or preset.categories),
         }
         if self._judge is None:
-            return Request(fill(preset.request, values), self.tokens(texts))
+            return Request(fill(preset.request, values), self.tokens(texts), texts=texts)
         by_probability = one.score_as == "probability"
         values |= {
             "max_tokens": one.max_tokens,
@@ -349,7 +328,7 @@ class EndpointScorer(Scorer):
         if not by_probability:
             values["top_logprobs"] = None
         body = {key: one for key, one in fill(preset.request, values).items() if one is not None}
-        return Request(body, self.tokens(texts))
+        return Request(body, self.tokens(texts), texts=texts)
 
     def tokens(self, texts: list[str]) -> int:
         """Return about how many tokens a request with these texts has."""

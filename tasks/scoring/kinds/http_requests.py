@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import math
 import random
 import zlib
 from asyncio import sleep
@@ -17,22 +18,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import httpx
 from anyio.from_thread import start_blocking_portal
 
 from bias_metrics.parts import counted
-from biasgate.tasks.common.errors import CandidateStoppedError, InputError
+from biasgate.tasks.common.errors import CandidateStoppedError, InputError, MisreadError
 from biasgate.tasks.scoring.http.pace import Pace
+from biasgate.tasks.scoring.http.sentences import sentence_of
+from biasgate.tasks.scoring.outcomes import ANSWERED, Missing, Outcome
 
-Result = TypeVar("Result")
 WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 _MIB = 2**20
 # An answer of a few numbers per text is shorter than its request, unless the texts are very short.
 _MOST_BYTES, _TIMES_THE_REQUEST = 64 * _MIB, 100
 _TOO_MANY = 429
 _GZIP = 31  # the format, for zlib
+# Comments in a row without a score: then it is not the comments.
+_MOST_IN_A_ROW = 20
+# Of the address, the key or the account, whatever the comment.
+_FATAL = frozenset({401, 402, 403, 404, 405, 407})
 _KEY = "Check the key or token in `token_env`."
 _WHY = {401: _KEY, 403: _KEY, 404: "Check `url`: nothing answers at its path."}
 
@@ -41,20 +47,27 @@ class Rule(Protocol):
     """What an answer means: `then` is `missing`, `retry` or `stop`; `why` is a word or sentence."""
 
     @property
+    def when(self) -> str | None: ...  # noqa: D102
+    @property
     def then(self) -> str: ...  # noqa: D102
     @property
     def why(self) -> str: ...  # noqa: D102
 
 
+@dataclass(frozen=True)
 class _Again:
-    """The request may succeed later."""
+    """The request may succeed later; the service's own sentence, if it has one."""
+
+    sentence: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A request that the service will never answer, and why, in one word."""
+    """A request that the service will never answer with scores, and why."""
 
     reason: str
+    error: InputError | CandidateStoppedError | None = None
+    """What to raise if this happens to many comments in a row; None if it was foreseen."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,10 @@ class Request:
     """About how many tokens it has."""
     where: str = ""
     """Which comments it holds, for messages."""
+    texts: Sequence[str] = ()
+    """These comments, which no message quotes."""
+    alone: Sequence[Request] = ()
+    """A request for each of several comments, to be sent if they are refused together."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +111,12 @@ class Requests:
     """Whether to ignore a proxy that the environment names."""
 
     def post(
-        self, requests: Sequence[Request], read: Callable[[Any, int], Result]
-    ) -> list[Result | Refused]:
+        self, requests: Sequence[Request], read: Callable[[Any, int], list[Outcome]]
+    ) -> list[list[Outcome]]:
         """Send each request, a few at once; stop at the first failure.
 
-        Returns what `read` makes of the JSON of each answer and the number of its request, or
-        that the service refused it.
+        Returns what `read` makes of the JSON of each answer and its number of comments. A comment
+        that the service refuses, or answers without a score, has none; 20 in a row are a failure.
         """
         if not requests:
             return []
@@ -107,15 +124,33 @@ class Requests:
             return portal.call(self._post_all, requests, read)
 
     async def _post_all(
-        self, requests: Sequence[Request], read: Callable[[Any, int], Result]
-    ) -> list[Result | Refused]:
+        self, requests: Sequence[Request], read: Callable[[Any, int], list[Outcome]]
+    ) -> list[list[Outcome]]:
         at_once = asyncio.Semaphore(self.connections)
+        in_a_row = 0
 
-        async def one(number: int, request: Request) -> Result | Refused:
+        async def ask(request: Request) -> list[Outcome]:
+            nonlocal in_a_row
+            answer = await self._post(client, request)
+            found = (
+                answer if isinstance(answer, Refused) else self._read(answer, request.texts, read)
+            )
+            if not isinstance(found, Refused):
+                in_a_row = 0
+                return found
+            if request.alone:  # which of them was refused is only known so
+                return [outcome for each in request.alone for outcome in await ask(each)]
+            if found.error is not None:
+                in_a_row += 1
+                if in_a_row >= _MOST_IN_A_ROW:
+                    msg = f"{found.error} So it was for {counted(in_a_row, 'comment')} in a row."
+                    raise type(found.error)(msg)
+            return [Missing(found.reason)]
+
+        async def one(request: Request) -> list[Outcome]:
             async with at_once:
                 try:
-                    answer = await self._post(client, request)
-                    return answer if isinstance(answer, Refused) else read(answer, number)
+                    return await ask(request)
                 except (InputError, CandidateStoppedError) as error:
                     error.args = (f"{error} {request.where}".rstrip(),)
                     raise
@@ -131,13 +166,15 @@ class Requests:
         ) as client:
             try:
                 async with asyncio.TaskGroup() as group:
-                    posts = [group.create_task(one(*numbered)) for numbered in enumerate(requests)]
+                    posts = [group.create_task(one(request)) for request in requests]
             except ExceptionGroup as errors:
                 raise errors.exceptions[0] from None
         return [post.result() for post in posts]
 
     async def _post(self, client: httpx.AsyncClient, request: Request) -> Any:
         content, failure, wait = request.content, "", 0.0
+        meant: Any = None
+        status = 0
         is_text = client.headers["Content-Type"].startswith("text/")
         body = content.encode("utf-8", "replace") if is_text else json.dumps(content).encode()
         most = min(_MOST_BYTES, _MIB + _TIMES_THE_REQUEST * len(body))
@@ -149,41 +186,75 @@ class Requests:
                 async with asyncio.timeout(self.timeout_s):
                     response, answer = await self._try(client, body, most)
             except TimeoutError:
+                status = 0
                 failure = f"without a whole answer in {self.timeout_s:g} s (`timeout_s`)"
                 continue
             except httpx.TransportError as error:
+                status = 0
                 failure = f"with {type(error).__name__}"
                 continue
-            meant = self._meaning(response, answer, most)
+            status = response.status_code
+            meant = self._meaning(response, answer, most, request.texts)
             if not isinstance(meant, _Again):
                 return meant
-            failure = f"with status {response.status_code}"
+            failure = f"with {_described(status, meant.sentence)}"
             wait = max(wait, min(_asked_wait(response), self.longest_wait_s))
             if response.status_code == _TOO_MANY:
                 self.pace.pause(wait)
         msg = f"{self.of} failed {counted(self.tries, 'time')}, the last time {failure}."
-        raise CandidateStoppedError(msg)
+        stopped = CandidateStoppedError(msg)
+        # A model may fail for one comment whenever it is asked.
+        if status == httpx.codes.INTERNAL_SERVER_ERROR:
+            return Refused(_described(status, meant.sentence), stopped)
+        raise stopped
 
-    def _meaning(self, response: httpx.Response, answer: bytes, most: int) -> Any:
+    def _meaning(
+        self, response: httpx.Response, answer: bytes, most: int, texts: Sequence[str]
+    ) -> Any:
         """Return the JSON of an answer, that the service refused it, or that it may pass later."""
         status = response.status_code
         is_good = status == httpx.codes.OK
-        body = None
+        content, body = b"", None
         with suppress(*(() if is_good else (InputError,))):
-            body = self._parsed(self._unpacked(response, answer, most))
+            content = self._unpacked(response, answer, most)
+        with suppress(ValueError, RecursionError):
+            body = json.loads(content)
+        sentence = "" if is_good and body is not None else sentence_of(body, content, texts)
         rule = self.rule(status, body)
         if rule is None and is_good:
-            return body
+            if body is not None:
+                return body
+            msg = f"{self.of} must answer with JSON; it did not ({len(content)} bytes)."
+            return Refused(_described(status, sentence), InputError(msg))
         passes = status == _TOO_MANY or status >= httpx.codes.INTERNAL_SERVER_ERROR
         if rule.then == "retry" if rule else passes:
-            return _Again()
+            return _Again(sentence)
         if rule is not None and rule.then == "missing":
             return Refused(rule.why)
         why = rule.why if rule else _WHY.get(status, "Its server's log says why.")
         if rule is None and response.has_redirect_location:
             why += " Redirects are not followed: they may lead to another host."
-        msg = f"{self.of} must answer 200; got status {status}. {why}"
-        raise InputError(msg)
+        error = InputError(f"{self.of} must answer 200; got {_described(status, sentence)}. {why}")
+        is_certain = rule is not None and rule.when is not None
+        if status in _FATAL or status < httpx.codes.BAD_REQUEST or is_certain:
+            raise error
+        return Refused(_described(status, sentence), error)
+
+    def _read(
+        self, answer: Any, texts: Sequence[str], read: Callable[[Any, int], list[Outcome]]
+    ) -> list[Outcome] | Refused:
+        """Return the outcomes that an answer gives, or that it has no score."""
+        try:
+            found = read(answer, len(texts))
+        except MisreadError:
+            raise
+        except InputError as error:
+            said = sentence_of(answer, b"", texts)
+            return Refused(_described(httpx.codes.OK, said), error)
+        if any(isinstance(each, float) and not math.isfinite(each) for each in found):
+            msg = f"{self.of} must answer with finite scores; one is not."
+            return Refused(_described(httpx.codes.OK, ""), InputError(msg))
+        return found
 
     async def _try(
         self, client: httpx.AsyncClient, body: bytes, most: int
@@ -214,13 +285,11 @@ class Requests:
             msg = f"{self.of} must answer at most {most} bytes; it sent more."
             raise InputError(msg)
 
-    def _parsed(self, answer: bytes) -> Any:
-        try:
-            return json.loads(answer)
-        except (ValueError, RecursionError):
-            pass
-        msg = f"{self.of} must answer with JSON; it did not ({len(answer)} bytes)."
-        raise InputError(msg)
+
+def _described(status: int, sentence: str) -> str:
+    """Return what a service answered instead of a score."""
+    found = f"{ANSWERED}{status}"
+    return f"{found} ({sentence})" if sentence else found
 
 
 def _asked_wait(response: httpx.Response) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bias_metrics.parts import widened
-from biasgate.tasks.common.errors import InputError, shown_names
+from biasgate.tasks.common.errors import InputError, MisreadError, shown_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,5 +90,5 @@ def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarra
     others = set(winning) - {label}
     if len(others) > 1:
         msg = f"`label` of {of} must be one of two; its answers name two others, not {label!r}."
-        raise InputError(msg)
+        raise MisreadError(msg)
     return np.where(np.array(winning) == label, scores, 1 - scores)

@@ -12,6 +12,7 @@ from support.comments import ODD, batch
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
+from biasgate.tasks.scoring.outcomes import PartlyScored
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -55,7 +56,8 @@ def scores_by_door(model, url, texts):
     for door in doors:
         candidate = CANDIDATES.validate_python(door | {"name": "words"})
         with candidate.open(SimpleNamespace(gateway=gateway)) as scorer:
-            found.append(scorer.score(batch(texts)))
+            scored = scorer.score(batch(texts))
+            found.append(scored.scores if isinstance(scored, PartlyScored) else scored)
     return found
 
 

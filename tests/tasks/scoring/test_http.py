@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import re
 import socket
 import threading
 import time
@@ -35,6 +36,7 @@ class ModelServer(ThreadingHTTPServer):
         self.always = None  # a status of every answer
         self.retry_after = None
         self.answer = lambda texts: {"predictions": [len(text) / 1e6 for text in texts]}
+        self.refuses = lambda _: None  # a status and a body for some texts
         self.drips = False
         self.hangs = threading.Event()  # set: an answer never begins
         self.released = threading.Event()
@@ -67,6 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             texts = [row[0] for row in content["dataframe_split"]["data"]]
         body = server.answer(texts) if status == 200 else {"error": " ".join(texts)}
+        status, body = server.refuses(texts) or (status, body)
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         if status != 200 and server.retry_after:
@@ -107,7 +110,19 @@ def candidate(server, **options):
 def score(server, texts, **options):
     with candidate(server, **options).open(None) as scorer:
         # As in a Prefect task, which must pass on the errors of parallel requests.
-        return masking(scorer.score)(batch(texts)).tolist()
+        return masking(scorer.score)(batch(texts)).scores.tolist()
+
+
+def refused(server, answer=None):
+    """The error of a server that refuses every comment, or answers it without a score."""
+    if answer is not None:
+        server.answer = answer
+    with pytest.raises((InputError, CandidateStoppedError)) as error:
+        score(server, [SECRET] * 30, batch_size=1, concurrency=1, tries=2)
+    assert len(server.seen) in {20, 40}
+    assert "20 comments in a row" in str(error.value)
+    assert SECRET not in str(error.getrepr(chain=True, showlocals=False))
+    return str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +211,7 @@ def test_a_lasting_failure_ends_after_some_tries_without_the_text(server):
     assert SECRET not in str(e.getrepr(chain=True, showlocals=False))
 
 
-@pytest.mark.parametrize("status", [301, 400, 401, 404, 413, 422])
+@pytest.mark.parametrize("status", [301, 401, 402, 403, 404, 405])
 def test_another_refusal_is_told_at_once_without_the_text(server, status):
     server.always = status
     with pytest.raises(InputError, match=f"must answer 200; got status {status}") as e:
@@ -211,6 +226,7 @@ def test_another_refusal_is_told_at_once_without_the_text(server, status):
         (b"<html>an unrepeatable comment", r"must answer with JSON; it did not \(29 bytes\)"),
         (b"", r"must answer with JSON; it did not \(0 bytes\)"),
         (b"\xff\xfe\x00", "must answer with JSON"),
+        (b"[" * 100_000, r"must answer with JSON; it did not \(100000 bytes\)"),
         ([0.5], "must answer with `predictions`"),
         ({"scores": [0.5]}, "must answer with `predictions`"),
         ({"predictions": [0.5, 0.6]}, "must answer one score per text; got 2 for 1"),
@@ -223,18 +239,15 @@ def test_another_refusal_is_told_at_once_without_the_text(server, status):
     ],
 )
 def test_garbage_is_refused_without_the_text(server, answer, message):
-    server.answer = lambda _: answer
-    with pytest.raises(InputError, match=message) as e:
-        score(server, [SECRET])
-    assert SECRET not in str(e.value)
+    assert re.search(message, refused(server, lambda _: answer))
 
 
 def test_a_wrong_column_of_the_answer_is_told(server):
-    server.answer = lambda _: {"predictions": [{"p": 0.5}]}
+    server.answer = lambda texts: {"predictions": [{"p": 0.5}] * len(texts)}
     with pytest.raises(
         InputError, match=r"must name a column of its answer; got 's' \(known: 'p'\)"
     ):
-        score(server, ["a"], output="s")
+        score(server, ["a"] * 20, output="s")
 
 
 @pytest.mark.parametrize("options", [{"output": "s"}, {"label": "toxic"}])
@@ -242,7 +255,7 @@ def test_a_table_whose_columns_are_comments_is_refused_without_them(server, opti
     secrets = [SECRET, "本当に最低だ君は", *(f"word{n}" for n in range(20))]
     server.answer = lambda _: {"predictions": [dict.fromkeys(secrets, 0.5)]}
     with pytest.raises(InputError, match="must name a column of its answer; got '") as e:
-        score(server, [SECRET], **options)
+        score(server, [SECRET] * 20, **options)
     assert not [one for one in secrets[:2] if one in str(e.value)]
     assert "word15" not in str(e.value)
 
@@ -251,7 +264,7 @@ def test_a_table_whose_columns_are_comments_is_refused_without_them(server, opti
 def test_a_value_of_a_table_that_is_a_comment_is_refused_without_it(server, value):
     server.answer = lambda _: {"predictions": [{"label": SECRET, "score": value}]}
     with pytest.raises(InputError, match=r"'score' of the answer of endpoint .* numbers") as e:
-        score(server, [SECRET], label="toxic")
+        score(server, [SECRET] * 20, label="toxic")
     assert SECRET not in str(e.value)
 
 
@@ -262,9 +275,65 @@ def test_a_label_that_is_none_of_two_is_told(server):
         score(server, ["a", "b", "c"], label="hate")
 
 
-def test_nan_stays_nan_and_is_refused_with_its_row_when_it_is_kept(server):
-    server.answer = lambda _: b'{"predictions": [NaN]}'
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "null"])
+def test_a_number_that_is_none_is_no_score(server, number):
+    server.answer = lambda texts: (
+        f'{{"predictions": [{", ".join([number] * len(texts))}]}}'.encode()
+    )
     assert np.isnan(score(server, ["a"])).all()
+
+
+SENTENCES = {
+    "a plain text": (b"Text is too short.", "Text is too short"),
+    "a message": ({"error": {"message": "Input is too long", "code": 3}}, "Input is too long"),
+    "FastAPI": (
+        {"detail": [{"loc": ["text"], "msg": "Not English", "input": SECRET}]},
+        "Not English",
+    ),
+    "a repeated comment": ({"error": f"cannot score: {SECRET}"}, "cannot score: an …"),
+    "a part of it": ({"message": "Bad word unrepeatable."}, "Bad word …"),
+    "a part of a word": ({"message": "Bad token 'peatab' at 3"}, "Bad token '…' at 3"),
+    "an encoded comment": ({"message": "got an%20unrepeatable"}, ""),
+    "another script": ({"message": "текст не принят"}, "…"),
+    "a page": (b"<html><p>Bad Request</p></html>", ""),
+    "a control character": ({"error": "no\x1b[2Kscore"}, r"no\x1b[2Kscore"),
+    "a novel": ({"error": "a very long story " * 99}, "a very long story "),
+    "nothing": ({}, ""),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+@pytest.mark.parametrize("status", [200, 400, 413, 422, 451, 500])
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_one_refused_comment_has_no_score_and_the_sentence_of_the_service(
+    server, status, name, batch_size
+):
+    body, sentence = SENTENCES[name]
+    quick = server.answer
+    server.refuses = lambda texts: (status, body) if SECRET in texts else None
+    texts = ["abc", SECRET, "abcd", "abcde"]
+    with candidate(server, batch_size=batch_size, tries=2).open(None) as scorer:
+        found = scorer.score(batch(texts))
+    wanted = quick(texts)["predictions"]
+    assert found.scores[[0, 2, 3]].tolist() == [wanted[0], wanted[2], wanted[3]]
+    assert np.isnan(found.scores[1])
+    [reason] = filter(None, found.reasons)
+    assert reason.startswith(f"status {status} ({sentence}" if sentence else f"status {status}")
+    assert len(reason) < 200
+    assert not {"unrepeatable", "peatab", "текст"} & set(reason.split())
+
+
+def test_comments_in_a_row_without_a_score_end_the_candidate_with_the_sentence(server):
+    server.refuses = lambda _: (400, {"error": {"message": "Input is too long"}})
+    said = refused(server)
+    assert "must answer 200; got status 400 (Input is too long). Its server's log" in said
+    assert said.endswith("20 comments in a row. (id c19)")
+
+
+def test_a_service_that_refuses_many_comments_but_not_in_a_row_is_asked_on(server):
+    server.refuses = lambda texts: (400, {"error": "No"}) if "bad" in texts else None
+    found = np.isnan(score(server, (["bad"] * 19 + ["good"]) * 3, batch_size=1, concurrency=1))
+    assert found.tolist() == ([True] * 19 + [False]) * 3
 
 
 @pytest.mark.parametrize("way", ["hangs", "drips"])
@@ -296,7 +365,6 @@ def test_one_deadline_holds_for_the_whole_exchange(attack):
         (answered(zipped(1, 20), "gzip"), r"must answer at most \d+ bytes; it sent more"),
         (answered(zipped(2, 20), "gzip, gzip"), "must answer uncompressed, or in gzip; it did not"),
         (answered(b"{}", "gzip"), "must answer uncompressed, or in gzip; it did not"),
-        (answered(b"[" * 100_000), "must answer with JSON; it did not .100000 bytes"),
         (answered(b" " * 3_000_000), r"must answer at most \d+ bytes; it sent more"),
     ],
 )
@@ -324,7 +392,7 @@ def test_after_many_answers_that_came_too_late_the_next_one_is_read(server):
     with candidate(server, timeout_s=0.2, tries=2, batch_size=1).open(None) as scorer:
         with pytest.raises(CandidateError):
             scorer.score(batch(["slow"] * 9))
-        assert scorer.score(batch(["abc"] * 9)).tolist() == [3e-6] * 9
+        assert scorer.score(batch(["abc"] * 9)).scores.tolist() == [3e-6] * 9
 
 
 def test_an_endless_answer_is_refused(server, monkeypatch):
