@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
 
@@ -133,7 +133,7 @@ def table(draws: int = DRAWS) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|--:|"
     for loss in LOSSES:
         share = passes(loss, draws)
-        equal = passes(Loss("none", *list(vars(loss).values())[1:]), max(draws // 10, 20))
+        equal = passes(replace(loss, where="none"), max(draws // 10, 20))
         error = 2 * math.sqrt(max(share, 1 / draws) * (1 - share) / draws)
         shares = f"{share:.1%} | {error:.1%} | {loss.asked:.1%} | {equal:.0%}"
         yield f"| {loss.where} | {loss} | {shares} |"

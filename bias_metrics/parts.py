@@ -1,6 +1,6 @@
 """Parts that programs build on: packed masks, ranked rows, cuts, tables, intervals, limits."""
 
-from bias_metrics._core.checks import MAX_WEIGHT
+from bias_metrics._core.checks import LARGEST_WHOLE, MAX_WEIGHT
 from bias_metrics._core.counted import counted
 from bias_metrics._core.cuts import reaches, widened
 from bias_metrics._core.influence import RankedRows, rank_rows
@@ -11,6 +11,7 @@ from bias_metrics._core.tables import Table
 from bias_metrics.groups.dominance import DominantUnits, dominant_units
 
 __all__ = [
+    "LARGEST_WHOLE",
     "MAX_WEIGHT",
     "MIN_CLUSTERS",
     "DominantUnits",

@@ -16,6 +16,7 @@ from bias_metrics.suggestion import did_you_mean
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
+LARGEST_WHOLE = 2**53  # up to which whole numbers are floating-point numbers
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
 
 
@@ -51,6 +52,8 @@ def check_scores(
     array = np.asarray(values)
     check_shape(name, array, n, like)
     if array.dtype.kind in "iub":
+        if array.dtype.itemsize > 4 and array.size:
+            _refuse_large(name, array)
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
         _refuse_nulls(name, array)
@@ -63,6 +66,18 @@ def check_scores(
         msg = f"`{name}` must be finite; got {array[row]} (row {row})."
         raise ValueError(msg)
     return array
+
+
+def _refuse_large(name: str, array: npt.NDArray[np.integer[Any]]) -> None:
+    """Refuse whole numbers that are equal to others once they are floating-point numbers."""
+    large = (array > LARGEST_WHOLE) | (array < -LARGEST_WHOLE)
+    if large.any():
+        row = int(np.flatnonzero(large)[0])
+        msg = (
+            f"`{name}` must be whole numbers of at most 2^53 in size: larger ones that differ become "
+            f"equal; got {array[row]} (row {row}). Subtract a constant, or rank them."
+        )
+        raise ValueError(msg)
 
 
 def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bias_metrics.parts import LARGEST_WHOLE
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
@@ -202,6 +203,9 @@ def to_scores(
     hint = f"{_how_many(chunk, numbers.null_count, len(numbers))} {if_none}"
     rule = "a score must be a finite number"
     refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
+    large = pc.greater_equal(pc.abs(pc.fill_null(numbers, 0.0)), float(LARGEST_WHOLE))
+    rule = "a score must be below 2^53 in size: larger whole numbers that differ become equal"
+    refuse_values(chunk, column, large, rule, ids)
     return numbers
 
 

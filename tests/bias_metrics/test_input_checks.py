@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import evaluate_bias
+from bias_metrics import evaluate_bias, roc_auc
 from bias_metrics._core.checks import check_mask, check_scores, check_weights
 from bias_metrics.report.steps import measure_subgroup, rank_scores, summarise_bias
 
@@ -245,3 +245,17 @@ def test_a_subgroup_of_another_dtype_than_was_ranked_is_refused():
 def test_a_subgroup_without_rows_has_no_dtype_to_be_wrong():
     everyone = rank_scores([0, 1], np.array([0.1, 0.2], dtype=np.float32))
     assert measure_subgroup(everyone, [], []).n == 0
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_whole_scores_that_would_become_equal_are_refused(kind):
+    y_true = [0, 1, 0, 1]
+    for fine in (2**53, 2**53 - 1):
+        roc_auc(y_true, np.array([1, 2, 3, fine], kind))
+    told = r"`y_score` must be whole .* 2\^53.*9007199254740993 \(row 2"
+    with pytest.raises(ValueError, match=told):
+        roc_auc(y_true, np.array([1, 2, 2**53 + 1, 2**53 + 2], kind))
+
+
+def test_large_scores_that_are_floating_point_numbers_are_what_they_are():
+    assert roc_auc([0, 1, 0, 1], [1e300, 2e300, 1.0, 2e17]).value == 0.75

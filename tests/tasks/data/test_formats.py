@@ -13,6 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.chunks import require_columns
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.data.json_lines import value_of
+from biasgate.tasks.data.scores import read_scores
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 ROWS = pd.DataFrame(
@@ -210,3 +211,16 @@ def test_a_dotted_name_is_looked_up_whole_first_and_then_inside():
     row = {"a": {"b": 1, "c.d": 2}, "a.b": 3, "e.f": {"g": 4}}
     found = [value_of(row, name) for name in ("a.b", "a.c.d", "e.f.g", "a.x", "x.y")]
     assert found == [3, 2, 4, None, None]
+
+
+@pytest.mark.parametrize("written", ["csv", "parquet"])
+def test_whole_scores_that_would_become_equal_are_refused(tmp_path, written):
+    path = tmp_path / f"scores.{written}"
+    for largest, is_refused in ((2**53 - 1, False), (2**53 + 1, True)):
+        scores = pd.DataFrame({"id": ["a", "b"], "prediction": [3, largest]})
+        scores.to_csv(path, index=False) if written == "csv" else scores.to_parquet(path)
+        if not is_refused:
+            assert read_scores(path, "id", "prediction").tolist() == [3, largest]
+            continue
+        with pytest.raises(InputError, match=r"below 2\^53 in size.*column prediction"):
+            read_scores(path, "id", "prediction")
