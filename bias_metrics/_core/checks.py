@@ -74,8 +74,8 @@ def _refuse_large(name: str, array: npt.NDArray[np.integer[Any]]) -> None:
     if large.any():
         row = int(np.flatnonzero(large)[0])
         msg = (
-            f"`{name}` must be whole numbers of at most 2^53 in size: larger ones that differ become "
-            f"equal; got {array[row]} (row {row}). Subtract a constant, or rank them."
+            f"`{name}` must be whole numbers of at most 2^53 in size: larger ones that differ "
+            f"become equal; got {array[row]} (row {row}). Subtract a constant, or rank them."
         )
         raise ValueError(msg)
 

@@ -13,7 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.chunks import require_columns
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.data.json_lines import value_of
-from biasgate.tasks.data.scores import read_scores
+from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 ROWS = pd.DataFrame(
@@ -220,7 +220,7 @@ def test_whole_scores_that_would_become_equal_are_refused(tmp_path, written):
         scores = pd.DataFrame({"id": ["a", "b"], "prediction": [3, largest]})
         scores.to_csv(path, index=False) if written == "csv" else scores.to_parquet(path)
         if not is_refused:
-            assert read_scores(path, "id", "prediction").tolist() == [3, largest]
+            assert ScoreColumns().read(path, allow_missing=False).tolist() == [3, largest]
             continue
         with pytest.raises(InputError, match=r"below 2\^53 in size.*column prediction"):
-            read_scores(path, "id", "prediction")
+            ScoreColumns().read(path, allow_missing=False)
