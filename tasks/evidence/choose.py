@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bias_metrics.parts import reaches
 from bias_metrics.rows import counted_rows
@@ -121,13 +123,48 @@ def counted_of(
     return (measured if rows is None else np.flatnonzero(measured)[rows]), weights
 
 
+_MANY_COPIES = 0.01  # of the rows
+
+
 @lru_cache(maxsize=1)  # for the next candidate on the same rows
-def cluster_codes(evaluation_set: EvaluationSet) -> npt.NDArray[np.intp] | None:
-    """Return the cluster of each row as a number; None without clusters."""
-    if CLUSTER not in evaluation_set.columns:
-        return None
-    names = evaluation_set.column(CLUSTER).combine_chunks()
-    codes = np.array(names.dictionary_encode().indices, dtype=np.intp)
+def cluster_codes(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] | None, int | None]:
+    """Return the cluster of each row as a number, and how many rows are copies.
+
+    Rows of one text are not independent. Where a set names no clusters, and more than 1 % of its
+    rows are copies of others, the rows of each text are a cluster.
+
+    Returns
+    -------
+    tuple
+        None without clusters; None where the set names them or has no text.
+    """
+    columns = evaluation_set.columns
+    if CLUSTER in columns:
+        return _codes(evaluation_set.column(CLUSTER)), None
+    if not evaluation_set.has_text:
+        return None, None
+    texts = evaluation_set.column("text")
+    blank = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(texts, "")), "")
+    n_blank = int(pc.sum(blank).as_py() or 0)
+    codes = _codes(texts)
+    n_copies = codes.size - int(codes.max(initial=-1) + 1) - max(n_blank - 1, 0)
+    if n_copies <= _MANY_COPIES * codes.size:
+        return None, n_copies
+    if n_blank:  # texts that are lacking are not known to be the same
+        own = np.flatnonzero(blank.to_numpy())
+        codes = codes.copy()
+        codes[own] = int(codes.max()) + 1 + np.arange(own.size)
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.intp)
+    return codes, n_copies
+
+
+def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:
+    """Return each value as a number, from 0 on without gaps."""
+    chunks = column.dictionary_encode().chunks
+    indices = [np.asarray(pc.fill_null(chunk.indices, -1)) for chunk in chunks]
+    codes = np.concatenate([*indices, np.empty(0, np.intp)]).astype(np.intp)
+    if (codes < 0).any():
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.intp)
     codes.flags.writeable = False
     return codes
 

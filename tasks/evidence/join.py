@@ -66,7 +66,8 @@ def write_evidence(
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
     measured, choices = leave_out_missing(wanted, labels, y_score, source, choices)
-    clusters = cluster_codes(evaluation_set)
+    clusters, n_copies = cluster_codes(evaluation_set)
+    choices = replace(choices, n_copies=n_copies or None)
     if clusters is not None:
         counted, _ = counted_of(evaluation_set, source, measured)
         n_clusters = int(np.count_nonzero(np.bincount(clusters[counted])))

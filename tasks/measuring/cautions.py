@@ -27,13 +27,14 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
     """Return what limits the outcome on a set, in sentences.
 
     A sample in place of the whole set, comments that have no score (for whom most often), are not
-    measured or in no slice, few clusters or rows that decide numbers.
+    measured or in no slice, copies of a text, few clusters or rows that decide numbers.
     """
     found = [
         on_sample(report.evaluation_set.choices),
         report.missing.sentence if report.missing is not None else None,
         on_unmeasured_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),
+        on_copies(report.evaluation_set.choices),
         on_dominant_units(dominant),
     ]
     return [one for one in found if one is not None]
@@ -124,6 +125,17 @@ def on_unmeasured_rows(choices: ReportedChoices) -> str | None:
     return (
         f"{text} `identity_rows: all` measures unrated rows too, and treats unrated identities as "
         "not mentioned."
+    )
+
+
+def on_copies(choices: ReportedChoices) -> str | None:
+    """Say how many comments are copies, if these are a cluster for that."""
+    if choices.n_copies is None or choices.n_clusters is None:
+        return None
+    share = choices.n_copies / choices.n_rows
+    return (
+        f"{choices.n_copies:,} of {choices.n_rows:,} comments ({share:.0%}) are copies of another's"
+        " text: the comments of one text count as a cluster."
     )
 
 

@@ -70,6 +70,9 @@ class Choices(Record):
         ),
     )
     n_clusters: int | None = field(metadata=_said("clusters of comments that are not independent"))
+    n_copies: int | None = field(
+        default=None, metadata=_said("comments whose text is that of another, too")
+    )
 
     @property
     def sample(self) -> int | None:
