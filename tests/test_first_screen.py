@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
+from bias_metrics.report import selected
 from biasgate.cli import app
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.promoting.succession import Judged
@@ -53,6 +54,13 @@ def show(*arguments, width=80, **environment):
     return CliRunner().invoke(app, ["show", *map(str, arguments)], env=found)
 
 
+def worst_of_all(report, metric):
+    """The number of gay, bounded by all metrics of all identities from which it was selected."""
+    n_metrics = 5 + (2 if "given" in report.thresholds else 0)
+    cell = getattr(report.bias.subgroups["gay"], metric)
+    return selected(cell, n_metrics * len(report.bias.subgroups), bounds=(-1, 1))
+
+
 def verdict_of(folder):
     return json.loads((folder / "verdict.json").read_text())
 
@@ -64,7 +72,7 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     assert lines[0] == "Blocked: biased"
     meaning = "Non-toxic comments that mention gay score higher than other non-toxic ones."
     assert lines[1] == f"  {meaning}"
-    cell = read_report(output / "s/biased").bias.subgroups["gay"].negative_aeg
+    cell = worst_of_all(read_report(output / "s/biased"), "negative_aeg")
     number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
     limit = f"shown above the ceiling {worst['limit']:g}"
     assert lines[2] == f"  Treated worst: gay: Negative AEG {number}, {limit}."
@@ -225,7 +233,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     found = Story.of(report, verdict)
     assert (found.word.text, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Proven for no identity."
-    cell = report.bias.subgroups["gay"].subgroup_auc
+    cell = worst_of_all(report, "subgroup_auc")
     number = f"gay: Subgroup AUC {cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
     number += ", the lowest of those with 20 comments of each compared class"
     assert (found.headline, found.treated_worst) == ("No check failed.", number)
@@ -271,7 +279,7 @@ def test_a_sum_that_is_undefined_is_told_with_its_reason(tmp_path):
 
 def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
-    cell = report.bias.subgroups["gay"].bpsn_auc
+    cell = worst_of_all(report, "bpsn_auc")
     ends = f"[{cell.low:.3f}, {cell.high:.3f}], floor 0.8"
     assert Story.of(report, verdict).treated_worst.endswith(ends)
 

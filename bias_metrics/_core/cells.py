@@ -130,13 +130,18 @@ class Auc:
         """Return an interval that allows for rows off a tie of which few or none were drawn.
 
         Where the rows of a class have one score, their placements seem not to vary. A row with
-        another score moves its placement by 1/2 where scores have two values.
+        another score moves its placement by 1/2 where scores have two values, and by no more than
+        there is room for.
         """
         if self.n_tied == math.inf:
             return low, high
         assert self.value is not None  # noqa: S101
-        reach = unseen_reach(0.5, std_error, min(self.n_tied, most), confidence)
-        return max(min(low, self.value - reach), 0.0), min(max(high, self.value + reach), 1.0)
+        n = min(self.n_tied, most)
+        down, up = (
+            unseen_reach(min(room, 0.5), std_error, n, confidence)
+            for room in (self.value, 1 - self.value)
+        )
+        return max(min(low, self.value - down), 0.0), min(max(high, self.value + up), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
