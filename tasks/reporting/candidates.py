@@ -23,6 +23,7 @@ from biasgate.tasks.reporting.story import (
     TO_PASS,
     TREATED_WORST,
     UNKNOWN,
+    WARNING,
     WORSE,
     Story,
     with_limit,
@@ -175,6 +176,7 @@ class CandidateStory:
             UNKNOWN: self._unknown(),
             NOT_JUDGED: self._not_judged(),
             at: told,
+            WARNING: self._warnings(),
             TO_PASS: self._to_pass(),
             GAINED: self._changes("gains"),
             DECISION: self.sentence,
@@ -185,6 +187,18 @@ class CandidateStory:
         """Say of each set whose decisions change most beside the champion."""
         texts = [self._on_set(story.changed, story) for story in self.stories if story.changed]
         return "; ".join([*texts[:_SETS], *_more_sets(texts)])
+
+    def _warnings(self) -> str:
+        """Return the first warning on the data that is no headline, and how many more there are."""
+        told = [
+            self._on_set(text.removesuffix("."), story)
+            for story in self.stories
+            for text in story.warnings
+            if text.removesuffix(".").lower() not in self.headline.lower()
+        ]
+        told = list(dict.fromkeys(told))
+        more = f"; and {len(told) - 1:,} more" if told[1:] else ""
+        return f"{told[0]}{more}" if told else ""
 
     def _not_judged(self) -> str:
         """Name the metrics that no blocking rule is about, on any of the sets."""

@@ -38,6 +38,7 @@ from biasgate.tasks.wording import changed_in_words, first_names
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
 CHANGED = "Most changed decisions"
 HOLDS, UNKNOWN, NOT_JUDGED = "Holds for", "No interval for", "Not judged"
+WARNING = "Warning"
 TO_PASS, DECISION = "To pass", "Decision"
 TREATED_WORST, LOWEST = "Treated worst", "Lowest AUC"
 # The words for identities for which a verdict does not hold.

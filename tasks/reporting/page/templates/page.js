@@ -119,6 +119,17 @@
     }));
   }
 
+  function offer() {
+    const set = rows.querySelector(".part").selectedOptions[0].dataset.set;
+    const rival = rows.querySelector(".rival");
+    [...rival.options].forEach((option) => {
+      option.hidden = option.disabled = Boolean(option.value) && option.dataset.set !== set;
+    });
+    if (!rival.selectedOptions[0].disabled) return;
+    rival.value = "";
+    beside();
+  }
+
   function sort(table, at, button) {
     const body = table.tBodies[0];
     body.first ??= [...body.rows];
@@ -183,7 +194,9 @@
     rows.querySelector(".rival")?.addEventListener("input", beside);
     rows.querySelector(".part")?.addEventListener("input", () => {
       tables.forEach((table) => { table.closest("details").open = table === current(); });
+      offer();
     });
+    if (rows.querySelector(".rival")) offer();
     const say = (text) => { rows.querySelector("output").textContent = text; };
     rows.querySelector(".copy").addEventListener("click", () => { copy(csv(current())); say("copied"); });
     rows.querySelector(".save").addEventListener("click", () => save(csv(current())));
