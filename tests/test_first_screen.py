@@ -74,7 +74,7 @@ def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
     assert lines[1] == f"  {meaning}"
     cell = worst_of_all(read_report(output / "s/biased"), "negative_aeg")
     number = f"{cell.value:+.3f} [{cell.low:+.3f}, {cell.high:+.3f}]"
-    limit = f"shown above the ceiling {worst['limit']:g}"
+    limit = f"fails the ceiling {worst['limit']:g}"
     assert lines[2] == f"  Treated worst: gay: Negative AEG {number}, {limit}."
     assert lines[3] == "  Holds for: 2 of 3 identities, 1 failed (gay)."
     assert "Blocked: fair" not in lines

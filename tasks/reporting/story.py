@@ -62,9 +62,9 @@ _ERRORS = {
 }
 # Where the worst number lies, by the kind of its limit and whether that is shown.
 _LIMITS = {
-    ("floor", True): "shown below the floor {limit}",
+    ("floor", True): "fails the floor {limit}",
     ("floor", False): "floor {limit}",
-    ("ceiling", True): "shown above the ceiling {limit}",
+    ("ceiling", True): "fails the ceiling {limit}",
     ("ceiling", False): "ceiling {limit}",
 }
 
