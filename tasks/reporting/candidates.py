@@ -133,6 +133,7 @@ class CandidateStory:
         known = {name for _, names in worst.others for name in names}
         groups = [name for name in worst.failing if name in known]  # others are categories
         groups += [change.group for change in worst.losses]
+        groups.sort(key=lambda name: name != worst.first)
         if groups:
             return ["show", place, "--identity", groups[0]]
         if worst.unsettled and worst.verdict.counts is None:
@@ -308,6 +309,8 @@ class CandidateStory:
             if check.status in {"fail", "insufficient", "error"}
         ]
         failed = [check.result for check in unmet if check.has_failed]
+        begins_with = None if self.worst is None else self.worst.first
+        failed.sort(key=lambda result: result.group != begins_with)
         useless = [check for check in unmet if check.result.rule == USEFUL]
         unmet = [check for check in unmet if check not in useless]
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]

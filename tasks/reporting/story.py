@@ -104,6 +104,9 @@ class Story(VerdictStory):
     """The outcome in one sentence, by its meaning."""
     worst: tuple[str, str]
     """Who is treated worst: identity, number and 95 % interval; and its limit. Empty without."""
+    first: str | None
+    """The identity with which every list begins: of the failed check that is furthest beyond its
+    limit, else of the number to show first."""
     worst_is_shown: bool
     """Whether that is a failed check, or significantly low; else it is only the lowest number."""
     changed: str
@@ -164,6 +167,7 @@ class Story(VerdictStory):
             numbers=tuple(numbers.items()),
             headline=_headline(said, worst, no_use),
             worst=_treated_worst(report, worst),
+            first=_first(report, worst),
             worst_is_shown=_is_shown(report, worst),
             changed="" if verdict.changed is None else changed_in_words(verdict.changed),
             not_judged=unjudged(
@@ -355,6 +359,13 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
 
 def _is_ruled(result: RuleResult) -> bool:
     return result.action == "block" and result.rule not in {HARM, USEFUL}
+
+
+def _first(report: Report, worst: RuleResult | None) -> str | None:
+    if worst is not None:
+        return worst.group
+    focus = _focus(report, worst)
+    return None if focus is None else focus.group
 
 
 def _is_shown(report: Report, worst: RuleResult | None) -> bool:

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import typer
+from support.judged import judge, rows
 from support.made import (
     candidate_of,
     decision_of,
@@ -21,6 +23,7 @@ from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
+from biasgate.tasks.reporting.page.grids import LIMITS, metric_grid
 from biasgate.tasks.reporting.story import Story, _headline
 from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
 from biasgate.tasks.wording import in_short
@@ -336,3 +339,20 @@ def test_who_is_treated_worst_in_a_slice_is_what_the_check_says():
     worst = check("gay is low in Arabic.", "fail", group="gay", value=0.68, slice="language.ar")
     story = Story.of(report_with({"gay": {}}), verdict_of(worst))
     assert story.treated_worst == "gay is low in Arabic."
+
+
+def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_path):
+    columns = rows(("a", "b", "c"), shift=0.3, n=3000)
+    columns["score/candidate"] = np.round(
+        columns["score/candidate"] + 0.6 * (columns["identity/c"] & ~columns["label"]), 3
+    )
+    rules = [{"metric": "bpsn_auc", "scope": "each", "floor": 0.95}]
+    report, verdict, _ = judge(tmp_path, columns, rules=rules)
+    failed = [one.group for one in verdict.results if one.outcome == "fail"]
+    assert failed[0] == "a"  # the first in the order of the set
+    found = CandidateStory.of(Story.of(report, verdict))
+    facts = dict(found.facts)
+    assert facts["Treated worst"].startswith("c: ")
+    assert facts["To pass"].startswith("BPSN AUC of c ")
+    assert found.next_command("out")[-1] == "c"
+    assert metric_grid(report, verdict, LIMITS).rows[0].name == "c"
