@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.judged import by_place, judge, rows, summary_of
 
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.writing import render
 
@@ -216,7 +217,7 @@ def test_rows_are_saved_as_csv_in_which_no_name_is_a_formula(opened):
     with page.expect_download() as waited:
         page.locator("#metrics .save").click()
     lines = Path(waited.value.path()).read_text("utf-8").splitlines()
-    assert lines[0].startswith('"identity","n","Subgroup AUC","Subgroup AUC low"')
+    assert re.match(r'"identity","n","(.+?)","\1 low"', lines[0])
     assert len(lines) == 1 + len(NAMES)
     assert any(one.startswith('"\'=cmd()"') for one in lines)
 
@@ -233,6 +234,31 @@ def test_another_candidate_takes_the_place_of_the_champion(opened, request):
     assert page.evaluate(marks) != own
     rival.select_option("")
     assert page.evaluate(marks) == own
+
+
+def test_only_candidates_on_the_same_set_are_offered_beside(browser, tmp_path):
+    found = []
+    for of_set in ("news", "chats"):
+        for seed, name in enumerate(("first", "second")):
+            columns = rows(NAMES[:3], shift=0.5, seed=seed)
+            found.append(judge(tmp_path / of_set / name, columns, name=name, of_set=of_set))
+    path = tmp_path / "report.html"
+    path.write_bytes(render(evaluation_page(summary_of(found), by_place(found))))
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    part, rival = page.locator("select.part"), page.locator("select.rival")
+
+    def offered():
+        return rival.locator("option:not([disabled])").all_inner_texts()[1:]
+
+    for of_set in ("news", "chats"):
+        label = next(one for one in part.locator("option").all_inner_texts() if of_set in one)
+        part.select_option(label=label)
+        assert rival.input_value() == ""
+        assert len(offered()) == 2
+        assert all(of_set in one for one in offered())
+        rival.select_option(label=offered()[1])
+    page.close()
 
 
 def test_the_script_draws_as_the_page_was_drawn(opened):
@@ -269,5 +295,5 @@ def test_paper_has_the_tables_and_no_controls(opened):
     head = page.locator("#metrics thead th").nth(1)
     assert head.get_by_role("button").is_hidden()
     name = head.evaluate("one => getComputedStyle(one, '::before').content")
-    assert name.strip('"') == "Subgroup AUC"
+    assert name.strip('"') in {METRICS[one].title for one in SUBGROUP_METRICS}
     assert page.pdf(format="A4").startswith(b"%PDF")
