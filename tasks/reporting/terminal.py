@@ -39,7 +39,7 @@ from biasgate.tasks.reporting.page.grids import (
     metric_grid,
 )
 from biasgate.tasks.reporting.results import Published, Results
-from biasgate.tasks.reporting.story import Story
+from biasgate.tasks.reporting.story import Story, gains_of
 from biasgate.tasks.reporting.tables import numbers_by_night
 from biasgate.tasks.reporting.terminal_table import (
     COLOURS,
@@ -268,7 +268,11 @@ def print_compared(compared: Sequence[Compared]) -> None:
 def _print_compared(out: Console, compared: Compared) -> None:
     out.print(f"[bold]{shown(compared.first)} minus {shown(compared.second)}[/]", soft_wrap=True)
     lines = (
-        [shown_worse(compared.worsened, compared.second), _different(compared)]
+        [
+            shown_worse(compared.worsened, compared.second),
+            _shown_better(compared),
+            _different(compared),
+        ]
         if compared.paired
         else []
     )
@@ -300,6 +304,16 @@ def _print_compared(out: Console, compared: Compared) -> None:
         marks = f"{MARKS['fail'][0]} shown to be worse, {sign} {words}"
         legend.append(f"{marks} (after Holm's adjustment for all).")
     out.print(f"[dim]{' '.join(legend)}[/]")
+
+
+def _shown_better(compared: Compared) -> str:
+    """Say who is shown to be better, the largest gain first."""
+    gains = gains_of(compared.differences)
+    if not gains:
+        return f"Nobody is shown to be better than with {printable(compared.second)}."
+    others = list(dict.fromkeys(gain.group for gain in gains if gain.group != gains[0].group))
+    also = f"; also {first_names(others, _NAMES)}" if others else ""
+    return f"Shown to be better than {printable(compared.second)}: {gains[0].text}{also}."
 
 
 def _different(compared: Compared) -> str:
