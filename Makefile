@@ -166,4 +166,4 @@ constraints: $(READY)
 	@grep -q '^torch==' constraints.txt || echo 'torch==2.13.0' >>constraints.txt
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output*

@@ -350,7 +350,14 @@ def of_histograms(sums: Any) -> Numbers:
 def by_command(folder: Path) -> dict[str, float]:
     """Run the command, and verify what it wrote; memory is that of all processes together."""
     out, found = folder / "out", {}
-    count = ["evaluate", str(folder / "chats.yaml"), "--output", str(out), "--store", str(folder)]
+    count = [
+        "evaluate",
+        str(folder / "chats.yaml"),
+        "--output",
+        str(out),
+        "--store",
+        f"{folder}/store",
+    ]
     for name, arguments in (("count", count), ("verify", ["verify", str(out)])):
         used, clock, began = children_seconds(), time.perf_counter(), time.time()
         line = [sys.executable, "-m", "biasgate", *arguments]

@@ -333,18 +333,19 @@ def demo(
 ) -> None:
     """Evaluate a biased model and its twin on generated phrases.
 
-    The biased model is blocked, and its twin passes. The phrases contain insults.
+    The biased model is blocked, and its twin passes. The phrases contain insults; the store with
+    them is OUTPUT-store.
     """
     from biasgate import demo as show  # noqa: PLC0415
 
-    store = output / "store"
+    store = show.store_of(output)
     with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
         summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
         if as_json:
             print_json(summary)
         else:
             _print_results(summary, output, store)
-            print_next_steps(output)
+            print_next_steps(output, store)
         problem = show.unexpected(summary)
         if problem:
             print_error(f"the demo did not go as expected: {problem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,11 @@ if TYPE_CHECKING:
 CONFIG = "demo"
 BIASED, BALANCED = "biased_labels", "balanced_labels"
 PLANTED = {"gay", "muslim"}
+
+
+def store_of(output: Path) -> Path:
+    """Return the store of the demo, beside its results."""
+    return Path(f"{output if output.name else output.resolve()}-store")
 
 
 def unexpected(summary: Summary) -> str | None:

@@ -76,13 +76,13 @@ def print_findings(findings: Sequence[Any]) -> None:
         out.print(f"{word}  {shown(finding.what)}: {shown(finding.sentence)}", soft_wrap=True)
 
 
-def print_next_steps(output: Path) -> None:
+def print_next_steps(output: Path, store: Path) -> None:
     """Print the next steps after the demo."""
     steps = {
         "look at": f"{output / 'report.html'}  (in any browser)",
-        "compare": f"{command()} ui --store {output / 'store'}  (open `evaluate demo`)",
+        "compare": f"{command()} ui --store {store}  (open `evaluate demo`)",
         "retrain": f"{command()} mitigate --from {output / 'templates' / 'biased_labels'} "
-        f"--store {output / 'store'} --output {output}-mitigated  (trained against bias)",
+        f"--store {store} --output {output}-mitigated  (trained against bias)",
         "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
         "measure": "your own model: docs/start.md in the repository",
     }

@@ -29,15 +29,12 @@ def check_input(
     included = "the included evaluation " if config in included_names() else ""
     say(f"reading {included}{config}")
     with waiting("reading"):
-        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.mlflow_server import server  # noqa: PLC0415
         from biasgate.tasks.reading_evaluation import read_evaluation  # noqa: PLC0415
 
         server.address_in(server.TRACKING)
         server.address_in(server.REGISTRY)
-        for what, folder in (("output", output), ("store", store)):
-            if folder is not None:
-                require_writable(folder.absolute(), what)
+        _check_places(output, store)
         evaluation = read_evaluation(config, outcome_of, sample)
         if output is not None and not overwrite:
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
@@ -50,12 +47,20 @@ def check_count_file(config: str, output: Path, store: Path) -> None:
     """Refuse a wrong count file and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
     with waiting("reading"):
-        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
 
-        for what, folder in (("output", output), ("store", store)):
-            require_writable(folder.absolute(), what)
+        _check_places(output, store)
         read_count_file(Path(config))
+
+
+def _check_places(output: Path | None, store: Path) -> None:
+    """Refuse places that cannot be written to, or of which one is in the other."""
+    from biasgate.tasks.common.files import require_apart, require_writable  # noqa: PLC0415
+
+    if output is not None:
+        require_apart(output, store)
+        require_writable(output.absolute(), "output")
+    require_writable(store.absolute(), "store")
 
 
 def check_sets(check: Callable[[], None], store: Path) -> None:

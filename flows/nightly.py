@@ -55,7 +55,7 @@ def nightly(
         As `evaluate`. Without `fail_when_blocked` a block is a result, not a failure.
     """
     with steps_of(config, store):
-        folder = folder_of_this_run(output)
+        folder = folder_of_this_run(output, store)
         with removed_if_empty(folder):
             state: Any = evaluate(
                 config,

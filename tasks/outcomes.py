@@ -38,6 +38,7 @@ WORDS = {
     "error": Word("error", "Error", "Error", "error", 1),
 }
 EXCEPT = "Passed with exceptions"
+COPY = "Passed as the champion's copy, promotes nothing"
 REPORTED = Word("reported", "Reported only", "Reported", "pass", 0)
 
 

@@ -13,8 +13,8 @@ from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.outcomes import EXCEPT, REPORTED, WORDS, Word, word_of
-from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict
+from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
+from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict, is_champions_copy
 
 MOST_EXCEPTIONS = 12
 _NAMED = 3  # most names in a list
@@ -24,8 +24,9 @@ IN_TITLE = 2  # most names in the words for an outcome
 def word_of_verdict(*verdicts: Verdict) -> Word:
     """Return the words for the verdicts on a candidate on one set, or on several.
 
-    A pass says for how many identities it is proven, and whether it has exceptions; a block by
-    harm that is shown, for whom. Names of identities are in it: escape it where it is shown.
+    A pass says for how many identities it is proven, and whether it has exceptions, or that it is
+    of the champion's own scores; a block by harm that is shown, for whom. Names of identities are
+    in it: escape it where it is shown.
     """
     outcomes = {verdict.outcome for verdict in verdicts}
     outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
@@ -35,6 +36,8 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
         return replace(WORDS[outcome], text=_blocked(verdicts))
     if outcome != "pass":
         return WORDS[outcome]
+    if all(map(is_champions_copy, verdicts)):
+        return replace(WORDS[outcome], text=COPY)
     fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
     n, of = len(fewest.identities), fewest.of
     text = WORDS[outcome].text

@@ -224,6 +224,19 @@ def test_a_place_that_cannot_be_written_is_refused_before_work(home, begun, name
     assert sorted(home.iterdir()) == before
 
 
+@pytest.mark.parametrize("command", ["evaluate", "nightly", "mitigate", "count"])
+def test_a_store_inside_the_results_is_refused_before_work(home, begun, command):
+    config = "file.yaml"
+    if command == "count":
+        (home / "count.yaml").write_text("source: shards")
+        command, config = "evaluate", "count.yaml"
+    before = sorted(home.iterdir())
+    for places in (["--output", "."], ["--output", "o", "--store", "o/s"]):
+        code, said = run(command, config, *places)
+        assert (code, "must be folders apart, neither inside the other" in said) == (2, True), said
+    assert (begun, sorted(home.iterdir())) == ([], before)
+
+
 def test_where_no_model_is_registered_the_command_says_how_one_is(home):
     Gateway.of_store(home / "store").experiment("any")
     code, said = run("history", "toxicity", "--store", home / "store")

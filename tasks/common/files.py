@@ -109,6 +109,18 @@ def require_writable(folder: Path, what: str) -> None:
         raise InputError(msg) from error
 
 
+def require_apart(output: Path, store: Path) -> None:
+    """Refuse results in a store, or a store in results: whoever gets these would get comments."""
+    here, kept = output.resolve(), store.resolve()
+    if here in (kept, *kept.parents) or kept in here.parents:
+        msg = (
+            f"output {output} and store {store} must be folders apart, neither inside the other: "
+            "the store has the comments, and results are passed on. Name another `--output` or "
+            "`--store`."
+        )
+        raise InputError(msg)
+
+
 def require_space(folder: Path, n_bytes: float, purpose: str, otherwise: str = "") -> None:
     """Refuse work that does not fit on the disk of a folder, which need not exist.
 

@@ -30,7 +30,7 @@ from biasgate.tasks.promoting.champion import (
     take_turn,
 )
 from biasgate.tasks.promoting.pinned import objection_to_policy
-from biasgate.tasks.promoting.succession import Judged, smaller_sample
+from biasgate.tasks.promoting.succession import SAME_SCORES, Judged, smaller_sample
 from biasgate.tasks.promoting.verify import require_held
 from biasgate.tasks.records import Decision, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
@@ -79,6 +79,9 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     judged = Judged(
         found.uri, [logged_verdict(verdict.run_id, gateway) for verdict in verdicts], found
     )
+    if judged.is_champions_copy:
+        msg = f"{found.uri} must be another model than the champion: {SAME_SCORES}."
+        raise InputError(msg)
     transition = Transition("promotion", found, replaces, verdicts, judged.because(reason))
     moved = move_champion(transition, gateway)
     return judged.named(moved)

@@ -19,9 +19,17 @@ from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, RestsOn
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
+from biasgate.tasks.records import (
+    CandidateDecision,
+    Decision,
+    LoggedVerdict,
+    is_champions_copy,
+)
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.wording import exceptions_in_words, reservations_in_words, word_of_verdict
+
+SAME_SCORES = "it has the champion's own scores, since its files and options are the same"
+"""Why a version replaces nothing."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,11 @@ class Judged:
     def objectives(self) -> dict[str, Objective]:
         """The objective on each set, by name."""
         return {verdict.evaluation_set.name: verdict.objective for verdict in self.verdicts}
+
+    @property
+    def is_champions_copy(self) -> bool:
+        """Whether it is the model that is champion, under another version."""
+        return bool(self.verdicts) and all(map(is_champions_copy, self.verdicts))
 
     @property
     def samples(self) -> dict[str, int | None]:
@@ -165,6 +178,8 @@ class Succession:
 
     def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
         """Yield the conditions of the rule that are not met."""
+        if judged.is_champions_copy:
+            yield SAME_SCORES
         if self.is_first_look:
             yield "`--sample` is for a first look, which replaces no champion"
         if smaller := smaller_sample(judged.samples, past.basis):

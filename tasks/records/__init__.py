@@ -58,6 +58,7 @@ from biasgate.tasks.records.verdict import (
     Rival,
     Verdict,
     champion_of,
+    is_champions_copy,
 )
 
 __all__ = [
@@ -109,5 +110,6 @@ __all__ = [
     "Verdict",
     "champion_of",
     "error_rates",
+    "is_champions_copy",
     "metric_cells",
 ]

@@ -163,3 +163,11 @@ class LoggedVerdict(Verdict):
 def champion_of(verdict: Verdict) -> str | None:
     """Return the champion's version in a verdict; None without a registered champion."""
     return None if verdict.champion is None else verdict.champion.model
+
+
+def is_champions_copy(verdict: Verdict) -> bool:
+    """Return whether a candidate has the scores of the champion's files, but is not its version."""
+    champion, candidate = verdict.champion, verdict.candidate
+    if champion is None or champion.digest != candidate.digest:
+        return False
+    return candidate.model is None or champion.model != candidate.model

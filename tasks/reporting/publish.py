@@ -11,7 +11,13 @@ from pathlib import Path
 
 from bias_metrics.gate import worst
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import require_writable, sizes_of, whole_folder, write_json
+from biasgate.tasks.common.files import (
+    require_apart,
+    require_writable,
+    sizes_of,
+    whole_folder,
+    write_json,
+)
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_record
@@ -36,11 +42,12 @@ def make_folder(*parts: str) -> str:
 
 
 @task(name="name folder")
-def folder_of_this_run(output: str) -> str:
+def folder_of_this_run(output: str, store: str) -> str:
     """Create a new folder `output/<UTC date and time>` and return it.
 
     It is this run's own: one that starts in the same second gets `...-2`.
     """
+    require_apart(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
     Path(output).mkdir(parents=True, exist_ok=True)
     name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
@@ -64,10 +71,11 @@ def _is_new(folder: Path) -> bool:
 
 @task(name="check places")
 def check_places(output: str, store: str) -> None:
-    """Refuse, before any work, places that cannot be written to and servers that do not answer.
+    """Refuse, before any work, places that overlap or are read-only, and servers that are silent.
 
     Safe to retry. Servers are MLflow's, where one is named.
     """
+    require_apart(Path(output), Path(store))
     require_writable(Path(output).absolute(), "output")
     require_writable(Path(store).absolute(), "store")
     if address_in(TRACKING) or address_in(REGISTRY):

@@ -38,7 +38,7 @@ from biasgate.tasks.reporting.page.grids import (
     difference,
     metric_grid,
 )
-from biasgate.tasks.reporting.results import Published, Results
+from biasgate.tasks.reporting.results import SUMMARY, Published, Results
 from biasgate.tasks.reporting.story import Story, gains_of
 from biasgate.tasks.reporting.tables import numbers_by_night
 from biasgate.tasks.reporting.terminal_table import (
@@ -194,7 +194,13 @@ def _print_lines(
 
 
 def _print_what_checks(out: Console, results: Results) -> None:
-    check = f"{command()} verify {shlex.quote(as_path(results.folder))}"
+    folder = results.folder
+    whole = folder.resolve().parent.parent
+    named = {name for one in results.each for name in one.verdict.required_sets}
+    if results.summary is None and named - {one.names[0] for one in results.each}:
+        # It is verified with the other sets that its verdict requires.
+        folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
+    check = f"{command()} verify {shlex.quote(as_path(folder))}"
     _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
 
 

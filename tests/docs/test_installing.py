@@ -33,7 +33,7 @@ FROM_AN_INDEX = re.compile(
 )
 SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".txt", ".sh", ".html", ".json", ""}
 NOT_OURS = {".git", ".venv", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
-NOT_OURS |= {"__pycache__", "build", "demo-output", "dist", "node_modules"}
+NOT_OURS |= {"__pycache__", "build", "demo-output", "demo-output-store", "dist", "node_modules"}
 
 
 def written_files():

@@ -104,10 +104,12 @@ def judge_version(
     opened_as=None,
     sampled_from=None,
     today=TODAY,
+    copy_of=None,
 ):
     """Judge a version against the champion's scores; log and tag the verdict, return it.
 
-    `sampled_from`: rows of the whole set, if the rows are to be a sample.
+    `sampled_from`: rows of the whole set, if the rows are to be a sample. `copy_of`: the version
+    whose files it has.
     """
     choices = CHOICES if sampled_from is None else CHOICES | {"sampled_from": sampled_from}
     rows = EvaluationSet.load(set_folder(store, on))
@@ -115,7 +117,7 @@ def judge_version(
     gay = rows.column("identity/gay").to_numpy() >= 0.5
     columns = {"id": rows.column("id"), "label": label, "identity/gay": gay}
     columns["score/candidate"] = scores
-    digests, rivals = {"candidate": f"scores of {version.version}"}, {}
+    digests, rivals = {"candidate": f"scores of {(copy_of or version).version}"}, {}
     files = {"candidate": bound(gateway, version)}
     if champion is not None:
         of_champion, champion_scores = champion

@@ -27,7 +27,7 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
             "champion": compared,
             "policy": {"name": "p", "digest": "d", "report_only": report_only},
             "evaluation_set": {"name": "comments"},
-            "candidate": {"bound": NO_FILES},
+            "candidate": {"bound": NO_FILES, "digest": "own"},
             "objective": objective,
             **NOTHING_SAID,
             "run_id": RUN[0],

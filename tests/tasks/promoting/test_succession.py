@@ -12,20 +12,25 @@ from support.promoted import (
     entry_content,
     judge_against_now,
     judge_version,
+    judged_version,
     local,
+    promote_one,
     registered_version,
     scores_of,
 )
 
 from bias_metrics.gate.objective import Objective
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.ledger.entry import Entry, RestsOn
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.promoting import decisions as last_step
-from biasgate.tasks.promoting.by_hand import history, roll_back
+from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
 from biasgate.tasks.promoting.decisions import promote, promote_best, tell
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.records import Decision
+from biasgate.tasks.wording import word_of_verdict
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
 WITHHELD = Succession("newer", allow_first=True, withheld="not tonight")
@@ -228,6 +233,38 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     sentences = [one.sentence for one in tell(passed, MODEL, "2", [], NEWER)]
     assert sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 came."
     assert sentences[1].startswith("models:/toxicity/3 is champion now.")
+
+
+@pytest.mark.parametrize("rule", [NEWER, BETTER])
+def test_a_copy_of_the_champion_promotes_nothing_and_its_first_line_says_so(
+    gateway, store, tmp_path, rule
+):
+    first, verdict, scores = judged_version(gateway, store, tmp_path / "first")
+    assert promote_one([verdict], first, gateway).promoted
+    copy = registered_version(gateway, tmp_path, "copy")
+    same = judge_version(
+        gateway, store, tmp_path / "again", copy, scores, (first, scores), copy_of=first
+    )
+    assert (same.outcome, word_of_verdict(verdict).text) == ("pass", "Passed for 0 of 1 identities")
+    [decided] = promote([Judged("c", [same], copy)], MODEL, gateway, rule)
+    assert (decided.outcome, decided.promoted) == ("pass", False)
+    assert decided.sentence.endswith(
+        "stays version 1: it has the champion's own scores, since its "
+        "files and options are the same."
+    )
+    assert word_of(decided).text == "Passed as the champion's copy, promotes nothing"
+    with pytest.raises(InputError, match="must be another model than the champion: it has the"):
+        promote_version(MODEL, copy.version, "please", gateway)
+    assert gateway.alias(MODEL, "champion").version == "1"
+
+
+def test_the_champion_itself_is_no_copy(gateway, store, tmp_path):
+    first, verdict, scores = judged_version(gateway, store, tmp_path / "first")
+    assert promote_one([verdict], first, gateway).promoted
+    again = judge_version(gateway, store, tmp_path / "again", first, scores, (first, scores))
+    assert word_of_verdict(again).text == "Passed for 0 of 1 identities"
+    [decided] = promote([Judged("c", [again], first)], MODEL, gateway, NEWER)
+    assert decided.sentence == f"{first.uri} is champion already."
 
 
 def test_a_reset_leaves_nobody_aside():

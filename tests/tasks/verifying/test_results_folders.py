@@ -1,6 +1,7 @@
 """Verdicts in a folder of results are computed again; whatever is changed is found."""
 
 import json
+import os
 import re
 import shutil
 
@@ -138,6 +139,10 @@ def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(
     assert (code, "But not: first, its outcome." in text) == (3, True), text
 
 
+def judged_set(folder):
+    return json.loads((folder / "verdict.json").read_text("utf-8"))["evaluation_set"]
+
+
 def summarised(folder, change):
     """Rewrite the summary of a folder, as somebody would who forges it."""
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
@@ -186,6 +191,21 @@ def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, re
     for name in ("first", "second"):
         missing = f"{name} has one verdict on every required set: hard, sample. Missing: hard."
         assert (code, missing in text) == (3, True), text
+
+
+def test_the_folder_of_one_set_does_not_hold_without_the_others_that_its_verdict_names(
+    results, tmp_path
+):
+    folder = tmp_path / "results" / FIRST
+    shutil.copytree(results, tmp_path / "results")
+    say(folder, required_sets=["hard", "sample"])
+    code, text = run("verify", folder)
+    assert (code, "required set: hard, sample. Missing: hard." in text) == (3, True), text
+    code, text = run("show", folder)
+    assert text.endswith(f"biasgate verify {os.path.relpath(tmp_path / 'results')}"), text
+    say(folder, required_sets=["sample"], evaluation_set=judged_set(folder) | {"required": False})
+    code, text = run("verify", folder)
+    assert (code, "required set: sample. Missing: sample." in text) == (3, True), text
 
 
 @pytest.mark.parametrize(("second", "expected"), [(["sample"], 0), ([], 3)])
