@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from biasgate.tasks.analysing.analysis import Analysis, MeasuredRows, Row
+from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.common.errors import AnalysisError, without_quotes
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
@@ -55,7 +55,6 @@ def write_rows(rows: Sequence[Row], path: Path) -> None:
     """Write records as CSV, with the union of their columns; undefined numbers are empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    cells = ([row.get(column) for column in columns] for row in rows)
+    with whole_file(path) as temporary:
+        temporary.write_bytes(csv_of(columns, cells).encode())

@@ -6,8 +6,6 @@ it is no legal advice.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from pydantic import JsonValue
 
 from bias_metrics import GroupIndicators, MetricValue
 from bias_metrics.parts import wilson_interval
+from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.common.files import whole_file, write_json
 from biasgate.tasks.common.markdown import as_text, table_row
 from biasgate.tasks.common.printable import printable
@@ -34,7 +33,6 @@ from biasgate.tasks.disclosing.filing import (
     Recall,
     Sampling,
 )
-from biasgate.tasks.reporting.report import as_cell
 from biasgate.tasks.reporting.results import Results
 from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
@@ -118,7 +116,8 @@ def write_transparency(results: Results, filing: Filing, output: Path) -> Transp
     for old in (PART_8, REHEARSAL):
         (output / old).unlink(missing_ok=True)
     for name, text in (
-        (filed, csv_of(part_8(found, filing))),
+        # RFC 4180 ends lines so.
+        (filed, csv_of(COLUMNS, (row.values() for row in part_8(found, filing)), "\r\n")),
         (PART_11, part_11(found, filing, others)),
     ):
         with whole_file(output / name) as temporary:
@@ -149,17 +148,16 @@ def part_8(found: Sequence[Classifier], filing: Filing) -> list[dict[str, str]]:
                     "" if share.value is None else f"{share.value:.4f}",
                     _context(classifier, filing, group, name),
                 )
-                rows.append(dict(zip(COLUMNS, map(_cell, values), strict=True)))
+                rows.append(
+                    dict(
+                        zip(
+                            COLUMNS,
+                            (printable(" ".join(one.split())) for one in values),
+                            strict=True,
+                        )
+                    )
+                )
     return rows
-
-
-def csv_of(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return rows of the form as CSV (RFC 4180)."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\r\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def _scopes(classifier: Classifier, filing: Filing) -> Iterator[tuple[str, str, GroupIndicators]]:
@@ -226,12 +224,6 @@ def _allowed(classifier: Classifier) -> Iterator[str]:
             f"{classifier.n_unrated:,} of the comments are not counted by identity, since nobody "
             "rated their identities."
         )
-
-
-def _cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    cell: str = as_cell(printable(" ".join(text.split())))
-    return cell
 
 
 # ---- Part 11

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from bias_metrics.metrics import (
     SUBGROUP_METRICS,
     threshold_metrics,
 )
+from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -44,8 +42,6 @@ from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 SCHEMA_VERSION = 1
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
-# A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.
-_FORMULA, _HARMLESS = re.compile(r"\s*[=+@\t\r-]"), re.compile(r"[+-][\w.+-]*")
 
 
 def build_report(
@@ -144,35 +140,15 @@ def _add_cells(table: dict[str, list[Any]], name: str, cells: Sequence[MetricVal
 def metric_csv(report: Report) -> str:
     """Return the metric table as CSV; an undefined number is an empty cell."""
     table = metric_table(report)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(table)
-    rows = zip(*table.values(), strict=True)
-    writer.writerows([as_cell(value) for value in row] for row in rows)
-    return stream.getvalue()
-
-
-def as_cell(value: Any) -> Any:
-    """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
-
-    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is. Text that begins with
-    `'` gets a second one, so that whoever removes the first `'` of a cell has the exact text.
-    """
-    if not isinstance(value, str):
-        return value
-    is_formula = _FORMULA.match(value) and not _HARMLESS.fullmatch(value)
-    return f"'{value}" if is_formula or value.startswith("'") else value
+    return csv_of(table, zip(*table.values(), strict=True))
 
 
 def write_submission(scored: ScoredSet, path: Path) -> None:
     """Write scores in the Kaggle submission format: `id,prediction`; empty without a score."""
     table = scored.table()
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["id", "prediction"])
-        ids = map(as_cell, table.column("id").to_pylist())
-        scores = ["" if math.isnan(one) else repr(one) for one in table.column("score").to_pylist()]
-        writer.writerows(zip(ids, scores, strict=True))
+    ids, scores = (table.column(name).to_pylist() for name in ("id", "score"))
+    texts = ("" if math.isnan(one) else one for one in scores)
+    path.write_bytes(csv_of(["id", "prediction"], zip(ids, texts, strict=True)).encode())
 
 
 @task(name="write report", task_run_name="report {evidence.folder!m}")

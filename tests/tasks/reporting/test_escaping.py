@@ -1,18 +1,22 @@
 """Names and ids in tables and notes: no formula for a spreadsheet, no HTML for MLflow's page."""
 
+import ast
 import csv
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from support.made import report_with, result, verdict_of
 
+from biasgate.tasks.analysing.analyse import write_rows
+from biasgate.tasks.common.csv_files import as_cell
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown
-from biasgate.tasks.reporting.report import as_cell, write_submission
+from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.story import Story
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
@@ -45,6 +49,37 @@ def test_ids_in_a_submission_are_no_formulas(tmp_path):
     scores = pa.table({"id": ["=cmd()", "-5"], "score": [0.25, -1e-05]})
     write_submission(SimpleNamespace(table=lambda: scores), tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == "id,prediction\n'=cmd(),0.25\n-5,-1e-05\n"
+
+
+def test_names_in_the_table_of_an_analysis_are_no_formulas(tmp_path):
+    write_rows([{"pair": "=cmd() and gay", "=1": -0.5, "of": None}], tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "pair,'=1,of\n'=cmd() and gay,-0.5,\n"
+
+
+ROOT = Path(__file__).parents[3]
+WRITES = {"to_csv", "write_csv", "savetxt", "tofile"}
+
+
+def writers(path):
+    """Where a module could write CSV by itself."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names = []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [getattr(node, "module", None), *(one.name for one in node.names)]
+        if "csv" in {str(one).split(".")[-1] for one in names} or (
+            isinstance(node, ast.Attribute) and node.attr in WRITES
+        ):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+
+
+def test_every_file_of_csv_is_written_by_the_one_writer():
+    modules = [
+        path
+        for room in ("bias_metrics", "tasks", "flows", "deployments", "biasgate")
+        for path in sorted((ROOT / room).rglob("*.py"))
+    ]
+    found = [one for path in modules for one in writers(path)]
+    assert [one.partition(":")[0] for one in found] == ["tasks/common/csv_files.py"], found
 
 
 def test_names_in_a_verdict_make_no_html_link_or_picture():

@@ -151,8 +151,8 @@
   function csv(table) {
     const quoted = (text) => {
       const hyphened = text.replace("−", "-");
-      const isFormula = /^[=+@\t\r-]/.test(hyphened) && Number.isNaN(Number(hyphened));
-      const safe = isFormula ? `'${hyphened}` : hyphened;
+      const isFormula = /^\s*[=+@\t\r-]/.test(hyphened) && !/^[+-][\w.+-]*$/.test(hyphened);
+      const safe = isFormula || hyphened.startsWith("'") ? `'${hyphened}` : hyphened;
       return `"${safe.replaceAll('"', '""')}"`;
     };
     const heads = [...table.tHead.rows[0].cells].slice(1).map((head) => head.dataset.name);
