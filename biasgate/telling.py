@@ -35,7 +35,12 @@ def errors_told(
     to, by their purpose; an error of their disks is told in one sentence, too.
     """
     _set_up_logging(verbose=bool(verbose), quiet=quiet)
-    from biasgate.tasks.common.errors import CandidateError, InputError, ServerError  # noqa: PLC0415
+    from biasgate.tasks.common.errors import (  # noqa: PLC0415
+        CandidateError,
+        InputError,
+        ServerError,
+        lacking_module,
+    )
     from biasgate.tasks.common.secrets import mask_error  # noqa: PLC0415
 
     try:
@@ -55,7 +60,7 @@ def errors_told(
         if isinstance(error, ServerError):
             print_error(str(error))
             raise typer.Exit(CRASH) from error
-        problem = disk_problem(error, places or {})
+        problem = disk_problem(error, places or {}) or lacking_module(error)
         if problem is not None:
             print_error(problem)
             raise typer.Exit(CRASH) from error

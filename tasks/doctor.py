@@ -18,7 +18,7 @@ from typing import Literal
 import httpx
 from packaging.requirements import Requirement
 
-from biasgate.tasks.common.errors import InputError, to_install
+from biasgate.tasks.common.errors import InputError, lacking_module, to_install
 from biasgate.tasks.common.prefect_artifacts import api_url
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.mlflow_server.local_store import DATABASE
@@ -75,8 +75,8 @@ def guarded(what: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     except InputError as error:
         yield Check(what, "wrong", masked(str(error)), "See the sentence before.")
     except Exception as error:  # noqa: BLE001 - libraries raise anything; other checks go on
-        text = masked(f"{type(error).__name__}: {error}".splitlines()[0])
-        yield Check(what, "wrong", text, f"Put the {what} in order, then run the doctor again.")
+        text = lacking_module(error) or f"{type(error).__name__}: {error}".splitlines()[0]
+        yield Check(what, "wrong", masked(text), "See the sentence before.")
 
 
 def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:

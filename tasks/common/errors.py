@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -89,13 +90,33 @@ class AnalysisError(RuntimeError):
     """An analysis failed. Its own message is withheld, since it may quote a comment."""
 
 
+FINAL = (ImportError, NameError, NotImplementedError, SyntaxError)
+"""What fails in the same way however often it is tried."""
+_FOR_GOOD = {CandidateError: CandidateStoppedError, SourceError: InputError}
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,9}", re.ASCII)
+
+
+def lacking_module(error: BaseException | None) -> str | None:
+    """Say which module cannot be imported, and the command that helps; None if none is behind."""
+    while error is not None and not isinstance(error, ImportError):
+        error = error.__cause__
+    if error is None or error.name is None or not _MODULE.fullmatch(error.name[:200]):
+        return None
+    install = f"{sys.executable} -m pip install PACKAGE"
+    if isinstance(error, ModuleNotFoundError):
+        return f"module {error.name!r} must be installed; it is not. With its package: {install}"
+    return f"module {error.name!r} must have what is imported from it. Another version: {install}"
+
+
 def without_quotes(
     call: Callable[[], Result], of: str, kind: type[CandidateError | SourceError | AnalysisError]
 ) -> Result:
     """Call code that reads comments; report a failure by its type and place, without its text.
 
-    The error carries no cause, whose text a log would show.
+    The error carries no cause, whose text a log would show. It is of a type that is not tried again
+    if it cannot change.
     """
+    raised: type[Exception] = kind
     try:
         return call()
     except (InputError, CandidateError, SourceError, ServerError, AnalysisError):
@@ -107,7 +128,12 @@ def without_quotes(
             f"{of} failed with {type(error).__name__} at {places}; its message is withheld, since "
             "it may quote a comment."
         )
-    raise kind(msg)
+        lacking = lacking_module(error)
+        if lacking is not None:
+            msg = f"{of} cannot run: {lacking}"
+        if lacking is not None or isinstance(error, FINAL):
+            raised = _FOR_GOOD.get(kind, kind)
+    raise raised(msg)
 
 
 def place(**parts: object) -> str:

@@ -27,12 +27,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from biasgate.tasks.common.errors import (
+    FINAL,
     AnalysisError,
     CandidateError,
     CandidateStoppedError,
     InputError,
     ServerError,
     SourceError,
+    lacking_module,
     to_install,
 )
 from biasgate.tasks.common.secrets import masked, masking
@@ -56,6 +58,19 @@ _NOT_RETRIED = (
     KeyError,
     AttributeError,
     AssertionError,
+    *FINAL,
+)
+# Of MLflow: what its server refuses, it refuses again.
+_REFUSED = frozenset(
+    {
+        "CUSTOMER_UNAUTHORIZED",
+        "ENDPOINT_NOT_FOUND",
+        "FEATURE_DISABLED",
+        "INVALID_PARAMETER_VALUE",
+        "MALFORMED_REQUEST",
+        "PERMISSION_DENIED",
+        "UNAUTHENTICATED",
+    }
 )
 
 
@@ -66,6 +81,8 @@ async def _may_pass_next_time(task: Any, run: Any, state: Any) -> bool:
     except _NOT_RETRIED:
         return False
     except Exception as error:  # noqa: BLE001 - a retry may fix any other error
+        if getattr(error, "error_code", None) in _REFUSED or lacking_module(error) is not None:
+            return False
         # Only biasgate's own messages are sure to quote no comment. The last one is shown whole.
         own = isinstance(error, CandidateError | SourceError)
         what = str(error) if own else type(error).__name__

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from biasgate.tasks.common.errors import InputError, ServerError
 from biasgate.tasks.common.prefect_task import say
@@ -35,7 +37,7 @@ def address_in(variable: str) -> str | None:
 
 
 def require_supported(uri: str, name: str) -> str:
-    """Return an address, unless it is one of Databricks."""
+    """Return an address, unless it is one of Databricks, or a folder, which MLflow refuses."""
     if urlsplit(uri).scheme in _DATABRICKS or uri in _DATABRICKS:
         msg = (
             f"{name} must name MLflow's own server, a database or nothing, since "
@@ -43,7 +45,23 @@ def require_supported(uri: str, name: str) -> str:
             f"got {urlsplit(uri).scheme or uri}."
         )
         raise InputError(msg)
+    if urlsplit(uri).scheme in {"", "file"} and not _allows_folders():
+        folder, database = unquote(urlsplit(uri).path), "sqlite:///mlflow.db"
+        move = f"mlflow migrate-filestore --source {shlex.quote(folder)} --target {database}"
+        msg = (
+            f"{name} must name MLflow's own server, a database or nothing, since MLflow refuses to "
+            f"keep runs in a folder; got {uri}. "
+            f"{f'Move them: {move}. Then set' if Path(folder).is_dir() else 'Set'} "
+            f"{name}={database}, or unset it: the store then has a database."
+        )
+        raise InputError(msg)
     return uri
+
+
+def _allows_folders() -> bool:
+    from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE  # noqa: PLC0415
+
+    return bool(MLFLOW_ALLOW_FILE_STORE.get())
 
 
 Result = TypeVar("Result")

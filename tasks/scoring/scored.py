@@ -24,7 +24,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from biasgate.tasks.common.errors import CandidateError, InputError, place, without_quotes
+from biasgate.tasks.common.errors import (
+    CandidateError,
+    InputError,
+    lacking_module,
+    place,
+    without_quotes,
+)
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import duration, progress
@@ -170,7 +176,19 @@ def check_candidate(
             ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url) is None
             for evaluation_set in sets
         ):
-            scorer.try_out()
+            _try_out(scorer, candidate)
+
+
+def _try_out(scorer: Scorer, candidate: CandidateSettings) -> None:
+    """Load a model; say which module it lacks, if one is missing."""
+    try:
+        scorer.try_out()
+    except Exception as error:
+        lacking = lacking_module(error)
+        if lacking is None or isinstance(error, CandidateError | InputError):
+            raise
+        msg = f"candidate {candidate.name!r} cannot be loaded: {lacking}"
+        raise InputError(msg) from error
 
 
 @task(name="score candidate", task_run_name="score {candidate.name} on {set_folder!e}")

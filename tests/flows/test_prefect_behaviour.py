@@ -145,6 +145,41 @@ def test_a_retry_is_announced_with_wait_and_cause_but_no_foreign_message(caplog,
     assert told == [f"retrying in 0 s (2 of 3): {said}", f"retrying in 0.5 s (3 of 3): {said}"]
 
 
+class RefusedError(RuntimeError):
+    error_code = "PERMISSION_DENIED"
+
+
+def wrapped():
+    error = RuntimeError("a library could not be loaded")
+    error.__cause__ = ModuleNotFoundError("No module named 'x'", name="x")
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModuleNotFoundError("No module named 'x'", name="x"),
+        ImportError("cannot import"),
+        NameError("x"),
+        NotImplementedError(),
+        RefusedError("no"),
+        wrapped(),
+    ],
+    ids=repr,
+)
+def test_what_cannot_change_is_not_tried_again(error):
+    tries = []
+
+    @task(name="hope")
+    def hope() -> None:
+        tries.append(1)
+        raise error
+
+    with pytest.raises(type(error)):
+        _in_a_flow(hope.with_options(retry_delay_seconds=0))
+    assert tries == [1]
+
+
 def test_a_second_call_with_the_same_input_runs_again():
     tries = []
 

@@ -24,7 +24,7 @@ def serve(connection: Connection) -> None:
     """Import the function, then answer batches of texts until the connection is closed."""
     start = connection.recv()
     sys.path[:] = start["path"]
-    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.common.errors import FINAL, InputError, lacking_module  # noqa: PLC0415
     from biasgate.tasks.scoring.kinds.model_answers import positive_scores  # noqa: PLC0415
 
     function: Callable[[list[str]], Any] | None = None
@@ -41,7 +41,10 @@ def serve(connection: Connection) -> None:
             answer = ("refused", str(error))
         except BaseException as error:  # noqa: BLE001 - a function may raise anything, even SystemExit
             traceback.print_exc()
-            answer = ("raised", (type(error).__name__, _places(error)))
+            told = lacking_module(error)
+            told = None if told is None else f"cannot run: {told}"
+            is_final = told is not None or isinstance(error, FINAL)
+            answer = ("raised", (type(error).__name__, _places(error), told, is_final))
         sys.stdout.flush()
         connection.send(answer)
         try:
@@ -52,15 +55,16 @@ def serve(connection: Connection) -> None:
 
 def find_function(call: str, of: str) -> Callable[[list[str]], Any]:
     """Return the function that `package.module:function` or `file.py:function` names."""
-    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.common.errors import InputError, lacking_module  # noqa: PLC0415
 
     module, _, name = call.rpartition(":")
     try:
         found = _run_file(Path(module)) if module.endswith(".py") else None
         function = attrgetter(name)(found or importlib.import_module(module))
-    except (ImportError, AttributeError, SyntaxError) as error:
+    except (ImportError, AttributeError, SyntaxError, FileNotFoundError, PermissionError) as error:
         traceback.print_exc()
-        msg = f"`call` must name a function that can be imported; got {of} ({error})."
+        why = lacking_module(error) or f"{error}."
+        msg = f"`call` must name a function that can be imported; {of} cannot: {why}"
         raise InputError(msg) from error
     if not callable(function):
         msg = f"`call` must be callable; {of} is not."

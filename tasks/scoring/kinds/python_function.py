@@ -225,7 +225,7 @@ class FunctionProcess:
 
         Raises CandidateError if the function raised or its process ended, and
         CandidateStoppedError, after which it is not tried again, if it took too long or too much
-        memory.
+        memory, or lacks a module.
         """
         scores = np.frombuffer(self._talk(list(texts)), dtype=np.float64)
         if len(scores) != len(texts):
@@ -261,12 +261,14 @@ class FunctionProcess:
             raise InputError(answer)
         if kind == "raised":
             self._end()
-            error, places = answer
-            msg = (
-                f"{self._of} failed with {error} at {places}; its message is withheld, since it "
-                f"may quote a comment.{self._see_log()}"
+            error, places, told, is_final = answer
+            withheld = (
+                f"failed with {error} at {places}; its message is withheld, since it may quote a "
+                f"comment.{self._see_log()}"
             )
-            raise CandidateError(msg)
+            raised = CandidateStoppedError if is_final else CandidateError
+            msg = f"{self._of} {told or withheld}"
+            raise raised(msg)
         return answer
 
     def _how_it_ended(self) -> CandidateError:

@@ -1,11 +1,17 @@
 """The server of runs and the registry, named apart; Databricks is refused at once."""
 
+import re
+import shlex
+
 import pytest
+from click.testing import CliRunner
 from mlflow import MlflowClient
+from mlflow.cli import cli as mlflow_commands
 from support.evaluations import run, write_inputs
 
 from biasgate import require_champion
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.doctor import check_mlflow, guarded
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.server import REGISTRY, TRACKING, address_in
 
@@ -40,6 +46,32 @@ def test_an_evaluation_is_refused_before_it_reads_or_writes_anything(monkeypatch
     assert code == 2
     assert "MLFLOW_REGISTRY_URI must name MLflow's own server" in said
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("uri", ["mlruns", "./mlruns", "file:{here}/mlruns", "{here}/mlruns"])
+def test_a_folder_of_runs_which_mlflow_refuses_is_refused_with_the_command_that_moves_it(
+    monkeypatch, tmp_path, name, uri
+):
+    monkeypatch.chdir(tmp_path)
+    uri = uri.format(here=tmp_path)
+    monkeypatch.setenv(name, uri)
+    with pytest.raises(InputError, match=rf"got .*mlruns\. Set {name}=sqlite:///mlflow.db, or "):
+        address_in(name)
+    (tmp_path / "mlruns/0").mkdir(parents=True)
+    with pytest.raises(InputError, match="Move them: mlflow migrate-filestore --source") as refused:
+        address_in(name)
+    command = re.search("Move them: mlflow (.*?)\\. Then set", str(refused.value))[1]
+    assert CliRunner().invoke(mlflow_commands, shlex.split(command)).exit_code == 0
+    monkeypatch.setenv(name, "sqlite:///mlflow.db")
+    assert Gateway.of_store(tmp_path / "store").models() == []
+    told = {one.what: one for one in guarded("MLflow", lambda: check_mlflow(tmp_path / "store"))}
+    assert told["MLflow"].status == "ok"
+    monkeypatch.setenv(name, uri)
+    [told] = guarded("MLflow", lambda: check_mlflow(tmp_path / "store"))
+    assert (told.status, "mlflow migrate-filestore" in told.found) == ("wrong", True)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    assert address_in(name) == uri
 
 
 def test_names_that_only_begin_like_those_of_databricks_are_addresses(monkeypatch):

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -240,6 +241,35 @@ def test_what_a_failing_function_says_is_withheld_and_kept_in_the_store(rows, wo
     log = tmp_path / "store" / "logs" / "own.log"
     assert str(log) in str(failed.value)
     assert "KeyError: 'secret 3'" in log.read_text()
+
+
+INSTALL = rf"{re.escape(sys.executable)} -m pip install PACKAGE"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("import not_there", rf"module 'not_there' must be installed; .* package: {INSTALL}$"),
+        ("import not.there", r"failed with SyntaxError|cannot: invalid syntax"),
+        ("from numpy import nothing", r"module 'numpy' must have what is imported from it\. Ano"),
+        ("from numpy.nothing import x", r"module 'numpy.nothing' must be installed; it is not\."),
+        ("no_name", r"failed with NameError|cannot: name 'no_name' is not defined"),
+        ("raise NotImplementedError", "failed with NotImplementedError"),
+        ("open('weights.bin')", r"No such file or directory: 'weights\.bin'|FileNotFoundError"),
+    ],
+)
+@pytest.mark.parametrize("when", ["imported", "called"])
+def test_what_fails_in_the_same_way_again_is_told_and_not_tried_again(
+    rows, workplace, tmp_path, when, line, message
+):
+    before, body = (line, "") if when == "imported" else ("", line)
+    (tmp_path / "model.py").write_text(f"{before}\ndef score(texts):\n    {body}\n    return texts")
+    own = candidate("model.py:score", tmp_path)
+    raised = pytest.raises((InputError, CandidateError), match=message)
+    with raised as failed, own.open(workplace) as scorer:
+        score_rows(scorer, rows, own, str(tmp_path / "scores"))
+    tried_again = type(failed.value) is CandidateError
+    assert tried_again == (when == "called" and line.startswith("open"))
 
 
 @pytest.mark.parametrize(
