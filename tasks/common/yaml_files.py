@@ -245,6 +245,9 @@ def refuse_odd_values(value: Any, where: str) -> None:
         raise InputError(msg)
 
 
+_TEXT = "tag:yaml.org,2002:str"
+
+
 class _Loader(yaml.SafeLoader):
     """Safe loading in which a repeated key is an error, not a silent replacement."""
 
@@ -258,7 +261,10 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(None, None, problem, node.start_mark) from error
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        """Refuse repeated keys, and keys that are lists or sections."""
+        """Refuse repeated keys, and keys that are lists or sections.
+
+        A key is text as it is written, so that `no: 0` and `1: 0` are about "no" and "1".
+        """
         seen = set()
         for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else []:
             if key_node.tag == "tag:yaml.org,2002:merge":
@@ -266,6 +272,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key_node, yaml.ScalarNode):
                 problem = "a key must be text, not a list or section"
                 raise yaml.MarkedYAMLError(None, None, problem, key_node.start_mark)
+            key_node.tag = _TEXT
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 problem = f"the key {key!r} is given twice"
