@@ -290,7 +290,7 @@ WRONG_ROWS = {
     "a decimal comma": (
         {"label": ["0,5", "1,0"] * (N // 2)},
         "required: true",
-        "with a point for decimals; got 0,5",
+        'got 0,5 (file {folder}/other.csv, column label, row 0, id 1000). Set `decimal: ","`',
     ),
     "labels that are percentages": ({"label": [0, 100] * (N // 2)}, "required: true", "by 100."),
     "labels that are codes": (
@@ -303,15 +303,10 @@ WRONG_ROWS = {
         "required: true",
         'rows have none. Remove these rows: `t.dropna(subset=["label"])`.',
     ),
-    "words that YAML reads as true and false": (
-        {"label": ["yes", "no"] * (N // 2)},
-        "label_values: {yes: 1, no: 0}",
-        "column label, row 0, id 1000). YAML reads yes, no, on and off as true and false. Put",
-    ),
     "yes and no for an identity": (
         {"gay": ["yes", "no"] * (N // 2)},
         "required: true",
-        "row 0, id 1000). Write 1 and 0 for yes and no.",
+        "row 0, id 1000). Write 1 and 0 for its words, in pandas `t['gay'].map({{'yes': 1, 'no': 0",
     ),
     "one class": ({"label": 0}, "required: true", "measured rows have no positives"),
     "an unknown group": ({}, "power_mean_groups: [gays]", "Did you mean 'gay'?"),

@@ -14,6 +14,7 @@ from bias_metrics.report import selected
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.plain_columns import hint_for_forms
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 
@@ -49,7 +50,8 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
             self.refuse(
                 frozen,
                 f"the ids of {self.path.name}",
-                f"{len(missing)} of its {frozen.n_rows} rows are not in that file",
+                f"{len(missing)} of its {frozen.n_rows} rows are not in that file"
+                f"{hint_for_forms(missing, known.index).rstrip('.')}",
             )
 
     def analyse(self, rows: MeasuredRows) -> Findings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 
 def printable(text: str, *, keep: str = "") -> str:
     r"""Return a text in which every character that is not plainly visible is escaped.
@@ -20,3 +22,8 @@ def printable(text: str, *, keep: str = "") -> str:
         character if character.isprintable() or character in keep else ascii(character)[1:-1]
         for character in text
     )
+
+
+def without_invisible(text: str) -> str:
+    """Return a text without characters that show nothing, such as zero-width spaces."""
+    return "".join(one for one in text if unicodedata.category(one) not in {"Cf", "Cc"})

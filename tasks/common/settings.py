@@ -39,6 +39,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^
 
 
 UNKNOWN_KEY = "unknown_key"
+_COLUMN_OF = re.compile(r"[_ -]?(columns?|cols?|fields?|names?)$", re.IGNORECASE)
 _KNOWN_ERRORS = frozenset(get_args(ErrorType))
 
 
@@ -139,7 +140,10 @@ class Problem:
 def _with_hint(error: Problem, known: Sequence[str]) -> InitErrorDetails:
     kind: str | PydanticCustomError = error.type
     if kind == "extra_forbidden" and len(error.loc) == 1:
-        hint = did_you_mean(error.loc[0], known) or f" Known keys: {', '.join(known)}."
+        # Of other programs, and of keys in the plural: `identity_columns`, `text_column`.
+        bare = _COLUMN_OF.sub("", str(error.loc[0]))
+        hint = did_you_mean(bare, known) or did_you_mean(error.loc[0], known)
+        hint = hint or f" Known keys: {', '.join(known)}."
         kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", {"hint": hint})
     elif kind == UNKNOWN_KEY:
         kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", dict(error.ctx))

@@ -106,6 +106,7 @@ def write_evidence(counted: Counted, settings: CountFile, folder: Path) -> Count
             identity_rows=settings.identity_rows,
             background=settings.background,
             n_rows=sum(shard.n_rows for shard in shards),
+            n_rows_unlabelled=sum(shard.n_unlabelled for shard in shards) or None,
             n_rows_rated=sum(shard.n_rated for shard in shards),
             n_rows_measured=sum(shard.n_measured for shard in shards),
             confidence=CONFIDENCE,

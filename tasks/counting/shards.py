@@ -50,8 +50,11 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         to[role] = to[role] + found if role in to else found
 
     n_rows = n_rated = n_measured = 0
-    for number, batch in enumerate(batches_of(settings.of_shard(path))):
+    unrated = set(settings.identity_names())
+    source = settings.of_shard(path)
+    for number, batch in enumerate(batches_of(source)):
         n_rows += batch.num_rows
+        unrated = {name for name in unrated if _is_empty(batch[IDENTITY + name])}
         name = f"{digest} {number}"  # one for each batch, since no name adds up with itself
         try:
             rows, scores, rated = _measured(settings, batch)
@@ -66,15 +69,17 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         n_rated, n_measured = n_rated + rated, n_measured + rows.n
     n_counted = counts[CANDIDATE].n if counts else 0
     if not n_counted:
+        why = f": {', '.join(map(repr, sorted(unrated)))} has no value there" if unrated else ""
         msg = (
-            f"shard {path} must have rows to measure; none of its {n_rows} rows is one. Take it "
-            "out of `path`."
+            f"shard {path} must have rows to measure; none of its {n_rows} rows is one{why}. Take "
+            "it out of `path`."
         )
         raise InputError(msg)
     shard = Shard(
         name=path.name,
         sha256=digest,
         n_rows=n_rows,
+        n_unlabelled=source.n_unlabelled,
         n_rated=n_rated,
         n_measured=n_measured,
         n_counted=n_counted,
@@ -84,6 +89,10 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         for each in (counts, pairs)
     )
     return Counted(CountedRecord(key=settings.key, shards=[shard]), counts, pairs)
+
+
+def _is_empty(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count == len(column))
 
 
 def batches_of(source: CountFile) -> Iterator[pa.Table]:

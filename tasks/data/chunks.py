@@ -9,20 +9,24 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 from pydantic import StringConstraints
 
+from bias_metrics.parts import counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place, shown_names
 from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.formats import (
     OtherFormatError,
     is_json_lines,
@@ -39,13 +43,29 @@ ROWS_A_CHUNK = 100_000
 _VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
 Name = TypeVar("Name", str, bytes)
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
+Decimal = Literal[".", ","]
 _MOST_COLUMNS = 10_000
 _HEADER_BYTES = 4 * 2**20
 _BYTES_A_CHUNK = 256 * 2**20
+_BLOCK_BYTES = 16 * 2**20
 _OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
 # Labels of one class, or identities that nobody mentions, are packed as well as can be.
 _PARQUET_ALLOWED = 4 * 2**30
 _LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
+
+
+class TextForm(Settings):
+    """How numbers and columns are written in a file of text."""
+
+    separator: Separator | None = None
+    """What separates the columns of a CSV file. Default: a tab for `.tsv`, else a comma."""
+    decimal: Decimal | None = None
+    """What separates the decimals of numbers in text. Default: a point."""
+
+    def read_chunks(self, path: Path, columns: Sequence[str]) -> Iterator[Chunk]:
+        """Read the named columns of a file, see `read_chunks`."""
+        for chunk in read_chunks(path, columns, separator=self.separator):
+            yield chunk if self.decimal is None else replace(chunk, decimal=self.decimal)
 
 
 @dataclass(frozen=True)
@@ -60,6 +80,8 @@ class Chunk:
     """The raw columns asked for; from CSV all of type string."""
     rows_before: int = 0
     """Rows of the files before this one, where a set has several."""
+    decimal: Decimal = "."
+    """What separates the decimals of numbers in text."""
 
     def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
         """Return the place of a value, for messages."""
@@ -232,7 +254,7 @@ def _csv(
     path: Path, columns: list[str], size: int, separator: str
 ) -> Iterator[tuple[pa.Table, float]]:
     """Yield chunks, and the share of the file's bytes read so far."""
-    length = path.stat().st_size
+    length, is_whole = path.stat().st_size, False
     # All columns are read, not with `usecols`: with it pandas drops surplus fields in silence,
     # and an unquoted comma shifts the values of its row.
     with (
@@ -249,6 +271,9 @@ def _csv(
         for frame in reader:
             if not isinstance(frame.index, pd.RangeIndex):
                 raise pd.errors.ParserError("its rows have more fields than its header")
+            if not is_whole and frame.iloc[:, -1].eq("").any():  # it may be one that is missing
+                _refuse_short_rows(path, separator)
+                is_whole = True
             arrays = [
                 pa.array(frame[name], pa.large_string(), from_pandas=True) for name in columns
             ]
@@ -256,6 +281,43 @@ def _csv(
                 pa.table(arrays, names=columns) if columns else pa.table({"": pa.nulls(len(frame))})
             )
             yield table, stream.tell() / length
+
+
+def _refuse_short_rows(path: Path, separator: str) -> None:
+    """Refuse rows with fewer fields than the header, which pandas fills with empty ones.
+
+    A line break inside a text without quotes, also a carriage return alone as pandas writes it,
+    tears a row in two, and what follows it would be another comment's.
+    """
+    found: list[tuple[int, pa.csv.InvalidRow]] = []
+
+    def skipped(row: pa.csv.InvalidRow) -> str:
+        if not found and row.actual_columns < row.expected_columns:
+            found.append((row.number - 2, row))  # rows count from 0, without the header
+        return "skip"
+
+    with opened_table(path) as (_, content), suppress(pa.ArrowInvalid):
+        [first, *_] = file_columns(path, separator)
+        reader = pa.csv.open_csv(
+            content,
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=separator, newlines_in_values=True, invalid_row_handler=skipped
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                include_columns=[first], column_types={first: pa.binary()}, check_utf8=False
+            ),
+        )
+        for _ in reader:
+            if found:
+                break
+    for row, fields in found:
+        msg = (
+            f"row {row} has {counted(fields.actual_columns, 'field')}, the header "
+            f"{fields.expected_columns}. A line break in a text, also a carriage return alone, "
+            "tears its row in two"
+        )
+        raise pd.errors.ParserError(msg)
 
 
 class _named_errors:  # noqa: N801 - used like a function
@@ -313,7 +375,10 @@ def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, 
         case EOFError() | zlib.error():
             return "is truncated: its compressed data end too early. Download it again."
         case pd.errors.ParserError():
-            return f"is malformed CSV: {str(error).strip()}."
+            return (
+                f"is malformed CSV: {str(error).strip()}. Write it with quotes around every text: "
+                "in pandas `t.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC)`."
+            )
         case pa.ArrowNotImplementedError():
             return "is Parquet with columns or a compression that cannot be read here."
         case pa.ArrowInvalid():

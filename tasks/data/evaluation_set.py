@@ -38,7 +38,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT = "identity/", "slice/", "weight"
-CLUSTER, SAMPLED_FROM = "cluster", "sampled_from"
+CLUSTER, SAMPLED_FROM, UNLABELLED = "cluster", "sampled_from", "n_unlabelled"
 TYPES = {
     "id": pa.string(),
     "label": pa.float64(),
@@ -115,6 +115,11 @@ class EvaluationSet:
         """Number of rows of the whole set, if these are a random part of it."""
         found = self.record.get(SAMPLED_FROM)
         return None if found is None else int(found)
+
+    @property
+    def n_unlabelled(self) -> int:
+        """Number of rows of the source that were left out, because they have no label."""
+        return int(self.record.get(UNLABELLED, 0))
 
     @property
     def columns(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from bias_metrics.metrics import SUBGROUP_METRICS, changed_metrics
+from biasgate.tasks.common.printable import without_invisible
 from biasgate.tasks.common.settings import Settings
 
 _MLFLOW_KEY = 250
@@ -27,11 +28,19 @@ def check_identity_names(names: Iterable[str]) -> None:
     Raises
     ------
     ValueError
-        If a name is empty, a path or too long, has control characters, or two names would get the
-        same key.
+        If a name is empty, a path or too long, has control characters, or two names look the same
+        or would get the same key.
     """
     keys: dict[str, str] = {}
+    seen: dict[str, str] = {}
     for name in names:
+        visible = " ".join(without_invisible(unicodedata.normalize("NFKC", name)).split())
+        if (other := seen.setdefault(visible, name)) != name:
+            msg = (
+                f"names of identities must look different; {other!a} and {name!a} are "
+                "the same text in Unicode, or differ by characters that nobody sees; rename one"
+            )
+            raise ValueError(msg)
         key = metric_name(name)
         if not 0 < len(key) <= MOST_CHARACTERS or key.strip() in {"", ".", ".."}:
             msg = (

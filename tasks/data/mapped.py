@@ -26,6 +26,7 @@ from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
     SLICE,
+    UNLABELLED,
 )
 from biasgate.tasks.data.identity_names import (
     NamedIdentities,
@@ -45,6 +46,11 @@ from biasgate.tasks.data.terms import Matching, TermMatcher
 Columns = Annotated[tuple[str, ...], Field(min_length=2)]
 _IDENTITY_COLUMNS = TypeAdapter(dict[str, str])
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
+_HINT = (
+    " Divide percentages by 100. Of a count make 1 where it is above 0, in pandas `(t['{0}'] > "
+    "0).astype(int)`. Leave the cell empty where nobody rated it."
+)
+_IF_WORDS = " Write 1 and 0 for its words, in pandas `t['{0}'].map(WORDS)`."
 
 
 class MappedSource(SourceSettings):
@@ -58,7 +64,9 @@ class MappedSource(SourceSettings):
     """Column of the label: a fraction of raters, 0 or 1, or true or false. Several columns are
     kinds of toxicity, of which the highest counts."""
     label_values: LabelValues | None = None
-    """What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`."""
+    """What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`. Rows with a value
+    that means null are left out, and counted; a mapping of nulls alone, as in `{"-1": null}`,
+    leaves other values as they are."""
     text: str | None = None
     """Column of the comment; needed where a model is run, and by `terms`."""
     cluster: str | None = None
@@ -82,6 +90,7 @@ class MappedSource(SourceSettings):
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
     _in_no_slice: dict[str, int] = PrivateAttr(default_factory=dict)
+    _n_unlabelled: int = PrivateAttr(default=0)
 
     @field_validator(
         "identities",
@@ -166,11 +175,14 @@ class MappedSource(SourceSettings):
         )
         counted, where = not self.is_weighted, ""
         values = {column: self._slices_of(column) for column in self.slices_in}
-        self._in_no_slice = {}
+        self._in_no_slice, self._n_unlabelled = {}, 0
         for chunk in self._raw_chunks(self._columns()):
             rows = self._converted(chunk, matcher, named)
             for column, of_column in values.items():
                 rows = _with_slices(rows, chunk, column, of_column)
+            if n_unlabelled := rows["label"].null_count:
+                self._n_unlabelled += n_unlabelled
+                rows = rows.filter(rows["label"].is_valid())
             part = self._part(rows)
             for column, of_column in values.items():
                 n = part.num_rows - _n_in_slices(part, column, of_column)
@@ -191,8 +203,8 @@ class MappedSource(SourceSettings):
     def notes(self) -> dict[str, JsonValue]:
         """Return what to be careful about.
 
-        The terms that no text matches, and words like them; names that no row has; and of each
-        column of `slices_in` how many rows have no value.
+        The terms that no text matches, and words like them; names that no row has; of each column
+        of `slices_in` how many rows have no value; and how many rows have no label.
         """
         matchers = [one for one in (self._matcher, self._named) if one is not None]
         unmatched = {
@@ -201,7 +213,14 @@ class MappedSource(SourceSettings):
         near = {} if self._matcher is None else plain(self._matcher.near())
         found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
         lacking: dict[str, Any] = {column: n for column, n in self._in_no_slice.items() if n}
-        return (found if matchers else {}) | ({"in_no_slice": lacking} if lacking else {})
+        found = found if matchers else {}
+        found |= {"in_no_slice": lacking} if lacking else {}
+        return found | ({UNLABELLED: self._n_unlabelled} if self._n_unlabelled else {})
+
+    @property
+    def n_unlabelled(self) -> int:
+        """How many of the rows that were read have no label."""
+        return self._n_unlabelled
 
     def _slices_of(self, column: str) -> list[str]:
         """Return the values of a column, of which each is a slice."""
@@ -274,7 +293,14 @@ class MappedSource(SourceSettings):
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
         for name, column in self._identity_columns().items():
             refuse_lists(chunk, column)
-            columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
+            columns[IDENTITY + name] = reading.to_fractions(
+                chunk,
+                column,
+                ids,
+                nullable=True,
+                hint=_HINT.format(column),
+                if_words=_IF_WORDS.format(column),
+            )
         if named is not None:
             columns |= {
                 IDENTITY + name: mention for name, mention in named.mentions(chunk, ids).items()

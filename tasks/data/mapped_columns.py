@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
@@ -22,10 +23,11 @@ from biasgate.tasks.data.identity_names import NamedIdentities
 from biasgate.tasks.data.plain_columns import is_text, plain_column
 from biasgate.tasks.data.reading import refuse_values, to_numbers
 
-LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)]]
+LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)] | None]
 _HINT = (
     " Divide percentages by 100. If the numbers are codes, say what each means, as in "
-    '`label_values: {"-1": 0, "1": 1}`.'
+    '`label_values: {"1": 0, "2": 1}`; null leaves a row out, as in `{"-1": null}` where -1 means '
+    "that nobody labelled it."
 )
 
 
@@ -33,23 +35,31 @@ def to_labels(
     chunk: reading.Chunk,
     columns: Sequence[str],
     ids: pa.Array,
-    values: Mapping[str, float] | None,
+    values: Mapping[str, float | None] | None,
 ) -> pa.Array:
     """Return one label for each row: of several columns the highest.
+
+    It is null in rows that `values` leaves out, by any of the columns. If `values` only says which
+    are left out, other labels are read as they are.
 
     Raises
     ------
     InputError
         At the first label that is missing or is not a fraction.
     """
+    left_out = [value for value, meaning in (values or {}).items() if meaning is None]
     found = []
     for column in columns:
-        if values is not None:
+        if values is not None and len(left_out) < len(values):
             found.append(reading.to_mapped(chunk, column, ids, values))
             continue
-        reading.refuse_words(chunk, column)
-        found.append(reading.to_fractions(chunk, column, ids, nullable=False, hint=_HINT))
-    return pc.max_element_wise(*found)
+        known, rows = reading.without_values(chunk, column, left_out)
+        reading.refuse_words(known, column)
+        labels = reading.to_fractions(known, column, ids, nullable=False, hint=_HINT)
+        found.append(
+            labels if rows is None else pc.if_else(rows, pa.scalar(None, labels.type), labels)
+        )
+    return pc.max_element_wise(*found, skip_nulls=False)
 
 
 def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.Array:
@@ -231,4 +241,4 @@ def _listed(cell: str, separator: str | None) -> list[str]:
 
 
 def _folded(name: str) -> str:
-    return " ".join(name.casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

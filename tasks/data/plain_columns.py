@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterable
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bias_metrics.parts import widened
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.printable import without_invisible
 from biasgate.tasks.data.chunks import Chunk
 
 _TEXT_OR_BYTES = (
@@ -71,6 +75,7 @@ def to_float64(array: pa.Array) -> pa.Array:
 
 
 _MOST_WORDS, _LONGEST_WORD = 10, 20
+_AROUND_IDS = " \t\r\n'\"`"
 
 
 def words_of(raw: pa.Array) -> list[str]:
@@ -85,15 +90,34 @@ def words_of(raw: pa.Array) -> list[str]:
     return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
 
 
-_WHOLE_NUMBER = re.compile(r"([-+]?)0*(\d+)(?:\.0*)?")
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d{1,2})?")
 
 
 def form_of(text: str) -> str:
     """Return what all forms of a value have in common: `1` of `1.0`, `001` and ` 1`."""
     text = text.strip()
-    if match := _WHOLE_NUMBER.fullmatch(text):
-        return match[1].replace("+", "") + match[2]
+    if _NUMBER.fullmatch(text):
+        return f"{Decimal(text).normalize():f}"
     return text.lower() if text.lower() in {"true", "false"} else text
+
+
+def hint_for_forms(wanted: Iterable[str], found: Iterable[str]) -> str:
+    """Return what to do if ids that are missing are there in another form, as `7.0` for `7`."""
+    of_found = {_plain_form(one): one for one in found}
+    for one in wanted:
+        other = of_found.get(_plain_form(one))
+        if other is not None:
+            return (
+                f" Some ids differ only in their form, as {shown_id(other)} does from "
+                f"{shown_id(one)}. Write the ids of both files as text: in pandas, read them with "
+                "`dtype=str`."
+            )
+    return ""
+
+
+def _plain_form(text: str) -> str:
+    visible = without_invisible(unicodedata.normalize("NFKC", text)).strip(_AROUND_IDS)
+    return form_of(visible).casefold()
 
 
 def as_written(value: object) -> object:

@@ -7,8 +7,9 @@ a bad one and no digit is lost. Error texts never quote a comment.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
 from biasgate.tasks.data.plain_columns import (
+    form_of,
     hint_for_lists,
     is_text,
     plain_column,
@@ -47,9 +49,9 @@ __all__ = [
 ROW_NUMBER = "row_number"
 _WRONG = "not a number"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+_YES = frozenset({"yes", "y", "ja", "j", "si", "sí", "oui", "sim", "tak", "on", "true", "да", "是"})
 _PERCENT = re.compile(r"[-+]?\d+(\.\d+)?\s*%")
-_YAML_BOOLEANS = {"yes", "no", "on", "off"}
 _NUMERIC = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -118,28 +120,35 @@ def to_numbers(
 ) -> pa.Array:
     """Return numbers as float64; an empty cell and NaN become null, others are refused.
 
-    `if_words` says what to do about a column of a few words.
+    `if_words` says what to do about a column of a few words, which it may name as WORDS.
     """
     raw = plain_column(chunk, column)
     if is_text(raw.type):
         raw = pc.utf8_trim_whitespace(raw)
         absent = pc.is_in(raw, value_set=_NO_NUMBER.cast(raw.type))
         raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
+        comma = chunk.decimal == ","
+        if comma:
+            with_point = pc.fill_null(pc.match_substring(raw, "."), fill_value=False)
+            rule = "a number must have a comma for decimals, and no point (`decimal`)"
+            refuse_values(chunk, column, with_point, rule, ids)
+            raw = pc.replace_substring(raw, ",", ".")
         # Not in the except block: Arrow's error quotes the value, which may be a comment.
         with suppress(pa.ArrowInvalid):
             return raw.cast(pa.float64())
         values = [_number(value) for value in raw.to_pylist()]
         wrong = pa.array([value is _WRONG for value in values])
+        texts, words = [value or "" for value in raw.to_pylist()], words_of(raw)
         rule = "a value must be a number, true or false"
-        if any(_DECIMAL_COMMA.fullmatch(value or "") for value in raw.to_pylist()):
-            rule = f"{rule}, with a point for decimals"
-        if any(_PERCENT.fullmatch(value or "") for value in raw.to_pylist()):
+        if any(map(_PERCENT.fullmatch, texts)):
             rule = f"{rule}, without `%`"
-        words = words_of(raw)
-        hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
-        hint = hint or hint_for_lists(raw, wrong, column) or (if_words if words else "")
-        if not hint and any((value or "").startswith(("[", "{")) for value in raw.to_pylist()):
+        if any(map(_DECIMAL_COMMA.fullmatch, texts)):
+            hint = ' Set `decimal: ","`, or write decimals with a point.'
+        elif any(text.startswith(("[{", "{")) for text in texts):
             hint = " It holds lists or objects: write one number for each row."
+        else:
+            hint = hint_for_lists(raw, wrong, column)
+            hint = hint or (if_words.replace("WORDS", _as_mapping(words)) if words else "")
         refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
@@ -228,11 +237,43 @@ def refuse_words(chunk: Chunk, column: str) -> None:
         raise InputError(msg)
 
 
+def _as_mapping(words: Collection[str]) -> str:
+    """Return words as a mapping to 1 and 0, as far as it is plain which mean yes."""
+    numbers = {word: int(word.strip().casefold() in _YES) for word in words}
+    if len(set(numbers.values())) < len(numbers):
+        return "{...: 1, ...: 0}"
+    return str(dict(sorted(numbers.items(), key=lambda of: -of[1])))
+
+
+def without_values(
+    chunk: Chunk, column: str, values: Collection[str]
+) -> tuple[Chunk, pa.Array | None]:
+    """Return a chunk with 0 for some values of a column, and which rows have them; None if none."""
+    raw = plain_column(chunk, column)
+    rows = pc.is_valid(_places(raw, values)) if values else None
+    if rows is None or not pc.any(rows).as_py():
+        return chunk, None
+    filled = pc.if_else(rows, pa.scalar("0").cast(raw.type), raw)
+    at = chunk.table.column_names.index(column)
+    return replace(chunk, table=chunk.table.set_column(at, column, filled)), rows
+
+
+def _places(raw: pa.Array, values: Collection[str]) -> pa.Array:
+    """Return where each value of a column is among some values, first as it is written there."""
+    encoded = raw.cast(pa.string()).dictionary_encode()
+    exact = {value: at for at, value in enumerate(values)}
+    by_form = {form_of(value): at for value, at in reversed(exact.items())}
+    each = [
+        exact.get(value, by_form.get(form_of(value))) for value in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(each, pa.int64()).take(encoded.indices)
+
+
 def to_mapped(
     chunk: Chunk,
     column: str,
     ids: pa.Array,
-    values: Mapping[str, float],
+    values: Mapping[str, float | None],
 ) -> pa.Array:
     """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
 
@@ -242,21 +283,16 @@ def to_mapped(
         At the first value that the mapping lacks.
     """
     raw = plain_column(chunk, column).cast(pa.string())
-    position = pc.index_in(raw, value_set=pa.array(list(values), pa.string()))
+    position = _places(raw, values)
     rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
     words = words_of(raw)
-    misread = {"True", "False"}.intersection(values) and _YAML_BOOLEANS.intersection(words)
-    hint = (
-        " YAML reads yes, no, on and off as true and false. Put quotes around them, as in "
-        '`label_values: {"yes": 1, "no": 0}`.'
-    )
     absent = pc.and_(pc.fill_null(pc.equal(raw, ""), fill_value=True), pc.is_null(position))
     wrong = pc.is_null(position)
     count = pc.sum(absent).as_py() or 0
     missing = _remove(column, _how_many(chunk, count, len(raw)))
     refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
     shown = raw if words else None
-    refuse_values(chunk, column, wrong, rule, ids, shown, hint if misread else "")
+    refuse_values(chunk, column, wrong, rule, ids, shown)
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 

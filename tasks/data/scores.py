@@ -15,9 +15,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
-from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Chunk, Separator
+from biasgate.tasks.data.chunks import Chunk, TextForm
 from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
 from biasgate.tasks.data.predicted_labels import (
     PredictedLabels,
@@ -38,11 +37,9 @@ _KEYS = (
 _MOST_COLUMNS = 20
 
 
-class ScoreColumns(Settings):
+class ScoreColumns(TextForm):
     """What the columns of a file of scores mean."""
 
-    separator: Separator | None = None
-    """Of a CSV file. Default: a tab for `.tsv`, else a comma."""
     id: str = "id"
     """Column of the ids, exactly those of the set; `row_number` numbers the rows from 0."""
     score: str = Field(default="prediction")
@@ -85,7 +82,7 @@ class ScoreColumns(Settings):
         if self.positive_label is not None:
             predicted = PredictedLabels(self.positive_label, path)
         ids, scores = [], []
-        for chunk in reading.read_chunks(path, self.wanted, separator=self.separator):
+        for chunk in self.read_chunks(path, self.wanted):
             ids.append(reading.to_ids(chunk, self.id))
             numbers = self._scores(chunk, ids[-1], predicted, allow_missing=allow_missing)
             scores.append(as_numpy(numbers))
@@ -151,7 +148,7 @@ class ScoreColumns(Settings):
         """Yield the first rows of the columns that are not read, if they may be labels."""
         names = reading.file_columns(path, self.separator)
         others = [name for name in names if name not in self.wanted][:_MOST_COLUMNS]
-        chunk = next(reading.read_chunks(path, others, separator=self.separator))
+        chunk = next(self.read_chunks(path, others))
         for name in others:
             kind = chunk.table.column(name).type
             if pa.types.is_integer(kind) or pa.types.is_boolean(kind):

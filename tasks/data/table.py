@@ -11,19 +11,17 @@ from pydantic import Field
 
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Separator
+from biasgate.tasks.data.chunks import TextForm
 from biasgate.tasks.data.hashed_parts import Part, rows_of_part
 from biasgate.tasks.data.mapped import MappedSource
 
 
-class FileSource(MappedSource):
+class FileSource(TextForm, MappedSource):
     """A table of labelled comments in one file."""
 
     path: ConfigPath
     """CSV or JSON lines (gz too), or Parquet, by its name; any other name is read as CSV. Text is
     UTF-8. At most 10,000 columns."""
-    separator: Separator | None = None
-    """What separates the columns of a CSV file. Default: a tab for `.tsv`, else a comma."""
     split: Part = "all"
     """A part of the rows, chosen by a hash of the text (or of the id, without text), so that a
     repeated comment is never in both parts."""
@@ -43,7 +41,7 @@ class FileSource(MappedSource):
         return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
 
     def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
-        return reading.read_chunks(self.path, columns, separator=self.separator)
+        return self.read_chunks(self.path, columns)
 
     def _part(self, table: pa.Table) -> pa.Table:
         return rows_of_part(table, self.split, self.test_fraction)

@@ -58,6 +58,7 @@ def choose_rows(
         background=source.background,
         n_rows=evaluation_set.n_rows,
         sampled_from=evaluation_set.sampled_from,
+        n_rows_unlabelled=evaluation_set.n_unlabelled or None,
         n_rows_rated=int(rated.sum()),
         n_rows_measured=int(measured.sum()),
         confidence=CONFIDENCE,
@@ -65,6 +66,8 @@ def choose_rows(
         weights=source.weight_kind if WEIGHT in evaluation_set.columns else None,
         population="these_rows" if source.population == "these_rows" else None,
     )
+    if not measured.any():
+        _refuse_unrated(evaluation_set, identities)
     _refuse_empty(labels[measured], source, choices)
     if choices.weights is not None:
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
@@ -176,6 +179,23 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
         if column.null_count:
             np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
     return rated
+
+
+def _refuse_unrated(evaluation_set: EvaluationSet, identities: list[str]) -> None:
+    """Refuse identities whose columns are empty: no row is rated for all identities then."""
+    columns = evaluation_set.each_column([IDENTITY + name for name in identities])
+    empty = [
+        name
+        for name, column in zip(identities, columns, strict=True)
+        if column.null_count == len(column)
+    ]
+    if empty:
+        msg = (
+            f"identities of evaluation set {evaluation_set.name!r} must have values; the column of "
+            f"{', '.join(map(repr, empty))} is empty. Take it out of `identities`, or fill it with "
+            "0 where nobody is mentioned."
+        )
+        raise InputError(msg)
 
 
 def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:

@@ -74,12 +74,14 @@ _ROLES = (CANDIDATE, "champion", "reference")
 class Shard(Record):
     """A file that was counted, and how many of its rows were rated and measured.
 
+    `n_rows` are those with a label.
     `n_counted` differs from `n_measured` where a row stands for several.
     """
 
     name: str
     sha256: str
     n_rows: int
+    n_unlabelled: int = 0
     n_rated: int
     n_measured: int
     n_counted: int

@@ -33,6 +33,7 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
         on_sample(report.evaluation_set.choices),
         report.missing.sentence if report.missing is not None else None,
         on_unmeasured_rows(report.evaluation_set.choices),
+        on_unlabelled_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),
         on_copies(report.evaluation_set.choices),
         on_dominant_units(dominant),
@@ -137,6 +138,14 @@ def on_copies(choices: ReportedChoices) -> str | None:
         f"{choices.n_copies:,} of {choices.n_rows:,} comments ({share:.0%}) are copies of another's"
         " text: the comments of one text count as a cluster."
     )
+
+
+def on_unlabelled_rows(choices: ReportedChoices) -> str | None:
+    """Say how many rows were left out because they have no label."""
+    if choices.n_rows_unlabelled is None:
+        return None
+    rows = counted(choices.n_rows_unlabelled, "row has", "rows have")
+    return f"{rows} no label and are left out (`label_values`)."
 
 
 def on_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:

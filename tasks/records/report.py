@@ -55,6 +55,9 @@ class Choices(Record):
     sampled_from: int | None = field(
         default=None, metadata=_said("comments of the whole set, of which these are a random part")
     )
+    n_rows_unlabelled: int | None = field(
+        default=None, metadata=_said("rows without a label, which were left out")
+    )
     n_rows_rated: int = field(metadata=_said("comments that were rated for every identity"))
     n_rows_measured: int = field(metadata=_said("comments that were measured"))
     n_rows_missing: int | None = None

@@ -21,6 +21,7 @@ from biasgate.tasks.common.settings import ConfigPath, Name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.formats import is_json_lines
+from biasgate.tasks.data.plain_columns import hint_for_forms
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -212,6 +213,9 @@ class ScoreTable(Scorer):
         wanted = pd.Index(evaluation_set.column("id").to_pandas())
         missing = wanted.difference(self._index, sort=False)
         extra = self._index.difference(wanted, sort=False)
+        # Rows without a label were left out of the set, but may have scores.
+        if len(extra) == evaluation_set.n_unlabelled and not len(missing):
+            return
         if len(missing) or len(extra):
             parts = [
                 f"{counted(len(ids), one, many)}, such as id {shown_id(ids[0])}"
@@ -227,8 +231,8 @@ class ScoreTable(Scorer):
             ]
             msg = (
                 f"ids of file {self.path} must be those of evaluation set "
-                f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}. "
-                f"{self._cure}"
+                f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
+                f"{hint_for_forms(missing, extra) or f' {self._cure}'}"
             )
             raise InputError(msg)
 

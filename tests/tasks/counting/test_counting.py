@@ -443,7 +443,7 @@ def test_more_rows_than_add_up_are_refused_by_their_shards(home, monkeypatch):
 def test_a_shard_without_rated_rows_or_column_is_named(home):
     path = write_shards(home)
     frame(1).assign(gay=np.nan).to_parquet("shards/part-1.parquet")
-    with pytest.raises(InputError, match=r"part-1.parquet must have rows to measure; none of its"):
+    with pytest.raises(InputError, match=r"none of its 3000 rows is one: 'gay' has no value there"):
         count(path)
     frame(1).drop(columns="old").to_parquet("shards/part-1.parquet")
     with pytest.raises(InputError, match=r"part-1.parquet must have the column 'old'"):
@@ -501,6 +501,7 @@ EFFECTS = {  # by key: the file without it, and its value
     "source": ({}, "table"),
     "path": ({}, "shards/*.csv"),
     "separator": ({"path": "shards/*.csv"}, ";"),
+    "decimal": ({"path": "shards/*.csv"}, ","),
     "split": ({}, "test"),
     "test_fraction": ({"split": "test"}, 0.7),
     "id": ({"split": "test"}, "key"),

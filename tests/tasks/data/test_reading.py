@@ -117,7 +117,9 @@ def test_texts_that_look_like_missing_values_are_texts(file):
         (f'id,text,label\n1,"{PRIVATE}', "EOF inside string starting at row 1."),
         (f"id,text,label\n1,a,0\n2,{PRIVATE}, {PRIVATE},0\n", "saw 4"),
         (f"id,text,label\n1,0.5,{PRIVATE}\n", "a value must be a number, true or false (file"),
-        (f"id,text,label\n1,{PRIVATE}\n", "got nothing"),
+        (f"id,text,label\n1,{PRIVATE}\n", "row 0 has 2 fields, the header 3. A line break in a"),
+        (f"id,text,label\n1,a,0\n2,{PRIVATE}\ralone,0\n", "row 1 has 2 fields, the header 3."),
+        (f'id,text,label\n1,"a\nb",0\n2,b,\n3,{PRIVATE}\nand,0\n', "row 2 has 2 fields"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_place_and_without_its_text(file, content, text):
