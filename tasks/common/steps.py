@@ -65,20 +65,28 @@ def limited(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def limited_function(*args: P.args, **kwargs: P.kwargs) -> R:
-        _wait_if_held()
-        clock, run = None, _run.get()
-        if run is not None and (limit := run.settings.timeout_s) is not None:
-            clock = threading.Timer(limit, copy_context().run, (run.end, limit))
-            clock.daemon = True
-            clock.start()
-        try:
+        # It is sent to workers by value, with all that it names: a context variable cannot be.
+        with _within_limit():
             return function(*args, **kwargs)
-        finally:
-            if clock is not None:
-                clock.cancel()
-            _wait_if_held()
 
     return limited_function
+
+
+@contextmanager
+def _within_limit() -> Iterator[None]:
+    """End the run if the body outlasts its limit."""
+    _wait_if_held()
+    clock, run = None, _run.get()
+    if run is not None and (limit := run.settings.timeout_s) is not None:
+        clock = threading.Timer(limit, copy_context().run, (run.end, limit))
+        clock.daemon = True
+        clock.start()
+    try:
+        yield
+    finally:
+        if clock is not None:
+            clock.cancel()
+        _wait_if_held()
 
 
 def hold_steps() -> None:

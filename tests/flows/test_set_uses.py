@@ -47,6 +47,6 @@ def test_the_verdicts_hold(home, monkeypatch):
 
 def test_a_registered_set_and_its_scores_are_never_cleaned(home, monkeypatch):
     monkeypatch.chdir(home[0])
-    code, printed = run("clean", "--keep", "0B")
+    code, printed = run("clean", "--keep", "1d")
     assert code == 0
-    assert "a move of champion rests" in printed
+    assert "2 behind a move of champion" in printed

@@ -7,6 +7,7 @@ import yaml
 from support.evaluations import write_inputs
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.secrets import masking
 from biasgate.tasks.common.steps import StepSettings, limited, steps_as, steps_now
 from biasgate.tasks.reading_evaluation import read_evaluation, read_step_settings
 
@@ -74,3 +75,14 @@ def test_a_step_that_outlasts_the_limit_ends_the_run_and_a_shorter_one_does_not(
         assert not ended.wait(1.5)  # the clock of the first step was stopped
         assert limited(ended.wait)(60)
     assert limits == [1]
+
+
+def test_a_step_can_be_sent_to_another_machine():
+    """Workers of Dask get a step by value: with all that it names."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    def doubled(number):
+        return 2 * number
+
+    sent = cloudpickle.loads(cloudpickle.dumps(limited(masking(doubled))))
+    assert sent(21) == 42
