@@ -36,6 +36,7 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
         on_unlabelled_rows(report.evaluation_set.choices),
         on_rows_in_no_slice(report.evaluation_set.choices.in_no_slice or {}),
         on_copies(report.evaluation_set.choices),
+        on_training_rows(report),
         on_dominant_units(dominant),
     ]
     return [one for one in found if one is not None]
@@ -146,6 +147,22 @@ def on_unlabelled_rows(choices: ReportedChoices) -> str | None:
         return None
     rows = counted(choices.n_rows_unlabelled, "row has", "rows have")
     return f"{rows} no label and are left out (`label_values`)."
+
+
+def on_training_rows(report: Report) -> str | None:
+    """Say how many comments the model was trained on."""
+    found, n = report.trained_on, report.evaluation_set.choices.n_rows
+    if found is None:
+        return None
+    if found.n_rows:
+        return (
+            f"The model was trained on {found.n_rows:,} of {n:,} comments ({found.n_rows / n:.1%}):"
+            " its numbers are too good (`allow_training_rows`)."
+        )
+    return (
+        f"{found.n_texts:,} of {n:,} comments ({found.n_texts / n:.1%}) have a text that the model "
+        "was trained on."
+    )
 
 
 def on_rows_in_no_slice(n_rows: Mapping[str, int]) -> str | None:

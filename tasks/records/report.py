@@ -154,6 +154,14 @@ class ModelRecord(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainedOn(Record):
+    """Comments of the set that the model was trained on: by id and text, and by text."""
+
+    n_rows: int
+    n_texts: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Errors(Record):
     """Counts and rates of decisions at a threshold."""
 
@@ -225,6 +233,7 @@ class Report(Explained):
     warnings: list[str]
     analyses: dict[str, AnalysisRecord] | None = None
     missing: Missing | None = None
+    trained_on: TrainedOn | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

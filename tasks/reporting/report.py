@@ -83,6 +83,7 @@ def build_report(
         ),
         candidate=judged,
         bias=bias,
+        trained_on=scores.trained_on,
         harms=explained.harms,
         thresholds=explained.thresholds,
         look_first=explained.look_first,

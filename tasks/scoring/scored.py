@@ -35,11 +35,11 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import duration, progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, refuse_other_scale
 from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scored_set import RECORD, ScoredSet, ScoresRecord, Shards
 from biasgate.tasks.scoring.scorer import Scorer
+from biasgate.tasks.scoring.training_rows import find_training_rows
 from biasgate.tasks.store import Workplace
 
 
@@ -66,7 +66,7 @@ def score_rows(
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
         score_shards(scorer, evaluation_set, candidate, shards, numbers)
-        kept = finish_scores(shards, evaluation_set, n_shards, scorer.bound)
+        kept = finish_scores(shards, evaluation_set, n_shards, scorer)
         say(f"scored {what}", aside=True)
     else:
         shards.folder.touch()
@@ -147,7 +147,7 @@ def _refuse_changed(scorer: Scorer, shards: Shards, made: Sequence[int]) -> None
 
 
 def finish_scores(
-    shards: Shards, evaluation_set: EvaluationSet, n_shards: int, bound: Bound
+    shards: Shards, evaluation_set: EvaluationSet, n_shards: int, scorer: Scorer
 ) -> ScoredSet:
     """Record that all shards are complete, and what decided the scores."""
     record = ScoresRecord(
@@ -156,7 +156,8 @@ def finish_scores(
         precision=shards.precision,
         n_rows=evaluation_set.n_rows,
         n_shards=n_shards,
-        bound=bound,
+        bound=scorer.bound,
+        trained_on=find_training_rows(scorer.files, evaluation_set),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     shards.folder.write(RECORD, json.dumps(record.to_dict(), indent=2).encode())

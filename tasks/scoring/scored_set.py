@@ -20,6 +20,7 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.records.record import Record
+from biasgate.tasks.records.report import TrainedOn
 from biasgate.tasks.scoring.outcomes import ANSWERED
 from biasgate.tasks.scoring.scorer import Scorer
 
@@ -37,6 +38,7 @@ class ScoresRecord(Record):
     n_shards: int
     bound: Bound
     made: str
+    trained_on: TrainedOn | None = None
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.reading import ROW_NUMBER
+from biasgate.tasks.records.report import TrainedOn
 
 FILE = "training_rows.parquet"
 # Short comments ("Thank you!") repeat in any corpus: of Civil Comments, 1 to 2 % of the texts. A
@@ -33,33 +34,37 @@ def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
     pq.write_table(table, folder / FILE)
 
 
+def find_training_rows(folder: Path | None, evaluation_set: EvaluationSet) -> TrainedOn | None:
+    """Return how many rows of a set a model was trained on; None if none, or nothing is known.
+
+    Nothing is known of a model that was not trained here. Row numbers are no ids: a text that
+    repeats may have the same number in both sets.
+    """
+    if folder is None or not (folder / FILE).exists():
+        return None
+    seen = pq.read_table(folder / FILE)
+    rows, texts = _hashes(evaluation_set)
+    has_ids = evaluation_set.record["source"].get("id") != ROW_NUMBER
+    n_rows = int(np.isin(rows, seen["row"].to_numpy()).sum()) if has_ids else 0
+    n_texts = int(np.isin(texts, seen["text"].to_numpy()).sum())
+    return TrainedOn(n_rows=n_rows, n_texts=n_texts) if n_texts else None
+
+
 def refuse_training_rows(
     folder: Path, evaluation_set: EvaluationSet, candidate: str, model: str | None
 ) -> None:
-    """Refuse an evaluation set that shares rows with a model's training set.
-
-    A model without hashes (one that was not trained here) passes, since nothing is known.
-    """
-    if not (folder / FILE).exists():
-        return
-    seen = pq.read_table(folder / FILE)
-    rows, texts = _hashes(evaluation_set)
-    n_rows = int(np.isin(rows, seen["row"].to_numpy()).sum())
-    n_texts = int(np.isin(texts, seen["text"].to_numpy()).sum())
-    if n_rows or n_texts > REPEATED_TEXTS * len(texts):
+    """Refuse an evaluation set that shares rows with a model's training set."""
+    found = find_training_rows(folder, evaluation_set)
+    n = evaluation_set.n_rows
+    if found is not None and (found.n_rows or found.n_texts > REPEATED_TEXTS * n):
         msg = (
             f"candidate {candidate!r} was trained on rows of evaluation set "
-            f"{evaluation_set.name!r}: {n_rows} of {len(rows)} rows by id and text, {n_texts} by "
-            f"text (at most {REPEATED_TEXTS:.0%} may be). Evaluate on a held-out split, or set "
+            f"{evaluation_set.name!r}: {found.n_rows:,} of {n:,} rows by id and text (none may "
+            f"be), {found.n_texts:,} ({found.n_texts / n:.1%}) by text (at most "
+            f"{REPEATED_TEXTS:.0%} may be). Evaluate on a held-out split, or set "
             f"{_setting(candidate, model)}."
         )
         raise InputError(msg)
-    if n_texts:
-        say(
-            f"{n_texts:,} of {len(texts):,} texts of {evaluation_set.name} are also texts of the "
-            f"training comments of {candidate}",
-            aside=True,
-        )
 
 
 def _setting(candidate: str, model: str | None) -> str:

@@ -1,0 +1,118 @@
+"""Comments that a model was trained on: few repeated texts are a reservation, more are refused."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.partial import partial
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.freezing import freeze_rows
+from biasgate.tasks.measuring.cautions import on_training_rows
+from biasgate.tasks.records.report import TrainedOn
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.scorer import Scorer
+from biasgate.tasks.scoring.training_rows import (
+    REPEATED_TEXTS,
+    find_training_rows,
+    refuse_training_rows,
+    write_training_rows,
+)
+
+N = 200
+SHORT = "Thank you!"
+
+
+def rows(folder, name, n_short=0, ids="", **source):
+    texts = [SHORT] * n_short + [f"{name} {n}" for n in range(n_short, N)]
+    table = pa.table({"id": [f"{ids or name}{n}" for n in range(N)], "text": texts})
+    table = table.append_column("label", pa.array(np.arange(N) % 2 / 1))
+    return freeze_rows([table], folder / name, name=name, split="all", source=source)
+
+
+@pytest.fixture
+def trained(tmp_path):
+    (tmp_path / "model").mkdir()
+    write_training_rows(rows(tmp_path, "train", 3), tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("share", [0.005, 0.01, 0.02, 0.05])
+def test_few_repeated_texts_are_counted_and_not_refused(tmp_path, trained, share):
+    held_out = rows(tmp_path, "test", int(share * N))
+    refuse_training_rows(trained, held_out, "mine", None)
+    assert find_training_rows(trained, held_out) == TrainedOn(n_rows=0, n_texts=int(share * N))
+
+
+def test_more_repeated_texts_are_refused_with_their_number_and_the_limit(tmp_path, trained):
+    with pytest.raises(InputError) as error:
+        refuse_training_rows(trained, rows(tmp_path, "test", 12), "mine", None)
+    assert "0 of 200 rows by id and text (none may be), 12 (6.0%) by text (at most 5%" in str(
+        error.value
+    )
+    assert SHORT not in str(error.value)
+
+
+def test_one_row_by_id_and_text_is_refused(tmp_path, trained):
+    same = rows(tmp_path, "test", 1, ids="train")
+    with pytest.raises(InputError, match=r"1 of 200 rows by id and text \(none may be\), 1 \(0.5"):
+        refuse_training_rows(trained, same, "mine", None)
+
+
+def test_a_row_number_is_no_id(tmp_path, trained):
+    numbered = rows(tmp_path, "test", 1, ids="train", id="row_number")
+    refuse_training_rows(trained, numbered, "mine", None)
+    assert find_training_rows(trained, numbered) == TrainedOn(n_rows=0, n_texts=1)
+
+
+def test_nothing_is_known_of_a_model_from_elsewhere(tmp_path):
+    assert find_training_rows(tmp_path, rows(tmp_path, "test")) is None
+    assert find_training_rows(None, rows(tmp_path, "other")) is None
+
+
+class Trained(Scorer):
+    digest = "a" * 64
+
+    def __init__(self, files):
+        self.files = files
+
+    def check(self, evaluation_set):
+        """Accept any set."""
+
+    def score(self, batch):
+        return np.linspace(0, 1, batch.num_rows)
+
+
+def test_the_number_is_kept_with_the_scores(tmp_path, trained):
+    candidate = CANDIDATES.validate_python({"name": "m", "kind": "scores", "path": "unused.csv"})
+    held_out, scores = rows(tmp_path, "test", 2), str(tmp_path / "scores")
+    kept = score_rows(Trained(trained), held_out, candidate, scores)
+    assert kept.record.trained_on == TrainedOn(n_rows=0, n_texts=2)
+    assert score_rows(Trained(trained), held_out, candidate, scores).record == kept.record
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (None, None),
+        (
+            TrainedOn(n_rows=0, n_texts=7),
+            "7 of 2,000 comments (0.4%) have a text that the model was trained on.",
+        ),
+        (
+            TrainedOn(n_rows=1500, n_texts=1600),
+            (
+                "The model was trained on 1,500 of 2,000 comments (75.0%): its numbers are too "
+                "good (`allow_training_rows`)."
+            ),
+        ),
+    ],
+)
+def test_the_result_says_what_the_model_was_trained_on(found, sentence):
+    report = partial({"evaluation_set": {"choices": {"n_rows": 2000}}, "trained_on": None})
+    report.trained_on = found
+    assert on_training_rows(report) == sentence
+
+
+def test_the_limit_is_that_of_the_guide():
+    assert REPEATED_TEXTS == 0.05
