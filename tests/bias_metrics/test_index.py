@@ -107,13 +107,12 @@ ARRAYS = {
     **dict.fromkeys(("y_score", "y_score_a", "y_score_b", "y_score_champion"), SCORE),
     **dict.fromkeys(("y_score_before", "y_score_after", "values", "given"), SCORE),
     **dict.fromkeys(("influence", "weight", "weights", "sample_weight"), SCORE),
-    **dict.fromkeys(("lengths", "places", "clusters"), np.arange(N)),
+    **dict.fromkeys(("places", "clusters"), np.arange(N)),
     **dict.fromkeys(("buckets", "pool_buckets", "pool_mentions"), np.zeros(N, int)),
 }
 OTHERS = {
-    **dict.fromkeys(("threshold", "threshold_a", "threshold_b", "value", "cut"), 0.5),
+    **dict.fromkeys(("threshold", "threshold_a", "threshold_b", "value"), 0.5),
     **dict.fromkeys(("n", "n_rows"), N),
-    "edges": (0, 10),
     "shard": "a",
     "name": "y_score",
     "bounds": (0.0, 1.0),
