@@ -197,7 +197,7 @@ def test_scores_of_other_rows_are_refused(frame, measure, tmp_path):
     [
         ({"label": 0.2}, {}, r"300 measured rows have no positives .label >= 0.5"),
         ({"label": 0.9}, {}, "have no negatives"),
-        ({"gay": np.nan, "muslim": np.nan}, {}, "must have rows with rated identities"),
+        ({"gay": np.nan, "muslim": np.nan}, {}, "the column of .gay., .muslim. is empty"),
         ({}, {"power_mean_groups": ["gay", "martian"]}, "got martian .known: gay, muslim"),
     ],
 )
