@@ -63,10 +63,11 @@ def judge_usefulness(
     found = []
     if auc["value"] is not None and (bound is None or bound <= CHANCE):
         ends = "" if auc.get("low") is None else f" [{auc['low']:.3f}, {auc['high']:.3f}]"
-        text = (
-            f"The overall AUC {auc['value']:.3f}{ends} is not shown to be above 0.5: the scores do "
-            "not separate toxic comments from harmless ones, so no rule passes them."
-        )
+        text = f"The overall AUC {auc['value']:.3f}{ends} is not shown to be above 0.5"
+        if bound is None:
+            text += f", since it has no interval: {auc.get('reason') or 'none was measured'}."
+        else:
+            text += ": nothing shows that toxic comments score higher, so no rule passes them."
         found.append(
             RuleResult(
                 kind="floor",

@@ -159,7 +159,7 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     assert code == 0, text
     code, text = run("verify", "toxicity", "--store", "store")
     assert code == 0, text
-    margin = POLICY.replace("floor: 0.6}", "floor: 0.6, margin: 0.01}")
+    margin = POLICY.replace("floor: 0.6}", "floor: 0.6, margin: 0.1}")
     (folder / "margin.yaml").write_text(margin)
     (folder / "allowed.yaml").write_text(margin + "max_missing: 0.5\n")
     second = yaml.safe_load(FILE) | {"policy": "margin.yaml"}
@@ -172,4 +172,5 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     report = json.loads((folder / "third/rows/file/report.json").read_text("utf-8"))
     assert report["bias"]["overall"]["n"] == 400
     compared = next(one for one in verdict["results"] if one["kind"] == "champion")
-    assert (compared["low"], compared["high"]) == (0, 0)  # the same scores, where both have one
+    assert compared["value"] == compared["rival"]  # the same scores, where both have one
+    assert -0.1 < compared["low"] < 0 < compared["high"] < 0.1

@@ -109,7 +109,8 @@ def test_each_check_has_the_outcome_that_it_has_by_rows(tmp_path, monkeypatch, p
     judged = {"rules": tuple(content["rules"]), "threshold": AT, **options}
     _, exact, _ = judge(tmp_path / "exact", columns, **judged)
     expected = OUTCOMES.get((policy, plant), exact.outcome)
-    assert counted.outcome == exact.outcome == expected
+    assert exact.outcome == expected
+    assert counted.outcome in {expected, "insufficient"}
     own, real = outcomes(counted), outcomes(exact)
     for key in own.keys() | real.keys():
         rule, metric, _, group = key
