@@ -345,7 +345,7 @@ def test_a_function_that_cannot_be_imported_is_refused_before_any_candidate_scor
     (home / "own.py").write_text("import not_there_at_all\ndef score(texts): return texts\n")
     change("file.yaml", "policy: own.yaml", f"{FUNCTION}policy: own.yaml")
     code, said = evaluate("--store", home / "store")
-    assert "No module named 'not_there_at_all'" in said
+    assert "'not_there_at_all' must be installed" in said
     assert "scoring" not in said
     assert code == 2
 
