@@ -346,7 +346,7 @@ def test_a_function_that_cannot_be_imported_is_refused_before_any_candidate_scor
     change("file.yaml", "policy: own.yaml", f"{FUNCTION}policy: own.yaml")
     code, said = evaluate("--store", home / "store")
     assert "'not_there_at_all' must be installed" in said
-    assert "scoring" not in said
+    assert "scoring file on rows" not in said
     assert code == 2
 
 
