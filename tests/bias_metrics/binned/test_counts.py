@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, evaluate_bias
+from bias_metrics.binned.bins import refuse_impossible
 from bias_metrics.metrics import SUBGROUP_METRICS
 
 N = 600
@@ -341,3 +343,11 @@ def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):
 
 def test_every_metric_of_a_subgroup_has_a_bracket():
     assert tuple(counted(*rows_and_scores()).brackets()["gay"]) == SUBGROUP_METRICS
+
+
+@pytest.mark.parametrize("bits", [-1, 53])
+def test_bins_of_other_bits_than_a_number_has_are_refused(bits):
+    rows = Rows([0, 1, 0, 1], {"gay": [1, 1, 0, 0]})
+    counts = ScoreCounts.of(rows, [0.1, 0.9, 0.2, 0.8], shard="a")
+    with pytest.raises(ValueError, match=f"`bits` must be from 0 to 52; got {bits}"):
+        refuse_impossible(replace(counts, bits=bits))

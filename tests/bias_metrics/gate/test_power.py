@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from bias_metrics import MetricValue
+from bias_metrics import MetricValue, compare_bias, evaluate_bias
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Apart
+from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 
 QUANTILE = 1.644854  # of the normal distribution, at 95 %
@@ -102,3 +103,19 @@ def test_an_auc_of_chance_needs_few_rows_and_no_margin_is_refused():
     assert rows_for_margin(0.05, 0.95, is_gap=False, auc=0.5) == 2
     with pytest.raises(ValueError, match="`margin` must be above 0"):
         rows_for_margin(0.0, 0.95, is_gap=False)
+
+
+@pytest.mark.parametrize(("n", "told"), [(30, True), (600, False)])
+def test_a_verdict_says_how_many_rows_a_margin_needs_if_there_are_fewer(n, told):
+    rng = np.random.default_rng(0)
+    y_true = np.arange(8 * n) % 2 == 1
+    groups = {"gay": np.arange(8 * n) < 2 * n}
+    true = rng.standard_normal(8 * n) + 2 * y_true
+    first, second = (true + 2 * rng.standard_normal(8 * n) for _ in range(2))
+    rule = Rule("subgroup_auc", "each", margin=0.02)
+    compared = compare_bias(y_true, first, second, groups, confidence=rule.level)
+    report = evaluate_bias(y_true, first, groups, confidence=rule.level)
+    evidence = Evidence(report.to_dict(), compared.to_dict())
+    [result] = decide({(None, rule.level): evidence}, [rule]).results
+    assert result.outcome == "insufficient"
+    assert (f"comments of each compared class; there are {n}." in result.sentence) is told

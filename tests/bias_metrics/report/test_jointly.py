@@ -5,9 +5,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics import Rows
+from bias_metrics import MetricValue, Rows
 from bias_metrics.report import jointly
-from bias_metrics.report.jointly import bonferroni_level, joint_level
+from bias_metrics.report.jointly import bonferroni_level, joint_level, selected
 
 
 @pytest.fixture
@@ -148,3 +148,8 @@ def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):
     assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) < bonferroni_level(10, 0.05)
     monkeypatch.setattr(jointly, "MOST_NUMBERS", 600 * 10 - 1)
     assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) == bonferroni_level(10, 0.05)
+
+
+def test_a_selected_number_without_an_interval_has_none():
+    lacking = MetricValue(0.8, "few clusters")
+    assert selected(lacking, 9) == lacking

@@ -101,3 +101,9 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
 def test_only_a_margin_limits_changed_decisions(metric, limit):
     with pytest.raises(ValueError, match="`margin` or `reference_margin` must limit"):
         Rule(metric, "each", threshold="given", **{limit: 0.1})
+
+
+def test_of_rows_that_are_no_sample_the_counts_are_all():
+    found = changed_decisions(Rows(Y_TRUE, {"all": [1] * 9}), FIRST, SECOND, **AT)
+    one = found.without_intervals().subgroups["all"]["newly_flagged"]
+    assert (one.n_changed, one.n, one.low, one.high) == (1, 5, None, None)
