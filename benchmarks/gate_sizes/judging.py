@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from benchmarks.gate_sizes.populations import Line, sample
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.judging import measured
-from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
+from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
@@ -106,7 +106,7 @@ def listed(policy: Policy, rows: Rows, harmed: str | None = None) -> Policy:
         name
         for name, mask in rows.members.items()
         if name != harmed
-        and min((mask & rows.labels).sum(), (mask & ~rows.labels).sum()) < LEAST_FOR_A_BOUND
+        and min((mask & rows.labels).sum(), (mask & ~rows.labels).sum()) < LEAST_ROWS
     ]
     entries = [NotMeasuredSettings(identity=name, reason="few", expires=TODAY) for name in few]
     return policy.model_copy(update={"not_measured": entries})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics import RuleResult
-from bias_metrics.gate import LEAST_FOR_A_BOUND, RIVALS, USEFUL
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
@@ -257,7 +257,7 @@ class CandidateStory:
             hint = " ".join(dict.fromkeys(hints)).removesuffix(".")
             return f"{claim}. {hint}"
         if not any(
-            result.lacks_rows and min(result.n_positive, result.n_negative) < LEAST_FOR_A_BOUND
+            result.lacks_rows and min(result.n_positive, result.n_negative) < LEAST_ROWS
             for result in lacking
         ):
             return claim
