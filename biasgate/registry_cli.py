@@ -187,7 +187,7 @@ def attest(
     `biasgate verify --attestation` checks it without a registry.
     """
     with registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.verifying.version import write_attestation  # noqa: PLC0415
+        from biasgate.tasks.promoting.attest import write_attestation  # noqa: PLC0415
 
         with waiting("writing attestations"):
             found, results = write_attestation(model, version, output, gateway, model_signature)

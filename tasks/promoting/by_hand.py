@@ -27,17 +27,17 @@ from biasgate.tasks.promoting.champion import (
     heal,
     move_champion,
     no_first,
+    objection_to_policies,
     take_turn,
 )
-from biasgate.tasks.promoting.pinned import objection_to_policy
 from biasgate.tasks.promoting.succession import SAME_SCORES, Judged, smaller_sample
 from biasgate.tasks.promoting.verify import require_held
-from biasgate.tasks.records import Decision, champion_of
+from biasgate.tasks.records import Decision, LoggedVerdict, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
+from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import (
     logged_verdict,
     read_policy_of,
-    read_verdict,
     with_whole_tags,
 )
 from biasgate.tasks.verifying.version import verify_version
@@ -48,7 +48,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     ledger = _settled(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
-    verdicts, compared = recorded(found, gateway)
+    verdicts, read = recorded(found, gateway)
     chain = ledger.chain
     champion = champion_of_model(ledger, chain)
     if champion is not None and champion.version == found.version:
@@ -56,12 +56,11 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         if alias is None or alias.version != found.version:
             gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is champion.")
-    policies = [read_policy_of(verdict.run_id, gateway) for verdict in verdicts]
-    for policy in policies:
-        objection = objection_to_policy(policy.name, policy.digest, chain.policy, model)
-        if objection is not None:
-            msg = f"{found.uri} must have a verdict that may move {CHAMPION}: {objection}."
-            raise InputError(msg)
+    objection = objection_to_policies([one.policy for one in read], chain.policy, model)
+    if objection is not None:
+        msg = f"{found.uri} must have a verdict that may move {CHAMPION}: {objection}."
+        raise InputError(msg)
+    compared = set(map(champion_of, read))
     if compared != {champion.uri if champion else None}:
         msg = (
             f"{found.uri} was compared with {_named(compared)}, but champion is "
@@ -73,16 +72,14 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     if champion is not None and (smaller := smaller_sample(samples, basis)):
         msg = f"{found.uri} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
-    if champion is None and not all(one.allow_first for one in policies):
+    if champion is None and not all(_allows_first(one, found, gateway) for one in read):
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
-    judged = Judged(
-        found.uri, [logged_verdict(verdict.run_id, gateway) for verdict in verdicts], found
-    )
+    judged = Judged(found.uri, read, found)
     if judged.is_champions_copy:
         msg = f"{found.uri} must be another model than the champion: {SAME_SCORES}."
         raise InputError(msg)
-    transition = Transition("promotion", found, replaces, verdicts, judged.because(reason))
+    transition = Transition("promotion", found, replaces, verdicts, read, judged.because(reason))
     moved = move_champion(transition, gateway)
     return judged.named(moved)
 
@@ -121,9 +118,9 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
         raise InputError(msg)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
-    verdicts, _ = recorded(found, gateway)
+    verdicts, read = recorded(found, gateway)
     moved = move_champion(
-        Transition("rollback", found, champion.version, verdicts, reason), gateway
+        Transition("rollback", found, champion.version, verdicts, read, reason), gateway
     )
     if moved.champion_moved:
         return _rolled_back(ledger, ledger.chain, to) or moved
@@ -175,20 +172,34 @@ def history(model: str, gateway: Gateway) -> list[ListedEntry]:
     ]
 
 
-def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
-    """Return the verdicts in a version's tags, and the champions that they compare it with."""
+def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], list[LoggedVerdict]]:
+    """Return the verdicts in a version's tags, as the ledger names them and as they are read."""
     version = with_whole_tags(version, gateway)
     verdicts: list[RestsOn] = []
-    compared: set[str | None] = set()
+    read: list[LoggedVerdict] = []
     for name in version.tags["biasgate.required_sets"].split(","):
         run_id, digest = (
             version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")
         )
-        verdict = read_verdict(run_id, gateway)
+        verdict = logged_verdict(run_id, gateway)
+        if verdict_digest(verdict) != digest:
+            raise InputError(_changed(f"the verdict on {name}", version))
         sample = verdict.evaluation_set.sample
         verdicts.append(RestsOn(set=name, run_id=run_id, digest=digest, sample=sample))
-        compared.add(champion_of(verdict))
-    return verdicts, compared
+        read.append(verdict)
+    return verdicts, read
+
+
+def _allows_first(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> bool:
+    """Return whether the policy of a verdict lets it be the first champion."""
+    policy = read_policy_of(verdict.run_id, gateway)
+    if policy.digest != verdict.policy.digest:
+        raise InputError(_changed(f"the policy on {verdict.evaluation_set.name}", version))
+    return policy.allow_first
+
+
+def _changed(what: str, version: ModelVersion) -> str:
+    return f"{what} must not change while {version.uri} is verified and promoted; it did."
 
 
 def _named(compared: set[str | None]) -> str:

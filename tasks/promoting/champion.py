@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics.gate import Outcome
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Move, RestsOn
+from biasgate.tasks.ledger.entry import Entry, Move, Pinned, RestsOn
 from biasgate.tasks.ledger.ledger import CHAMPION, PREVIOUS, Ledger, champion_of_model
 from biasgate.tasks.ledger.sound import remember, require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.records import Decision
+from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord
+from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.verifying.version import objection_to
 
 
@@ -30,6 +31,8 @@ class Transition:
     """The version that must be champion now; None if there must be none."""
     verdicts: Sequence[RestsOn]
     """The verdicts that it is based on."""
+    judged: Sequence[LoggedVerdict]
+    """The same verdicts as they were read: each names the ledger's last entry and the policy."""
     reason: str
     """Why."""
     rule: str = "by hand"
@@ -65,6 +68,11 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         if (champion.version if champion else None) != transition.replaces:
             ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
             return moved_meanwhile(transition.version)
+        objection = _objection_since(transition, chain)
+        if objection is not None:
+            ledger.close(entry, "abandoned", objection)
+            sentence = f"Not promoted: {objection}. Evaluate it again."
+            return decision("insufficient", sentence, champion_moved=True)
         ledger.refuse_closed(entry, entries)
         claimed = ledger.claim(entry, chain)
         gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
@@ -73,6 +81,37 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         remember(ledger, Chain([*chain.links, done]))
     sentence = moved(transition.version, transition.replaces, transition.reason)
     return decision("pass", sentence, promoted=True, rule=transition.rule)
+
+
+def _objection_since(transition: Transition, chain: Chain) -> str | None:
+    """Return why the entries that came after the verdicts do not allow a move, or None."""
+    version = transition.version
+    heads = [verdict.ledger for verdict in transition.judged]
+    blocked = chain.blocked(version.version)
+    if blocked > min((head.number if head else 0 for head in heads), default=0):
+        return f"{version.uri} did not pass by entry {blocked} of the ledger, after its verdicts"
+    if transition.action == "rollback":
+        return None
+    policies = [verdict.policy for verdict in transition.judged]
+    return objection_to_policies(policies, chain.policy, version.name)
+
+
+def objection_to_policy(name: str, digest: str, pinned: Pinned | None, model: str) -> str | None:
+    """Return why a policy may not move a model's `champion`, or None."""
+    if pinned is None or digest == pinned.digest:
+        return None
+    return (
+        f"policy {pinned.name} (digest {pinned.digest[:SHORT]}) is registered for {model}, "
+        f"and this is {name} (digest {digest[:SHORT]})"
+    )
+
+
+def objection_to_policies(
+    policies: Iterable[PolicyRecord], pinned: Pinned | None, model: str
+) -> str | None:
+    """Return why one of these policies may not move a model's `champion`, or None."""
+    found = (objection_to_policy(policy.name, policy.digest, pinned, model) for policy in policies)
+    return next((one for one in found if one is not None), None)
 
 
 def record(ledger: Ledger, move: Move, note: str) -> Entry:

@@ -21,9 +21,9 @@ from biasgate.tasks.promoting.champion import (
     moved,
     moved_meanwhile,
     no_first,
+    objection_to_policies,
     record,
 )
-from biasgate.tasks.promoting.pinned import objection_to_policies
 from biasgate.tasks.promoting.succession import (
     Judged,
     Past,
@@ -207,6 +207,7 @@ def _transition(
         _version(chosen),
         champion,
         [rests_on(verdict) for verdict in chosen.verdicts],
+        chosen.verdicts,
         chosen.because(succession.reason(chosen, champion)),
         rule=succession.promote if champion else "first",
         passed_over=[str(other) for other in sorted(others)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
@@ -14,8 +13,8 @@ from biasgate.tasks.ledger.entry import Entry, Move, Pinned
 from biasgate.tasks.ledger.ledger import Ledger, is_ledger
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.champion import record
-from biasgate.tasks.records import Context, PolicyRecord, RegisteredPolicy
+from biasgate.tasks.promoting.champion import objection_to_policy, record
+from biasgate.tasks.records import Context, RegisteredPolicy
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
 
@@ -42,24 +41,6 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
     entry = record(ledger, move, f"policy {policy.name} {policy.digest[:SHORT]} is required")
     gateway.tag_model(model, {TAG: f"{policy.name} {policy.digest}"})
     return policy, entry
-
-
-def objection_to_policy(name: str, digest: str, pinned: Pinned | None, model: str) -> str | None:
-    """Return why a policy may not move a model's `champion`, or None."""
-    if pinned is None or digest == pinned.digest:
-        return None
-    return (
-        f"policy {pinned.name} (digest {pinned.digest[:SHORT]}) is registered for {model}, "
-        f"and this is {name} (digest {digest[:SHORT]})"
-    )
-
-
-def objection_to_policies(
-    policies: Iterable[PolicyRecord], pinned: Pinned | None, model: str
-) -> str | None:
-    """Return why one of these policies may not move a model's `champion`, or None."""
-    found = (objection_to_policy(policy.name, policy.digest, pinned, model) for policy in policies)
-    return next((one for one in found if one is not None), None)
 
 
 def context_of(

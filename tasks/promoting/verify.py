@@ -84,12 +84,33 @@ def _require_sound(
 
 
 def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
-    """Verify the champion with its promotion, or only the verdicts of one version."""
+    """Verify the champion with its promotion, or the verdicts of one version, with the ledger."""
     require_known(model, gateway)
+    found = find_version(model, version, gateway)
+    return verify_found(found, gateway, store, is_champion=version is None)
+
+
+def find_version(model: str, version: str | None, gateway: Gateway) -> ModelVersion:
+    """Return a version of a model; the one under `champion` if none is named."""
     if version is None:
-        found = require_alias(model, gateway)
-        return verify_champion(found, gateway, store=store)
-    return verify_version(gateway.resolve(f"models:/{model}/{version}"), gateway, store=store)
+        return require_alias(model, gateway)
+    return gateway.resolve(f"models:/{model}/{version}")
+
+
+def verify_found(
+    version: ModelVersion, gateway: Gateway, store: Path | None = None, *, is_champion: bool
+) -> list[Finding]:
+    """Verify a version, as the champion with its promotion or only by its verdicts.
+
+    Whether it was blocked later is in the ledger alone, so that this must be unchanged, too.
+    """
+    if is_champion:
+        return verify_champion(version, gateway, store=store)
+    ledger = Ledger(gateway, version.name)
+    return [
+        *verify_chain(ledger, ledger.chain),
+        *verify_version(version, gateway, store=store),
+    ]
 
 
 def require_held(version: ModelVersion, findings: list[Finding]) -> None:

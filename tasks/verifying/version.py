@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry
-from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, require_known
+from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import missing_heads
-from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Verdict
-from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
-from biasgate.tasks.signing.model_signature import write_model_signature
-from biasgate.tasks.signing.statement import FILE, Statement, read_statement
+from biasgate.tasks.signing.statement import Statement
 from biasgate.tasks.verifying.attestation import verify_passes
 from biasgate.tasks.verifying.documents import WRITING, with_whole_tags
 from biasgate.tasks.verifying.files import Finding, VersionFiles, champion_files
@@ -109,57 +104,6 @@ def _in_order(
     if blocked and all(verdict.outcome == "pass" for verdict in verdicts):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
-
-
-def write_attestation(
-    model: str,
-    version: str | None,
-    file: Path,
-    gateway: Gateway,
-    model_signature: Path | None = None,
-) -> tuple[ModelVersion, dict[str, str]]:
-    """Write the signed attestations of a version, one line for each required set, and its result.
-
-    Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
-    Of a version that passed, they are written only if it verifies now: whoever gets the file cannot
-    know that it was blocked since. `model_signature`: a file for a signature of the model's files.
-    Both are written, or neither.
-    """
-    if model_signature is not None and model_signature.resolve() == file.resolve():
-        msg = f"attestations and model signature must be two files; both are {file}."
-        raise InputError(msg)
-    require_known(model, gateway)
-    uri = f"models:/{model}{f'/{version}' if version else f'@{CHAMPION}'}"
-    found = with_whole_tags(gateway.resolve(uri), gateway)
-    names = [one for one in found.tags.get("biasgate.required_sets", "").split(",") if one]
-    if not names:
-        msg = f"{found.uri} must have a verdict; it has none: evaluate it first."
-        raise InputError(msg)
-    lines, results = [], {}
-    for name in names:
-        where = f"the attestation of {found.uri} on {name}"
-        try:
-            content = gateway.read_json(found.tags.get(f"biasgate.{name}.run_id", ""), FILE)
-        except (OSError, ValueError) as error:
-            msg = f"{where} must be in its run; it cannot be read. Evaluate the version again."
-            raise InputError(msg) from error
-        envelope = Envelope.of_dict(content, where)
-        if not envelope.signatures:
-            msg = f"{where} must be signed; it is not. Set BIASGATE_PRIVATE_KEY and evaluate again."
-            raise InputError(msg)
-        results[name] = read_statement(envelope, where).predicate.result
-        lines.append(json.dumps(content, separators=(",", ":")) + "\n")
-    if model_signature is not None or "FAILED" not in results.values():
-        broken = [one.sentence for one in verify_version(found, gateway) if not one.holds]
-        if broken:
-            msg = f"{found.uri} must verify before it is attested; it does not: {broken[0]}"
-            raise InputError(msg)
-    with whole_file(file) as temporary:
-        temporary.write_text("".join(lines), "utf-8")
-        if model_signature is not None:
-            with gateway.downloaded(found) as folder:
-                write_model_signature(folder, model_signature, leaving_out=ADDED_BY_MLFLOW)
-    return found, results
 
 
 def interrupted(version: ModelVersion) -> list[Finding]:

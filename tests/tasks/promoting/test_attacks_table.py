@@ -58,6 +58,11 @@ TESTS = {
     "sentences of a verdict": [
         "test_forged_sentences_that_name_other_code_are_told_as_this_code_has_them"
     ],
+    "a version blocked": [
+        "test_a_version_that_is_blocked_meanwhile_is_not_promoted",
+        "test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back",
+        "test_a_policy_that_is_registered_meanwhile_is_the_only_one_that_counts",
+    ],
     "an older signed verdict": [
         "test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count"
     ],

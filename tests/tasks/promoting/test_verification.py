@@ -12,13 +12,17 @@ import pytest
 from support.made import result, verdict_of
 from support.partial import partial
 from support.promoted import (
+    LEDGER,
     MODEL,
     POLICY,
     artifact,
     edit_json,
+    entry,
+    judge_version,
     judged_version,
     promote_one,
     rewrite,
+    scores_of,
     set_folder,
     signing_key,
     trust,
@@ -33,11 +37,14 @@ from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.ledger.entry import Move
+from biasgate.tasks.ledger.entry import TAG, Move
 from biasgate.tasks.ledger.ledger import Ledger, alias_apart
-from biasgate.tasks.promoting import by_hand, rivals
+from biasgate.tasks.promoting import by_hand, decisions, rivals
+from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.pinned import register_policy
+from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify import (
     NotVerifiedError,
     open_champion,
@@ -703,3 +710,127 @@ def test_of_many_differences_the_first_few_are_named_and_how_many_more_there_are
     [same] = same_again(forged, again, "comments")
     named = "; ".join(f"results.{at}.metric" for at in range(5))
     assert same.sentence.endswith(f"Different: {named}; and 1 more.")
+
+
+# ------------------------------------------------------------------ what happens in between
+
+
+@pytest.fixture
+def before_the_move(monkeypatch):
+    """Do something once, after a version was verified and before `champion` moves."""
+
+    def during(call):
+        real, others = decisions.move_champion, iter([True])
+
+        def moved(*given):
+            if next(others, False):
+                call()
+            return real(*given)
+
+        monkeypatch.setattr(decisions, "move_champion", moved)
+        monkeypatch.setattr(by_hand, "move_champion", moved)
+
+    return during
+
+
+def evaluated(gateway, found):
+    return promote_one([found[1]], found[0], gateway)
+
+
+def by_a_person(gateway, found):
+    return promote_version(MODEL, found[0].version, "good", gateway)
+
+
+def judged_again_and_blocked(gateway, store, folder, found, champion):
+    scores, rival = scores_of(store, seed=2, noise=50.0), (champion[0], champion[2])
+    blocked = judge_version(gateway, store, folder, found[0], scores, rival)
+    assert blocked.outcome != "pass"
+    decisions.record_blocked([Judged("c", [blocked], found[0])], MODEL, gateway)
+
+
+@pytest.mark.parametrize("act", [evaluated, by_a_person])
+def test_a_version_that_is_blocked_meanwhile_is_not_promoted(
+    gateway, store, champion, tmp_path, before_the_move, act
+):
+    found = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    again = tmp_path / "again"
+    before_the_move(lambda: judged_again_and_blocked(gateway, store, again, found, champion))
+    decision = act(gateway, found)
+    assert (decision.outcome, decision.promoted) == ("insufficient", False)
+    assert decision.champion_moved  # an evaluation judges again
+    assert gateway.alias(MODEL, "champion").version == "1"
+    assert history(MODEL, gateway)[0].note == (
+        "models:/toxicity/2 did not pass by entry 2 of the ledger, after its verdicts"
+    )
+
+
+def test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back(
+    gateway, store, champion, tmp_path, before_the_move
+):
+    second = promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    again = tmp_path / "again"
+    before_the_move(lambda: judged_again_and_blocked(gateway, store, again, champion, second))
+    decision = roll_back(MODEL, "complaints", gateway)
+    assert (decision.outcome, decision.promoted) == ("insufficient", False)
+    assert "did not pass by entry 3 of the ledger" in decision.sentence
+    assert gateway.alias(MODEL, "champion").version == "2"
+
+
+@pytest.mark.parametrize("act", [evaluated, by_a_person])
+def test_a_policy_that_is_registered_meanwhile_is_the_only_one_that_counts(
+    gateway, store, champion, tmp_path, before_the_move, act
+):
+    found = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    before_the_move(lambda: register_policy("strict", MODEL, gateway))
+    decision = act(gateway, found)
+    assert (decision.outcome, decision.promoted) == ("insufficient", False)
+    assert gateway.alias(MODEL, "champion").version == "1"
+    assert "is registered for toxicity, and this is p" in history(MODEL, gateway)[0].note
+
+
+@pytest.mark.parametrize("file", ["verdict.json", "policy.json"])
+def test_what_a_promotion_rests_on_must_not_change_after_it_was_verified(
+    gateway, store, tmp_path, monkeypatch, file
+):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first")
+    strict = POLICY.model_copy(update={"allow_first": False}).model_dump(mode="json")
+    change = {"verdict.json": {"n_candidates": 7}, "policy.json": strict}[file]
+
+    def verified(*_):
+        edit_json(artifact(gateway, version, file), lambda content: content.update(change))
+
+    monkeypatch.setattr(by_hand, "require_held", verified)
+    with pytest.raises(InputError, match=r"the \w+ on comments must not change while models:/tox"):
+        promote_version(MODEL, "1", "good", gateway)
+    assert gateway.alias(MODEL, "champion") is None
+
+
+# ------------------------------------------------------------------ the ledger of one version
+
+
+def put_back(gateway, store, folder, champion):
+    """Pass, be blocked, and put the pass back as whoever may write to the registry can."""
+    found = judged_version(gateway, store, folder / "second", champion=champion, seed=1)
+    tags = gateway.resolve(found[0].uri).tags
+    judged_again_and_blocked(gateway, store, folder / "again", found, champion)
+    gateway.tag_version(found[0], tags)
+    return found[0].version
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("how", ["removed", "edited"])
+def test_a_version_does_not_hold_where_the_entry_that_blocked_it_was_tampered_with(
+    gateway, store, champion, tmp_path, how
+):
+    number = put_back(gateway, store, tmp_path, champion)
+    if how == "removed":
+        gateway.client.delete_model_version(LEDGER, "2")
+    else:
+        payload = entry(gateway, 2).content.to_dict() | {"blocked": ["9"]}
+        signatures = json.loads(entry(gateway, 2).record.tags[TAG])["signatures"]
+        tag = {TAG: json.dumps({"payload": payload, "signatures": signatures})}
+        gateway.tag_version(entry(gateway, 2).record, tag)
+    assert "ledger" in {one.what for one in verify(MODEL, number, gateway, store) if not one.holds}
+    with pytest.raises(InputError, match="must verify before it is attested; it does not: "):
+        write_attestation(MODEL, number, tmp_path / "a.jsonl", gateway)
+    assert not (tmp_path / "a.jsonl").exists()

@@ -28,11 +28,11 @@ from typer.testing import CliRunner
 from biasgate import require_attestation
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import PAYLOAD
 from biasgate.tasks.verifying.attestation import Pins, verify_attestation
-from biasgate.tasks.verifying.version import write_attestation
 
 FILE = "model.intoto.jsonl"
 pytestmark = pytest.mark.mlflow

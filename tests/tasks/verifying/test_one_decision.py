@@ -1,9 +1,11 @@
 """Every reader of verdicts refuses the same: of a version, to deploy it, of a file, of a folder."""
 
+import json
 from datetime import date
 
 import pytest
 from support.promoted import (
+    LEDGER,
     MODEL,
     POLICY,
     TODAY,
@@ -15,13 +17,22 @@ from support.promoted import (
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.promoting.verify import NotVerifiedError, open_champion, verify_champion
+from biasgate.tasks.ledger.entry import TAG
+from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.promoting.attest import write_attestation
+from biasgate.tasks.promoting.verify import (
+    NotVerifiedError,
+    open_champion,
+    require_champion,
+    verify,
+    verify_champion,
+)
 from biasgate.tasks.reporting.results import read_results
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.statement import FILE
 from biasgate.tasks.verifying.attestation import verify_attestation
 from biasgate.tasks.verifying.published import verify_results
-from biasgate.tasks.verifying.version import verify_version, write_attestation
+from biasgate.tasks.verifying.version import verify_version
 
 SETS = ("comments", "other")
 
@@ -126,3 +137,38 @@ def test_every_reader_accepts_what_holds(gateway, store, tmp_path, each):
     assert not any(found.values()), found
     write_attestation(MODEL, version.version, tmp_path / "b.jsonl", gateway)
     assert len((tmp_path / "b.jsonl").read_text("utf-8").splitlines()) == len(each)
+
+
+def unsigned_entry(gateway):
+    """Change what the last entry of the ledger says; its signature stays."""
+    last = Ledger(gateway, MODEL).entries()[-1]
+    tag = json.loads(last.record.tags[TAG])
+    tag["payload"]["reason"] = "nothing to see"
+    gateway.tag_version(last.record, {TAG: json.dumps(tag)})
+
+
+MOVED = {
+    "alias": lambda gateway: gateway.set_alias(MODEL, "champion", "1"),
+    "previous": lambda gateway: gateway.set_alias(MODEL, "previous_champion", "2"),
+    "removed entry": lambda gateway: gateway.client.delete_model_version(LEDGER, "2"),
+    "edited entry": unsigned_entry,
+    "policy": lambda gateway: gateway.tag_model(MODEL, {"biasgate.policy": "lenient 0"}),
+}
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("case", MOVED)
+def test_what_is_wrong_with_a_promotion_is_refused_by_whoever_reads_the_champion(
+    gateway, store, promoted, tmp_path, case
+):
+    promoted()
+    promoted()
+    MOVED[case](gateway)
+    assert not all(one.holds for one in verify(MODEL, None, gateway, store))
+    with pytest.raises(NotVerifiedError):
+        require_champion(MODEL, gateway)
+    with pytest.raises(NotVerifiedError):
+        open_champion(MODEL, tmp_path, gateway)
+    with pytest.raises(InputError, match="must verify before it is attested"):
+        write_attestation(MODEL, None, tmp_path / "b.jsonl", gateway)
+    assert not (tmp_path / "b.jsonl").exists()

@@ -7,10 +7,10 @@ import pytest
 from support.promoted import MODEL, registered_version
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.reporting.comparing import compare_published
 from biasgate.tasks.verifying.documents import read_policy_of
 from biasgate.tasks.verifying.own_verdicts import published_of
-from biasgate.tasks.verifying.version import write_attestation
 
 
 def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promoted):

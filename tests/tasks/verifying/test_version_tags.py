@@ -5,11 +5,11 @@ import json
 import pytest
 from support.promoted import MODEL, judge_version, judged_version, promote_one, signing_key
 
+from biasgate.tasks.promoting.attest import write_attestation
 from biasgate.tasks.promoting.by_hand import roll_back
 from biasgate.tasks.promoting.verify import require_champion, verify
 from biasgate.tasks.signing.statement import FILE
 from biasgate.tasks.verifying.documents import WRITING, write_verdicts
-from biasgate.tasks.verifying.version import write_attestation
 
 
 class Killed(BaseException):

@@ -1,0 +1,69 @@
+"""Attestations of a version in one file, as a registry has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.ledger.ledger import require_known
+from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.verify import find_version, verify_found
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.model_signature import write_model_signature
+from biasgate.tasks.signing.statement import FILE, read_statement
+from biasgate.tasks.verifying.documents import with_whole_tags
+
+
+def write_attestation(
+    model: str,
+    version: str | None,
+    file: Path,
+    gateway: Gateway,
+    model_signature: Path | None = None,
+) -> tuple[ModelVersion, dict[str, str]]:
+    """Write the signed attestations of a version, one line for each required set, and its result.
+
+    Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
+    Of a version that passed, they are written only if `biasgate verify` accepts it now: whoever
+    gets the file cannot know that it was blocked since, or that its ledger was changed.
+    `model_signature`: a file for a signature of the model's files. Both are written, or neither.
+    """
+    if model_signature is not None and model_signature.resolve() == file.resolve():
+        msg = f"attestations and model signature must be two files; both are {file}."
+        raise InputError(msg)
+    require_known(model, gateway)
+    found = with_whole_tags(find_version(model, version, gateway), gateway)
+    names = [one for one in found.tags.get("biasgate.required_sets", "").split(",") if one]
+    if not names:
+        msg = f"{found.uri} must have a verdict; it has none: evaluate it first."
+        raise InputError(msg)
+    lines, results = [], {}
+    for name in names:
+        where = f"the attestation of {found.uri} on {name}"
+        try:
+            content = gateway.read_json(found.tags.get(f"biasgate.{name}.run_id", ""), FILE)
+        except (OSError, ValueError) as error:
+            msg = f"{where} must be in its run; it cannot be read. Evaluate the version again."
+            raise InputError(msg) from error
+        envelope = Envelope.of_dict(content, where)
+        if not envelope.signatures:
+            msg = f"{where} must be signed; it is not. Set BIASGATE_PRIVATE_KEY and evaluate again."
+            raise InputError(msg)
+        results[name] = read_statement(envelope, where).predicate.result
+        lines.append(json.dumps(content, separators=(",", ":")) + "\n")
+    if model_signature is not None or "FAILED" not in results.values():
+        findings = verify_found(found, gateway, is_champion=version is None)
+        broken = [finding.sentence for finding in findings if not finding.holds]
+        if broken:
+            msg = f"{found.uri} must verify before it is attested; it does not: {broken[0]}"
+            raise InputError(msg)
+    with whole_file(file) as temporary:
+        temporary.write_text("".join(lines), "utf-8")
+        if model_signature is not None:
+            with gateway.downloaded(found) as folder:
+                write_model_signature(folder, model_signature, leaving_out=ADDED_BY_MLFLOW)
+    return found, results
