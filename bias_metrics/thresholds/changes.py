@@ -13,8 +13,7 @@ from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
-from bias_metrics._core.intervals import check_confidence, quantile
-from bias_metrics._core.proportions import clopper_pearson
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics.metrics import Changed, changed_metrics
 from bias_metrics.rows import Rows
@@ -197,10 +196,6 @@ def _events(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -
 
 def changed_rows(share: Share, confidence: float) -> ChangedRows:
     """Return the counts, with the exact interval of their share."""
-    known = share.measure(confidence)
+    known = share.exact(confidence)
     n_changed = share.events[0] if share.events else 0
-    if known.value is None or known.low is None:
-        return ChangedRows(n_changed, share.n, reason=known.reason, n_clusters=known.n_clusters)
-    worth = min(share.worth(0), share.n)
-    low, high = clopper_pearson(n_changed * worth / share.n, worth, quantile(confidence))
-    return ChangedRows(n_changed, share.n, low, high, None, known.n_clusters)
+    return ChangedRows(n_changed, share.n, known.low, known.high, known.reason, known.n_clusters)

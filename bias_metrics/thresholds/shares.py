@@ -29,6 +29,7 @@ from bias_metrics._core.intervals import (
     two_sided_p,
 )
 from bias_metrics._core.proportions import (
+    clopper_pearson,
     paired_change,
     share_difference_interval,
     wilson_interval,
@@ -111,6 +112,19 @@ class Share:
             low, high = min(low, share - reach), max(high, share + reach)
         low, high = max(low, 0.0), min(high, 1.0)
         return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
+
+    def exact(self, confidence: float) -> MetricValue:
+        """Return the first model's share with its exact interval.
+
+        With clusters it is that of as many independent rows as the rows are worth.
+        """
+        known = self.measure(confidence)
+        if known.value is None or known.low is None:
+            return known
+        worth = min(self.worth(0), self.n)
+        k = self.events[0] * worth / self.n
+        low, high = clopper_pearson(k, worth, quantile(confidence))
+        return replace(known, low=low, high=high)
 
 
 @dataclass(frozen=True)
