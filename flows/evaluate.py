@@ -313,7 +313,7 @@ def measure_candidate(
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
     - count the comments that have no score
-    - find significantly low AUCs, count errors at thresholds
+    - find significantly low AUCs, count errors at thresholds and by term
     - do the analyses that the file asks for, each in its own task
     - write the report and its table, draw the figures
     """
@@ -325,7 +325,7 @@ def measure_candidate(
     ).result()
     bias = summarise_identities(measured, evidence)
     missing = count_missing(evidence, scores)
-    explained = explain_bias(bias, candidate.threshold, evidence)
+    explained = explain_bias(bias, candidate.threshold, evidence, rows)
     analysed = analyse_rows.map(
         analyses,
         evidence=unmapped(evidence),

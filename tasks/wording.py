@@ -12,6 +12,7 @@ from bias_metrics import ChangedRows
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
+from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict, is_champions_copy
@@ -193,6 +194,52 @@ def changed_in_words(changed: Mapping[str, Mapping[str, ChangedRows]]) -> str:
         counts = f"{one.n_changed:,} of {one.n:,} {kind} comments about {printable(name)}"
         told.append(f"{counts} are {done} ({share})")
     return "; ".join(told) or "no comment about an identity is newly flagged or newly missed"
+
+
+_MOST_LETTERS = 40
+_WRONG = {
+    "false_positive_rate": ("harmless", "flagged"),
+    "false_negative_rate": ("toxic", "missed"),
+}
+
+
+def terms_in_words(found: ErrorsByTerm) -> str:
+    """Name the terms whose comments are shown to be decided wrongly more often than all comments.
+
+    Examples
+    --------
+    >>> from bias_metrics.thresholds import CountedRate, TermErrors
+    >>> every, ann = CountedRate(9, 200, 0.01, 0.1), CountedRate(8, 8, 0.4, 1.0)
+    >>> terms = [
+    ...     TermErrors("names", term, 8, 8, {"false_positive_rate": ann}) for term in ("Ann", "Bea")
+    ... ]
+    >>> print(terms_in_words(ErrorsByTerm(0.5, 0.95, {"false_positive_rate": every}, terms)))
+    8 of 8 harmless comments with "Ann" (names) are flagged (100.0 % [40.0, 100.0]; 4.5 % of all), \
+also "Bea"; all terms are in terms.csv
+    """
+    told = []
+    for rate, every in found.overall.items():
+        shown = found.shown_worse(rate)
+        if not shown:
+            continue
+        own, (kind, done) = shown[0].rates[rate], _WRONG[rate]
+        term, *more = dict.fromkeys(_quoted(one.term) for one in shown)
+        also = f", also {first_names(more)}" if more else ""
+        told.append(
+            f"{own.n_errors:,} of {own.n:,} {kind} comments with {term} "
+            f"({printable(shown[0].subgroup)}) are {done} ({_percent(own.value)} % "
+            f"[{_percent(own.low)}, {_percent(own.high)}]; {_percent(every.value)} % of all){also}"
+        )
+    return "; ".join([*told, "all terms are in terms.csv"]) if told else ""
+
+
+def _quoted(term: str) -> str:
+    shown = printable(term)
+    return f'"{shown if len(shown) <= _MOST_LETTERS else f"{shown[:_MOST_LETTERS]}..."}"'
+
+
+def _percent(share: float | None) -> str:
+    return f"{100 * (share or 0.0):.1f}"
 
 
 def _not_without(names: Sequence[str]) -> str:

@@ -12,6 +12,8 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `weight`            double         optional; at least 0, a row of weight 0 does not count
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
 `slice/<name>`      bool           optional; membership of a slice such as short comments
+`terms`             list of int32  optional; terms that found the identities, by number in the
+                                   record; not part of the digest, since they follow from the text
 ==================  =============  =======================================================
 """
 
@@ -37,7 +39,7 @@ from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
-IDENTITY, SLICE, WEIGHT = "identity/", "slice/", "weight"
+IDENTITY, SLICE, WEIGHT, TERMS = "identity/", "slice/", "weight", "terms"
 CLUSTER, SAMPLED_FROM, UNLABELLED = "cluster", "sampled_from", "n_unlabelled"
 TYPES = {
     "id": pa.string(),
@@ -45,6 +47,7 @@ TYPES = {
     "text": pa.large_string(),
     CLUSTER: pa.string(),
     WEIGHT: pa.float64(),
+    TERMS: pa.list_(pa.int32()),
 }
 RANGES = {
     WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
@@ -136,6 +139,11 @@ class EvaluationSet:
         """Whether the rows have text."""
         return "text" in self.columns
 
+    @property
+    def terms(self) -> list[tuple[str, list[str]]]:
+        """Each term that finds identities, with their names; in the order of its number."""
+        return [(str(term), list(names)) for term, names in self.record.get(TERMS, [])]
+
     def column(self, name: str) -> pa.ChunkedArray:
         """Read one whole column, in row order."""
         return next(self.each_column([name]))
@@ -223,13 +231,14 @@ def freeze_rows(
 
 
 def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
-    """SHA-256 over split, schema and column values in id order.
+    """SHA-256 over split, schema and column values in id order; `terms` follow from the others.
 
     Independent of row order, compression and row groups; a null differs from 0 and from
     an empty text. Reads one column at a time.
     """
     schema = pq.read_schema(rows)
-    columns = sorted((field.name, _type_name(field.type)) for field in schema)
+    fields = (field for field in schema if field.name != TERMS)
+    columns = sorted((field.name, _type_name(field.type)) for field in fields)
     digest = hashlib.sha256()
     digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
     with pq.ParquetFile(rows, pre_buffer=False) as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import (
@@ -26,6 +25,7 @@ from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
     SLICE,
+    TERMS,
     UNLABELLED,
 )
 from biasgate.tasks.data.identity_names import (
@@ -203,15 +203,17 @@ class MappedSource(SourceSettings):
     def notes(self) -> dict[str, JsonValue]:
         """Return what to be careful about.
 
-        The terms that no text matches, and words like them; names that no row has; of each column
+        The terms by their codes, those that no text matches, and words like them; names that no row
+        has; of each column
         of `slices_in` how many rows have no value; and how many rows have no label.
         """
         matchers = [one for one in (self._matcher, self._named) if one is not None]
         unmatched = {
             name: words for matcher in matchers for name, words in matcher.unmatched().items()
         }
-        near = {} if self._matcher is None else plain(self._matcher.near())
-        found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": near}
+        found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": {}}
+        if self._matcher is not None:
+            found |= {"near_terms": plain(self._matcher.near()), TERMS: self._matcher.coded()}
         lacking: dict[str, Any] = {column: n for column, n in self._in_no_slice.items() if n}
         found = found if matchers else {}
         found |= {"in_no_slice": lacking} if lacking else {}
@@ -306,9 +308,7 @@ class MappedSource(SourceSettings):
                 IDENTITY + name: mention for name, mention in named.mentions(chunk, ids).items()
             }
         if matcher is not None:
-            found = matcher.mentions(columns["text"].to_pylist())
-            for position, name in enumerate(matcher.identities):
-                columns[IDENTITY + name] = pa.array(found[:, position].astype(np.float64))
+            columns |= matcher.columns(columns["text"].to_pylist())
         for name, column in self.slices.items():
             of_words = f" To make each of its values a slice, write `slices_in: [{column}]`."
             fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=of_words)

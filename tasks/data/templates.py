@@ -28,7 +28,7 @@ from pydantic import (
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data import phrases
-from biasgate.tasks.data.evaluation_set import IDENTITY
+from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
 from biasgate.tasks.data.identity_names import named_by_themselves
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
@@ -122,8 +122,10 @@ class TemplatesSource(SourceSettings):
         return TermMatcher(self.terms)
 
     def notes(self) -> dict[str, JsonValue]:
-        """Return the terms that no sentence matches."""
-        return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
+        """Return the terms by their codes, and those that no sentence matches."""
+        if self._matcher is None:
+            return {}
+        return {"unmatched_terms": self._matcher.unmatched(), TERMS: self._matcher.coded()}
 
     def _sentences(self, part: Literal["train", "test"]) -> Iterator[_Sentence]:
         fills = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
@@ -134,21 +136,20 @@ class TemplatesSource(SourceSettings):
     def _table(self, sentences: list[_Sentence]) -> pa.Table:
         texts = [sentence.text for sentence in sentences]
         matcher = self._matcher or self.matcher()
-        mentions = matcher.mentions(texts)
+        found = matcher.columns(texts)
         labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
         if self.planted_bias is not None:
-            planted = [term in self.planted_bias.terms for term in matcher.identities]
+            names = [name for name in matcher.identities if name in self.planted_bias.terms]
+            planted = [found[IDENTITY + name].to_numpy() == 1 for name in names]
             draws = np.array([_draw(self.seed, "label", sentence.id) for sentence in sentences])
-            labels |= mentions[:, planted].any(axis=1) & (draws < self.planted_bias.strength)
+            labels |= np.any(planted, axis=0) & (draws < self.planted_bias.strength)
         columns = {
             "id": pa.array([sentence.id for sentence in sentences], pa.string()),
             "text": pa.array(texts, pa.large_string()),
             "label": pa.array(labels.astype(np.float64)),
             "cluster": pa.array([sentence.frame for sentence in sentences], pa.string()),
         }
-        for position, term in enumerate(matcher.identities):
-            columns[IDENTITY + term] = pa.array(mentions[:, position].astype(np.float64))
-        return pa.table(columns)
+        return pa.table(columns | found)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from pydantic import JsonValue
 
+from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
 from biasgate.tasks.data.near_words import NearTerms, NearWords, stem
 from biasgate.tasks.data.scripts import (
     border_after,
@@ -58,9 +60,14 @@ class TermMatcher:
         self.identities = list(terms)
         self.matching = matching
         self._owners: dict[_Term, list[int]] = {}
+        self._forms: dict[_Term, str] = {}
         for position, forms in enumerate(self._terms):
-            for term in forms:
-                self._owners.setdefault(term, []).append(position)
+            listed = self._listed[self.identities[position]]
+            for form, term in zip(listed, forms, strict=True):
+                self._forms.setdefault(term, form)
+                owners = self._owners.setdefault(term, [])
+                owners += [] if position in owners else [position]
+        self._codes = {term: code for code, term in enumerate(self._owners)}
         self._unmatched = set(self._owners)
         self._spans = _Spans(self._owners)
         self._in_words = _Spans(term for term in self._owners if term.may_be_in_words)
@@ -81,19 +88,41 @@ class TermMatcher:
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
         """Return which texts mention which identity."""
-        rows: list[int] = []
-        mentioned: list[int] = []
-        for row, text in enumerate(map(folded, texts)):
+        return self._mentions_of([set(terms) for terms in self._each_terms(texts)])
+
+    def columns(self, texts: Sequence[str]) -> dict[str, pa.Array]:
+        """Return columns of frozen rows: which texts mention each identity, and by which terms."""
+        terms = [set(of_text) for of_text in self._each_terms(texts)]
+        found = self._mentions_of(terms)
+        columns = {
+            IDENTITY + name: pa.array(found[:, position].astype(np.float64))
+            for position, name in enumerate(self.identities)
+        }
+        codes = [sorted(self._codes[term] for term in of_text) for of_text in terms]
+        return columns | {TERMS: pa.array(codes, pa.list_(pa.int32()))}
+
+    def coded(self) -> list[JsonValue]:
+        """Return each term by its code in `columns`: as it is listed, and of which identities."""
+        return [
+            [self._forms[term], [self.identities[owner] for owner in owners]]
+            for term, owners in self._owners.items()
+        ]
+
+    def _each_terms(self, texts: Sequence[str]) -> Iterator[list[_Term]]:
+        """Yield the terms of each text; count words like them, and the terms that were found."""
+        for text in map(folded, texts):
             words = words_of(text) if self._known else []
             terms = self._terms_in(text, words)
-            identities = {owner for term in terms for owner in self._owners[term]}
             self._unmatched.difference_update(terms)
-            rows += [row] * len(identities)
-            mentioned += identities
             if self._near.wants_next():
-                self._near.look(words, identities)
-        found = np.zeros((len(texts), len(self.identities)), dtype=np.bool_)
-        found[rows, mentioned] = True
+                self._near.look(words, {owner for term in terms for owner in self._owners[term]})
+            yield terms
+
+    def _mentions_of(self, terms: Sequence[Iterable[_Term]]) -> np.ndarray:
+        owners = [{owner for term in of_text for owner in self._owners[term]} for of_text in terms]
+        rows = [row for row, of_text in enumerate(owners) for _ in of_text]
+        found = np.zeros((len(terms), len(self.identities)), dtype=np.bool_)
+        found[rows, [owner for of_text in owners for owner in of_text]] = True
         return found
 
     def _terms_in(self, text: str, words: list[str]) -> list[_Term]:

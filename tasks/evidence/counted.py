@@ -63,6 +63,10 @@ NO_PAIRS = (
     "How two models' power means and final scores are related is unknown: bounds of these "
     "differences are as wide as they can be."
 )
+NO_CHANGES = (
+    "Which comments are decided otherwise than by the champion is unknown: changed decisions are "
+    "not counted."
+)
 NO_CATEGORIES = "Identities with too few comments are not judged in their category."
 _RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
 MOST_BYTES = 2**30
@@ -302,7 +306,8 @@ class CountedEvidence:
     @property
     def not_told(self) -> list[str]:
         """What the counts do not tell."""
-        return [NO_ROWS, NO_MEMBERS, *([IN_PAIRS, NO_PAIRS] if len(self.roles) > 1 else [])]
+        found = [NO_ROWS, NO_MEMBERS, *([IN_PAIRS, NO_PAIRS] if len(self.roles) > 1 else [])]
+        return [*found, *([NO_CHANGES] if "champion" in self.roles else [])]
 
     def told(self, *, categories: bool) -> RestsOnCounts:
         """Return what a verdict says of the counts: what they are of, and what they do not tell.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from bias_metrics import (
@@ -25,7 +26,9 @@ from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import AUCS, EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN, METRICS
 from bias_metrics.report import Options, bonferroni_level, selected, spread_of
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.measuring.terms import count_terms
 from biasgate.tasks.records import (
     AtThreshold,
     Calibration,
@@ -187,12 +190,16 @@ def _defined(cells: SubgroupBias) -> Iterator[tuple[float, str]]:
 
 
 @task(name="explain bias", task_run_name="explain {evidence.folder!m}")
-def explain_bias(bias: BiasReport, threshold: float | None, evidence: EvidenceFile) -> Explained:
-    """Find significantly low AUCs, count errors at thresholds, measure calibration.
+def explain_bias(
+    bias: BiasReport, threshold: float | None, evidence: EvidenceFile, set_folder: str
+) -> Explained:
+    """Find significantly low AUCs, count errors at thresholds and by term, measure calibration.
 
     Only reads, safe to retry.
     """
-    return replace(explain(evidence, bias, threshold), calibration=calibrate(evidence))
+    found = explain(evidence, bias, threshold)
+    terms = count_terms(evidence, EvaluationSet.load(Path(set_folder)), found.thresholds)
+    return replace(found, terms=terms, calibration=calibrate(evidence))
 
 
 # Each identity takes a pass over all rows; if there are more, only all rows are measured.

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from bias_metrics import BiasReport, MetricValue, SubgroupSpread
 from bias_metrics.metrics import Rate, threshold_metrics
 from bias_metrics.rows import WeightKind
+from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing
@@ -210,6 +211,7 @@ class Explained(Record):
     look_first: LookFirst
     calibration: Calibration | None = None
     spread: dict[str, SubgroupSpread] | None = None
+    terms: ErrorsByTerm | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from biasgate.tasks.reporting.story import (
     HOLDS,
     LOWEST,
     NOT_JUDGED,
+    TERMS,
     TO_PASS,
     TREATED_WORST,
     UNKNOWN,
@@ -172,7 +173,8 @@ class CandidateStory:
                 self._treated_worst()
             ),
             WORSE: self._changes("losses") or _nobody(compared),
-            CHANGED: self._changed(),
+            TERMS: self._of_sets("terms"),
+            CHANGED: self._of_sets("changed"),
             HOLDS: self.holds_for,
             UNKNOWN: self._unknown(),
             NOT_JUDGED: self._not_judged(),
@@ -184,9 +186,10 @@ class CandidateStory:
         }
         return [(label, text) for label, text in found.items() if text]
 
-    def _changed(self) -> str:
-        """Say of each set whose decisions change most beside the champion."""
-        texts = [self._on_set(story.changed, story) for story in self.stories if story.changed]
+    def _of_sets(self, what: str) -> str:
+        """Return what the stories say of each set in the field `what`, where that is not empty."""
+        known = [(text, story) for story in self.stories if (text := getattr(story, what))]
+        texts = [self._on_set(text, story) for text, story in known]
         return "; ".join([*texts[:_SETS], *_more_sets(texts)])
 
     def _warnings(self) -> str:

@@ -36,6 +36,7 @@ from biasgate.tasks.records import (
     error_rates,
     metric_cells,
 )
+from biasgate.tasks.reporting.decisions import TERMS_FILE, terms_csv
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
@@ -94,6 +95,7 @@ def build_report(
         missing=missing,
         calibration=explained.calibration,
         spread=explained.spread,
+        terms=explained.terms,
         analyses=dict(analysed) or None,
     )
 
@@ -163,11 +165,16 @@ def write_report(
     evidence: EvidenceFile,
     missing: Missing | None = None,
 ) -> Report:
-    """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
+    """Write `report.json`, `bias_metrics.csv` and `terms.csv`, return the report.
+
+    Safe to retry.
+    """
     scores = ScoredSet.open(scores_folder).record
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
     write_json(evidence.folder / "report.json", report)
     (evidence.folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    if report.terms is not None:
+        (evidence.folder / TERMS_FILE).write_text(terms_csv(report.terms), "utf-8")
     return report

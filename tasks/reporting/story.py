@@ -33,10 +33,10 @@ from biasgate.tasks.reporting.tables import (
     with_interval,
 )
 from biasgate.tasks.reporting.verdict_story import Change, Check, VerdictStory
-from biasgate.tasks.wording import changed_in_words, first_names
+from biasgate.tasks.wording import changed_in_words, first_names, terms_in_words
 
 WORSE, GAINED = "Worse than the champion", "Better than the champion"
-CHANGED = "Most changed decisions"
+CHANGED, TERMS = "Most changed decisions", "Worst terms"
 HOLDS, UNKNOWN, NOT_JUDGED = "Holds for", "No interval for", "Not judged"
 WARNING = "Warning"
 TO_PASS, DECISION = "To pass", "Decision"
@@ -111,6 +111,8 @@ class Story(VerdictStory):
     """Whether that is a failed check, or significantly low; else it is only the lowest number."""
     changed: str
     """Whose comments are newly flagged or missed most, beside the champion; empty if unknown."""
+    terms: str
+    """The terms whose comments are shown to be decided wrongly most often; empty without."""
     not_judged: tuple[str, ...]
     """The metrics that no blocking rule is about."""
     gains: tuple[Change, ...]
@@ -170,6 +172,7 @@ class Story(VerdictStory):
             first=_first(report, worst),
             worst_is_shown=_is_shown(report, worst),
             changed="" if verdict.changed is None else changed_in_words(verdict.changed),
+            terms="" if report.terms is None else terms_in_words(report.terms),
             not_judged=unjudged(
                 {result.metric for result in verdict.results if _is_ruled(result)},
                 at_threshold=GIVEN in report.thresholds,

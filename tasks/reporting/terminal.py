@@ -31,6 +31,7 @@ from biasgate.tasks.remembering.moved import find_moves
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.comparing import Compared
+from biasgate.tasks.reporting.decisions import decision_tables, term_table
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
     LIMITS,
@@ -165,6 +166,9 @@ def _print_identity(out: Console, results: Results, identity: str) -> None:
                 text = f"  {column.title:13} {cell.mark or ' '} {value}{beside}{change}"
                 out.print(Text(printable(text), COLOURS.get(cell.status, "")), soft_wrap=True)
         report = published.report
+        if report.terms and any(one.subgroup == identity for one in report.terms.terms):
+            terms = term_table(report.terms, identity)
+            out.print(escape(terms.text(terms.caption)), soft_wrap=True)
         told = [describe_harm(report.bias, report.harms, identity)]
         told += [
             check.sentence for check in published.story.unmet if check.result.group == identity
@@ -223,6 +227,8 @@ def print_details(out: Console, published: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
     story = published.story
     print_table(out, published.report, published.verdict)
+    for table in decision_tables(published.report, published.verdict):
+        out.print(f"{escape(table.text(table.caption))}\n", soft_wrap=True)
     _print_lines(out, [*story.exceptions, *story.basis], 0)
     _print_lines(out, story.warnings, 0, Text("warning", "yellow") + Text(": "))
     _print_lines(out, list(explained(published.report, story)), 0)

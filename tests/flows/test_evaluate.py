@@ -37,6 +37,7 @@ FILES = {
     "intervals.png",
     "details.json",
     "report.html",
+    "terms.csv",
 }
 
 

@@ -191,10 +191,10 @@ class Page:
         found = {self.title, self.policy, *(story.name for story in self.lines)}
         for line, _ in self.trend.lines if self.trend else ():
             found |= {line.candidate, line.evaluation_set, *(row.group for row in line.rows)}
-        found.discard("")
         for set_view in self.sets:
             found |= {set_view.name, *(row[0] for row in set_view.counts.rows)}
-        return frozenset(found)
+        found |= {row[1] for part in self.parts if part.terms for row in part.terms.rows}
+        return frozenset(found - {""})
 
 
 Judged = tuple[Report, Verdict, Details]

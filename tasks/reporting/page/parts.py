@@ -24,6 +24,7 @@ from biasgate.tasks.records import (
     Report,
     Verdict,
 )
+from biasgate.tasks.reporting.decisions import changed_table, term_table
 from biasgate.tasks.reporting.page.drawing import (
     Axis,
     Histogram,
@@ -77,6 +78,10 @@ class Part:
     """Whether the verdict is about more nights than the numbers of the page."""
     digests: tuple[tuple[str, str], ...]
     slices: Table | None
+    terms: Table | None
+    """Errors by term, the worst first."""
+    changed: Table | None
+    """Decisions that differ from the champion's, by identity."""
     most_checks: int = CHECKS
 
     @property
@@ -127,6 +132,8 @@ def describe(
         remarks=(*story.warnings, *([calibrated.sentence] if calibrated else [])),
         digests=tuple(_digests(report, verdict)),
         slices=_slices(report),
+        terms=None if report.terms is None else term_table(report.terms),
+        changed=None if verdict.changed is None else changed_table(verdict.changed),
     )
 
 

@@ -19,6 +19,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.remembering.reading import read_trend
+from biasgate.tasks.reporting.decisions import CHANGED_FILE, changed_csv
 from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
@@ -45,6 +46,8 @@ def write_candidate_page(measured: Measured, verdict: Verdict, evidence: Evidenc
     folder, report = Path(measured.folder), measured.report
     details = measure_details(report, evidence)
     write_details(details, folder)
+    if verdict.changed is not None:
+        (folder / CHANGED_FILE).write_text(changed_csv(verdict.changed), "utf-8")
     write_page(candidate_page(report, verdict, details), folder / FILE)
     draw_judged(report, verdict, details.differences, folder)
 

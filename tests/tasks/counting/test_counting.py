@@ -178,7 +178,7 @@ def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
     assert (verdict.counts.n_shards, verdict.counts.bits) == (N_SHARDS, 12)
     assert 0 < verdict.counts.widest < 1e-3
     told = [one.partition(" ")[0] for one in verdict.counts.not_told]
-    assert told == ["Rows,", "Which", "How", "How"]
+    assert told == ["Rows,", "Which", "How", "How", "Which"]
     rows = everything()
     groups = {name: rows[name].to_numpy() >= 0.5 for name in ("gay", "muslim")}
     toxic, new, old = (rows[x].to_numpy() for x in ("toxicity", "new", "old"))

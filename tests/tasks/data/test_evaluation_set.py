@@ -54,6 +54,11 @@ def test_column_order_and_string_width_do_not_change_the_digest(digest):
     assert digest(BASE) == digest(narrow) == digest(BASE.select(BASE.column_names[::-1]))
 
 
+def test_terms_do_not_change_the_digest_since_they_follow_from_the_text(digest):
+    codes = pa.array([[0], [], [1, 2], [], [0]], pa.list_(pa.int32()))
+    assert digest(BASE) == digest(BASE.append_column("terms", codes))
+
+
 @pytest.mark.parametrize("options", [{"compression": "none"}, {"row_group_size": 2}])
 def test_compression_and_row_groups_do_not_change_the_digest(tmp_path, digest, options):
     path = tmp_path / "rows.parquet"

@@ -55,7 +55,9 @@ def test_a_seed_means_the_same_sentences_on_every_machine_and_in_every_release()
 
 def test_the_frozen_set_has_the_columns_of_an_evaluation_set(tmp_path):
     frozen = freeze(source(terms=["gay", "deaf"], rows_per_term=60), tmp_path)
-    assert frozen.columns == ["id", "text", "label", "cluster", "identity/gay", "identity/deaf"]
+    identities = ["identity/gay", "identity/deaf"]
+    assert frozen.columns == ["id", "text", "label", "cluster", *identities, "terms"]
+    assert frozen.terms == [("gay", ["gay"]), ("deaf", ["deaf"])]
     assert frozen.record["split"] == "test"
     assert frozen.n_rows == 2 * 60 + 480
     assert pq.read_table(frozen.folder / ROWS).column("label").unique().to_pylist() == [0.0, 1.0]
@@ -124,7 +126,7 @@ def test_an_id_always_stands_for_the_same_text():
 
 
 def test_a_further_term_leaves_the_sentences_of_the_others_as_they_were():
-    few = rows(terms=["gay"]).set_index("id")
+    few = rows(terms=["gay"]).set_index("id").drop(columns="terms")  # numbers of the list
     many = rows(terms=["deaf", "gay"]).set_index("id")
     pd.testing.assert_frame_equal(many.loc[few.index, list(few.columns)], few)
 

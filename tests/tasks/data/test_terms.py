@@ -84,3 +84,23 @@ def test_longest_finds_a_part_of_what_overlap_finds(text):
 def test_the_mask_has_a_column_for_every_identity_even_without_texts():
     assert TermMatcher({"a": ["a"], "b": ["b"]}).mentions([]).shape == (0, 2)
     assert TermMatcher({"a": ["a"]}).mentions(["a"]).dtype == np.bool_
+
+
+@pytest.mark.parametrize("matching", ["longest", "overlap"])
+def test_the_columns_say_which_terms_found_which_identity(matching):
+    matcher = TermMatcher({"lgbt": ["Gay", "gay man"], "men": ["gay", "man", "men"]}, matching)
+    texts = ["a gay man, a gay and a gay", "men and a man", "none"]
+    columns = matcher.columns(texts)
+    *mentions, found = columns.values()
+    assert np.transpose(mentions).tolist() == matcher.mentions(texts).tolist()
+    assert list(columns) == ["identity/lgbt", "identity/men", "terms"]
+    terms, identities = zip(*matcher.coded(), strict=True)
+    assert dict(zip(terms, identities, strict=True)) == {
+        "Gay": ["lgbt", "men"],
+        "gay man": ["lgbt"],
+        "man": ["men"],
+        "men": ["men"],
+    }
+    named = [{terms[code] for code in codes} for codes in found.to_pylist()]
+    also = {"man"} if matching == "overlap" else set()
+    assert named == [{"Gay", "gay man"} | also, {"man", "men"}, set()]

@@ -1,0 +1,131 @@
+"""Decisions at the threshold as tables and CSV: errors by term, and changes from the champion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from bias_metrics import ChangedRows
+from bias_metrics.thresholds import CountedRate, ErrorsByTerm, TermErrors
+from biasgate.tasks.common.csv_files import csv_of
+from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.reporting.tables import (
+    ROWS,
+    Kind,
+    Table,
+    between,
+    count,
+    numeric,
+    percent,
+    short,
+)
+
+TERMS_FILE, CHANGED_FILE = "terms.csv", "changed_decisions.csv"
+_JOINT = "95 % intervals that hold together"
+_CHANGES = ("newly_flagged", "newly_missed")
+_TERMS = ROWS - 1  # most terms in a table, whose first row is all comments
+
+
+def terms_csv(found: ErrorsByTerm) -> str:
+    """Return the errors by term as CSV, those of all comments first.
+
+    `shown_worse` names the rates that are significantly higher than those of all comments.
+    """
+    worse = {rate: found.shown_worse(rate) for rate in found.overall}
+    columns = ["subgroup", "term", "n", "n_flagged", "flag_rate"]
+    columns += [*_columns("false_positive", "false_positive_rate", "negative")]
+    columns += [*_columns("false_negative", "false_negative_rate", "positive"), "shown_worse"]
+    rows = [[None] * 5 + [*_numbers(found.overall.values()), None]]
+    rows += [
+        [
+            *(one.subgroup, one.term, one.n, one.n_flagged),
+            one.n_flagged / one.n if one.n else None,
+            *_numbers(one.rates.values()),
+            " ".join(rate for rate, terms in worse.items() if one in terms) or None,
+        ]
+        for one in found.terms
+    ]
+    return csv_of(columns, rows)
+
+
+def changed_csv(changed: Mapping[str, Mapping[str, ChangedRows]]) -> str:
+    """Return the decisions that differ from the champion's as CSV, one row per identity."""
+    columns = ["subgroup", *_columns("newly_flagged", "newly_flagged", "negative")]
+    columns += _columns("newly_missed", "newly_missed", "positive")
+    rows = ([name, *_numbers(of[metric] for metric in _CHANGES)] for name, of in changed.items())
+    return csv_of(columns, rows)
+
+
+def _columns(event: str, rate: str, label: str) -> list[str]:
+    return [f"n_{label}", f"n_{event}", rate, f"{rate}_low", f"{rate}_high"]
+
+
+def _numbers(found: Iterable[CountedRate | ChangedRows]) -> Iterator[float | None]:
+    for one in found:
+        yield from (one.n, _n(one), one.value, one.low, one.high)
+
+
+def _n(one: CountedRate | ChangedRows) -> int:
+    return one.n_errors if isinstance(one, CountedRate) else one.n_changed
+
+
+def decision_tables(report: Report, verdict: Verdict) -> Iterator[Table]:
+    """Yield the tables of changed decisions and of errors by term, where there are any."""
+    if verdict.changed:
+        yield changed_table(verdict.changed)
+    if report.terms is not None:
+        yield term_table(report.terms)
+
+
+def term_table(found: ErrorsByTerm, identity: str | None = None) -> Table:
+    """Return the errors by term, the highest bounds first; of one identity or of all."""
+    terms = [one for one in found.terms if identity in {None, one.subgroup}]
+    terms.sort(key=_worst, reverse=True)
+    names: dict[str, Kind] = {"Identity": "name", "Term": "name"}
+    rows = [("all comments", "", "", *_cells(found.overall.values()))]
+    rows += [
+        (one.subgroup, one.term, count(one.n), *_cells(one.rates.values()))
+        for one in terms[:_TERMS]
+    ]
+    caption = f"Errors by term at threshold {short(found.threshold)}, {_JOINT}"
+    return Table(
+        caption + _cut(len(terms), _TERMS, f"terms; all are in {TERMS_FILE}"),
+        names | numeric("Comments", *_titles("flagged", "missed")),
+        rows,
+    )
+
+
+def changed_table(changed: Mapping[str, Mapping[str, ChangedRows]]) -> Table:
+    """Return the decisions that differ from the champion's by identity, most first."""
+    names = sorted(changed, key=lambda name: _highest(changed[name].values()), reverse=True)
+    rows = [(name, *_cells(changed[name][metric] for metric in _CHANGES)) for name in names[:ROWS]]
+    caption = f"Decisions that differ from the champion's, {_JOINT}"
+    return Table(
+        caption + _cut(len(names), ROWS, f"identities; all are in {CHANGED_FILE}"),
+        {"Identity": "name", **numeric(*_titles("newly flagged", "newly missed"))},
+        rows,
+    )
+
+
+def _cells(found: Iterable[CountedRate | ChangedRows]) -> Iterator[str]:
+    for one in found:
+        yield f"{_n(one):,} of {one.n:,}"
+        ends = ""
+        if one.low is not None and one.high is not None:
+            ends = f" {between(percent(one.low), percent(one.high))}"
+        yield f"{percent(one.value)}{ends}"
+
+
+def _worst(one: TermErrors) -> tuple[float, float]:
+    return _highest(one.rates.values())
+
+
+def _highest(found: Iterable[CountedRate | ChangedRows]) -> tuple[float, float]:
+    return max((one.low or 0.0, one.value or 0.0) for one in found)
+
+
+def _titles(flagged: str, missed: str) -> tuple[str, ...]:
+    return f"Harmless {flagged}", f"Share {flagged}", f"Toxic {missed}", f"Share {missed}"
+
+
+def _cut(n: int, most: int, what: str) -> str:
+    return f": the worst {most} of {n:,} {what}" if n > most else ""
