@@ -14,7 +14,7 @@ from bias_metrics.parts import reaches
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.columns import conformed
-from biasgate.tasks.data.evaluation_set import IDENTITY
+from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 
@@ -65,6 +65,8 @@ class TrainingRows:
             )
             raise InputError(msg)
         thresholds = source.label_threshold, source.identity_threshold
+        # A method may change texts, which then have other terms.
+        table = table.drop_columns([TERMS] if TERMS in table.column_names else [])
         return cls(source.name, table, *thresholds, tuple(chosen), source.matcher())
 
     def of_part(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:

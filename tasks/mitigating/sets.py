@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import TERMS, EvaluationSet
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.methods.row_methods import require_identities, required
 from biasgate.tasks.mitigating.rows import TrainingRows
@@ -88,5 +88,4 @@ def rows_of(folder: SetFolder, mitigation: Mitigation, *, whole: bool = True) ->
 def table_of(folder: SetFolder) -> pa.Table:
     """Read a frozen set into memory."""
     frozen = folder.load()
-    names = [name for name in frozen.columns if name != TERMS]  # a changed text has others
-    return pa.table(dict(zip(names, frozen.each_column(names), strict=True)))
+    return pa.table(dict(zip(frozen.columns, frozen.each_column(frozen.columns), strict=True)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from bias_metrics import ChangedRows
 from bias_metrics.thresholds import CountedRate, ErrorsByTerm, TermErrors
@@ -34,7 +35,7 @@ def terms_csv(found: ErrorsByTerm) -> str:
     columns = ["subgroup", "term", "n", "n_flagged", "flag_rate"]
     columns += [*_columns("false_positive", "false_positive_rate", "negative")]
     columns += [*_columns("false_negative", "false_negative_rate", "positive"), "shown_worse"]
-    rows = [[None] * 5 + [*_numbers(found.overall.values()), None]]
+    rows: list[list[Any]] = [[None] * 5 + [*_numbers(found.overall.values()), None]]
     rows += [
         [
             *(one.subgroup, one.term, one.n, one.n_flagged),
