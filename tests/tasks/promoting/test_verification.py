@@ -764,6 +764,7 @@ def test_a_version_that_is_blocked_meanwhile_is_not_promoted(
     )
 
 
+@pytest.mark.mlflow
 def test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back(
     gateway, store, champion, tmp_path, before_the_move
 ):
