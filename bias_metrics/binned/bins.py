@@ -33,8 +33,7 @@ _ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
 
 def packed(counts: ScoreCounts) -> bytes:
     """Return the archive; see `ScoreCounts.to_bytes`."""
-    about = {"bits": counts.bits, "shards": sorted(counts.shards), "names": list(counts.names)}
-    arrays = {"about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)}
+    arrays = {"about": np.frombuffer(_about(counts), dtype=np.uint8)}
     arrays |= {name: getattr(counts, name) for name in _ARRAYS}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -46,19 +45,26 @@ def packed(counts: ScoreCounts) -> bytes:
     return file.getvalue()
 
 
+def _about(counts: ScoreCounts) -> bytes:
+    about = {"bits": counts.bits, "shards": sorted(counts.shards), "names": list(counts.names)}
+    return json.dumps(about).encode()
+
+
 def unpacked(data: bytes, cls: type[ScoreCounts]) -> ScoreCounts:
     """Read an archive; see `ScoreCounts.from_bytes`."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _refuse_size(archive)
             arrays = {name: _array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)}
-        about = json.loads(arrays.pop("about").tobytes())
+        written = arrays.pop("about").tobytes()
+        about = json.loads(written)
         found = cls(
             int(about["bits"]),
             frozenset(map(str, about["shards"])),
             tuple(map(str, about["names"])),
             **arrays,
         )
+        _refuse_other(written, _about(found))
         refuse_impossible(found)
     except Exception as error:
         # Whoever wrote the archive decides what zipfile, json and numpy raise.
@@ -67,7 +73,17 @@ def unpacked(data: bytes, cls: type[ScoreCounts]) -> ScoreCounts:
     return found
 
 
+def _refuse_other(about: bytes, again: bytes) -> None:
+    if about != again:
+        msg = "`about` must be as it is written, no key twice"
+        raise ValueError(msg)
+
+
 def _refuse_size(archive: zipfile.ZipFile) -> None:
+    names = archive.namelist()
+    if len(set(names)) < len(names):
+        msg = "no file may be in the archive twice"
+        raise ValueError(msg)
     size = sum(entry.file_size for entry in archive.infolist())
     if size > MOST_BYTES:
         msg = f"they must unpack to at most {MOST_BYTES:,} bytes; got {size:,}"
@@ -112,6 +128,9 @@ def refuse_impossible(counts: ScoreCounts) -> None:
         "`names` must differ": len(set(counts.names)) < groups,
         "`bins` must ascend": bool((np.diff(counts.bins) <= 0).any()),
         "`least` must be at most `most`": not bool((counts.least <= counts.most).all()),
+        "`least` and `most` must be finite": not bool(
+            (np.isfinite(counts.least) & np.isfinite(counts.most)).all()
+        ),
         "`least` and `most` must lie in their bins": not all(
             np.array_equal(bins, counts.bins) for bins in own
         ),

@@ -37,6 +37,7 @@ from bias_metrics.metrics import (
     SUBGROUP_METRICS,
     threshold_metrics,
 )
+from bias_metrics.parts import LARGEST_WHOLE
 from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
@@ -71,6 +72,8 @@ NO_CATEGORIES = "Identities with too few comments are not judged in their catego
 _RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
 MOST_BYTES = 2**30
 _SHOWN = 200
+_LONGEST_NAME = 1024  # of an object in a store
+_MOST_ROWS = 10**12  # of a shard
 _ROLES = (CANDIDATE, "champion", "reference")
 
 
@@ -178,7 +181,7 @@ class Counted:
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 known = {member.filename: member for member in archive.infolist()}
-                _require_size(known, what)
+                _require_members(known, len(archive.infolist()), what)
                 record = check(parse_json(archive.read(known[_RECORD]), what), CountedRecord, what)
                 counts, pairs = (
                     {
@@ -212,6 +215,7 @@ class Counted:
                 for count in (*self.counts.values(), *self.pairs.values())
             )
             and self.pairs.keys() == self.counts.keys() - {CANDIDATE}
+            and all(map(_has_scores, self.counts.values()))
         )
         if not of_record:
             msg = f"{what} must have the counts of the shards that it names; it has others."
@@ -223,17 +227,28 @@ class Counted:
         return self.counts[CANDIDATE].names
 
 
+def _has_scores(counts: ScoreCounts) -> bool:
+    """Return whether the scores may be those of a file, which must be below 2^53 in size."""
+    return max(abs(counts.least[0]), abs(counts.most[-1])) < LARGEST_WHOLE
+
+
 def _is_possible(shard: Shard) -> bool:
-    """Return whether a shard can have this digest and so many rows."""
+    """Return whether a shard can have this name, this digest and so many rows."""
     parts = shard.n_rated, shard.n_measured
     return (
         re.fullmatch(r"[0-9a-f]{64}", shard.sha256) is not None
+        and len(shard.name) <= _LONGEST_NAME
+        and shard.n_rows <= _MOST_ROWS
+        and 0 <= shard.n_unlabelled <= _MOST_ROWS
         and all(0 <= n <= shard.n_rows for n in parts)
         and min(shard.n_measured, shard.n_counted) > 0
     )
 
 
-def _require_size(known: Mapping[str, zipfile.ZipInfo], what: str) -> None:
+def _require_members(known: Mapping[str, zipfile.ZipInfo], n_members: int, what: str) -> None:
+    if len(known) < n_members:
+        msg = f"{what} must have each file in its archive once; one is there twice."
+        raise InputError(msg)
     if sum(member.file_size for member in known.values()) > MOST_BYTES:
         msg = f"{what} must unpack to at most {MOST_BYTES:,} bytes; it has more."
         raise InputError(msg)

@@ -298,6 +298,7 @@ def rewritten(counts, **changes):
         ("least", lambda a: a - 1, "must lie in their bins"),
         ("most", lambda a: a - 1, "`least` must be at most `most`"),
         ("most", lambda a: a * np.nan, "`least` must be at most `most`"),
+        ("most", lambda a: np.append(a[:-1], np.inf), "must be finite"),
         ("everyone", lambda a: -a, "no count may be negative"),
         ("subgroups", lambda a: -a, "no count may be negative"),
         ("subgroups", lambda a: a + 2**62, "a subgroup must be part of those in any"),
@@ -328,6 +329,20 @@ def test_other_bytes_are_refused():
     about = np.frombuffer(json.dumps({}).encode(), dtype=np.uint8)
     with pytest.raises(ValueError, match="not counts of scores"):
         ScoreCounts.from_bytes(rewritten(counted(*rows_and_scores()), about=about))
+
+
+def test_what_readers_could_read_in_two_ways_is_refused():
+    counts = counted(*rows_and_scores())
+    file = io.BytesIO(counts.to_bytes())
+    with zipfile.ZipFile(file) as archive:
+        about = archive.read("about.npy").rpartition(b"\n")[2]
+    twice = np.frombuffer(b'{"bits": 3, ' + about[1:], dtype=np.uint8)
+    with pytest.raises(ValueError, match="`about` must be as it is written, no key twice"):
+        ScoreCounts.from_bytes(rewritten(counts, about=twice))
+    with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("bins.npy", b"")
+    with pytest.raises(ValueError, match="no file may be in the archive twice"):
+        ScoreCounts.from_bytes(file.getvalue())
 
 
 def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):

@@ -2,7 +2,9 @@
 
 import io
 import json
+import warnings
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.shards import write_shards
 
+from bias_metrics import ScoreCounts
+from bias_metrics.binned.bins import bins_of
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import counted_shard
@@ -34,6 +38,15 @@ def archive_of(parts):
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in parts.items():
             archive.writestr(zipfile.ZipInfo(name), content)
+    return file.getvalue()
+
+
+def with_twice(data, name):
+    """Return an archive in which a file is twice: readers differ in which of them they read."""
+    file, parts = io.BytesIO(data), parts_of(data)
+    with zipfile.ZipFile(file, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        archive.writestr(zipfile.ZipInfo(name), parts[name])
     return file.getvalue()
 
 
@@ -71,6 +84,15 @@ def with_record(data, change):
     return archive_of(parts | {"record.json": json.dumps(content).encode()})
 
 
+def with_last_score(data, score):
+    """Return counts whose highest bin is another."""
+    counts = ScoreCounts.from_bytes(parts_of(data)["candidate.npz"])
+    least, most = counts.least.copy(), counts.most.copy()
+    least[-1] = most[-1] = score
+    changed = replace(counts, bins=bins_of(least, counts.bits), least=least, most=most)
+    return archive_of(parts_of(data) | {"candidate.npz": changed.to_bytes()})
+
+
 def flagged(data, at, bits):
     """Return the archive with bits set in the header of its first member, in both places."""
     content = bytearray(data)
@@ -105,6 +127,22 @@ CRAFTED = {
     "too few rows": lambda data: with_record(data, lambda one: one["shards"][0].update(n_rows=1)),
     "fewer than none": lambda data: with_record(
         data, lambda one: one["shards"][0].update(n_rated=-1)
+    ),
+    "fewer unlabelled than none": lambda data: with_record(
+        data, lambda one: one["shards"][0].update(n_unlabelled=-1)
+    ),
+    "more rows than there are": lambda data: with_record(
+        data, lambda one: one["shards"][0].update(n_rows=2**62)
+    ),
+    "a very long name": lambda data: with_record(
+        data, lambda one: one["shards"][0].update(name="a" * 10_000)
+    ),
+    "infinite scores": lambda data: with_last_score(data, np.inf),
+    "scores that no file has": lambda data: with_last_score(data, 1e308),
+    "bits of another type": lambda data: with_array(data, "about", about(data, bits="12")),
+    "a record twice": lambda data: with_twice(data, "record.json"),
+    "an array twice": lambda data: archive_of(
+        parts_of(data) | {"candidate.npz": with_twice(parts_of(data)["candidate.npz"], "bins.npy")}
     ),
     "nothing": lambda _: b"",
     "empty archive": lambda _: archive_of({}),
