@@ -30,6 +30,7 @@ from bias_metrics import (
 )
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.table import BiasTable
 
 TODAY = date(2026, 1, 1)
 Floats = npt.NDArray[np.float64]
@@ -61,10 +62,10 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     if rule.threshold is not None:
         evidence = _errors(situation, labels, members, first, second)
     elif second is None:
-        evidence = Evidence(evaluate_bias(labels, first, members, confidence=level).to_dict())
+        evidence = Evidence(BiasTable.of(evaluate_bias(labels, first, members, confidence=level)))
     else:
         found = compare_bias(labels, first, second, members, confidence=level)
-        evidence = Evidence(found.first.to_dict(), found.to_dict())
+        evidence = Evidence(BiasTable.of(found.first).beside("champion", found))
     return decide({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
@@ -85,13 +86,13 @@ def _errors(
         return equal_error_rate(labels, scores).threshold or 0.0, span
 
     at, span = own(first)
-    report = evaluate_bias(labels, first, members, intervals=False).to_dict()
+    report = evaluate_bias(labels, first, members, intervals=False)
     gaps = rate_gaps(
         Rows(labels, members), first, threshold=at, threshold_range=span, confidence=level
     )
-    report["thresholds"] = {name: gaps.to_dict()}
+    table = BiasTable.of(report, {name: gaps})
     if second is None:
-        return Evidence(report)
+        return Evidence(table)
     at_b, span_b = own(second)
     found = compare_rate_gaps(
         Rows(labels, members),
@@ -103,7 +104,7 @@ def _errors(
         threshold_range_b=span_b,
         confidence=level,
     )
-    return Evidence(report, {"thresholds": {name: found.to_dict()}})
+    return Evidence(table.beside("champion", rates={name: found}))
 
 
 def allowed_error(share: float, draws: int) -> float:

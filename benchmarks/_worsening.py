@@ -19,6 +19,7 @@ from bias_metrics import Rows, compare_bias
 from bias_metrics.gate.losses import ALPHA, Loss, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.jointly import joint_level
+from bias_metrics.table import BiasTable
 
 DRAWS = 2000
 Shift = tuple[float, float]
@@ -101,8 +102,9 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     labels, first, second, members = sample(change, rng)
 
     def shown(level: float) -> tuple[Loss, ...]:
-        compared = compare_bias(labels, first, second, members, confidence=level).to_dict()
-        return Losses.of(compared, dict.fromkeys(members, SUBGROUP_METRICS), level).cells
+        compared = compare_bias(labels, first, second, members, confidence=level)
+        table = BiasTable.of(compared.first).beside("champion", compared)
+        return Losses.of(table, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level).cells
 
     # To save time: at the joint level, which is never below this one, no more is listed.
     if change.grew is None and not shown(1 - 2 * ALPHA):

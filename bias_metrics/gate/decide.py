@@ -20,6 +20,7 @@ from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
 from bias_metrics.gate.wording import over
 from bias_metrics.metrics import METRICS
+from bias_metrics.table import Key
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
 EvidenceKey = tuple[str | None, float]
@@ -114,30 +115,25 @@ def _results(
         hierarchy = found.small.hierarchy
         found, covered = rolled(rule, found)
         of = found.of if hierarchy is None else over(covered, hierarchy.categories) + found.of
-    targets = list(targets_of(found.report, rule, found.background))
+    targets = list(targets_of(found.table, rule, found.background))
     for kind, limit in rule.checks:
-        content = found.content(kind)
-        if content is None:
+        check = Check(rule, kind, limit, found.table, of, LEAST_COMPARED)
+        if found.has(kind):
+            yield from judge_all(check, targets, found, covered)
+        else:
             skipped = kind == "champion" and allow_first
             for target in targets:
-                yield Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
-            continue
-        check = Check(rule, kind, limit, content, of, LEAST_COMPARED)
-        yield from judge_all(check, targets, found, covered)
+                yield check.without_rival(target, skipped=skipped)
 
 
 def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
     """Refuse evidence that was not measured at a rule's threshold, or lacks its calibration."""
-    rivals = [getattr(found, kind) for kind, _ in rule.checks if kind in RIVALS]
-    for content in (found.report, *rivals):
-        if rule.threshold is None or content is None:
-            continue
-        if rule.threshold not in content.get("thresholds", {}):
+    for kind in (None, *(kind for kind, _ in rule.checks if kind in RIVALS and found.has(kind))):
+        if rule.threshold is not None and (rule.threshold, kind) not in found.table.thresholds:
             msg = f"`evidence` must be measured at threshold {rule.threshold!r} for {rule.name}."
             raise ValueError(msg)
-    if not METRICS[rule.metric].needs_probabilities:
-        return
-    for content in (found.report, *rivals):
-        if content is not None and "calibration" not in content:
-            msg = f"`evidence` must have the calibration that {rule.name} is about."
-            raise ValueError(msg)
+        if METRICS[rule.metric].needs_probabilities:
+            keys = (Key(rule.metric, name, against=kind) for name in found.table.groups)
+            if not all(key in found.table for key in keys):
+                msg = f"`evidence` must have the calibration that {rule.name} is about."
+                raise ValueError(msg)

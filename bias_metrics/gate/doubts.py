@@ -9,6 +9,7 @@ from typing import Any
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.table import BiasTable
 
 USEFUL, FLAGGED = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
@@ -17,7 +18,7 @@ _CLASSES = ("negative", "positive")
 
 
 def judge_usefulness(
-    overall: Mapping[str, Any],
+    table: BiasTable,
     at: Mapping[str, Any] | None = None,
     *,
     confidence: float = 0.975,
@@ -30,8 +31,8 @@ def judge_usefulness(
 
     Parameters
     ----------
-    overall : mapping
-        As in `BiasReport.to_dict()`: counts, and the overall AUC with its interval.
+    table : BiasTable
+        With the overall AUC and its interval.
     at : mapping, optional
         At the threshold in use: `threshold`, `flagged_negative` and `flagged_positive`, the shares
         of each class that are flagged.
@@ -46,8 +47,8 @@ def judge_usefulness(
         An `insufficient` result where the overall AUC is not shown to be above .5, or where the
         threshold flags less than .1 %, or more than 99.9 %, of both classes.
     """
-    auc = overall["auc"]
-    bound = auc.get("low") if is_sample else auc["value"]
+    auc, rows = table["auc"], table.rows[None]
+    bound = auc.low if is_sample else auc.value
     known: dict[str, Any] = {
         "rule": USEFUL,
         "scope": "overall",
@@ -55,17 +56,16 @@ def judge_usefulness(
         "slice": None,
         "confidence": confidence,
         "mode": "proven" if is_sample else "estimate",
-        "n_positive": overall["n_positive"],
-        "n_negative": overall["n"] - overall["n_positive"],
+        "n_positive": rows.n_positive,
+        "n_negative": rows.n_negative,
         "outcome": "insufficient",
         "action": "block",
     }
     found = []
-    if auc["value"] is not None and (bound is None or bound <= CHANCE):
-        ends = "" if auc.get("low") is None else f" [{auc['low']:.3f}, {auc['high']:.3f}]"
-        text = f"The overall AUC {auc['value']:.3f}{ends} is not shown to be above 0.5"
+    if auc.value is not None and (bound is None or bound <= CHANCE):
+        text = f"The overall AUC {auc} is not shown to be above 0.5"
         if bound is None:
-            text += f", since it has no interval: {auc.get('reason') or 'none was measured'}."
+            text += f", since it has no interval: {auc.reason or 'none was measured'}."
         else:
             text += ": nothing shows that toxic comments score higher, so no rule passes them."
         found.append(
@@ -73,9 +73,9 @@ def judge_usefulness(
                 kind="floor",
                 metric="auc",
                 limit=CHANCE,
-                value=auc["value"],
-                low=auc.get("low"),
-                high=auc.get("high"),
+                value=auc.value,
+                low=auc.low,
+                high=auc.high,
                 bound=bound,
                 sentence=text,
                 **known,

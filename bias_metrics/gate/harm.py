@@ -17,6 +17,7 @@ from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import METRICS, THRESHOLDS
+from bias_metrics.table import RowCounts
 
 RULE = "shown_harm"
 ANY_METRIC = "any"
@@ -192,7 +193,7 @@ def _of_rival(
             group=None,
             outcome="pass",
             sentence=f"Nobody is {shown} than with the {kind}{more}: {looked_at}.",
-            **_fixed(limit, limit.tolerance, found.report["overall"], is_sample=found.is_sample),
+            **_fixed(limit, limit.tolerance, found.table.rows[None], is_sample=found.is_sample),
         )
     for cell in beyond:
         metric, group = METRICS[cell.metric], cell.group
@@ -222,7 +223,7 @@ def _of_rival(
             **_fixed(
                 limit,
                 limit.of(cell.metric),
-                found.report["subgroups"][group],
+                found.table.rows[group],
                 is_sample=found.is_sample,
             ),
         )
@@ -243,16 +244,16 @@ def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
         group=None,
         outcome="skipped",
         sentence="Nobody can be shown to be worse: no champion to compare with.",
-        **_fixed(limit, limit.tolerance, found.report["overall"], is_sample=found.is_sample),
+        **_fixed(limit, limit.tolerance, found.table.rows[None], is_sample=found.is_sample),
     )
 
 
 def _fixed(
-    limit: HarmLimit, of_metric: float, rows: Mapping[str, Any], *, is_sample: bool
+    limit: HarmLimit, of_metric: float, rows: RowCounts, *, is_sample: bool
 ) -> dict[str, Any]:
     return {
-        "n_positive": rows["n_positive"],
-        "n_negative": rows["n"] - rows["n_positive"],
+        "n_positive": rows.n_positive,
+        "n_negative": rows.n_negative,
         "slice": None,
         "mode": "proven" if is_sample else "estimate",
         "confidence": limit.confidence,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import joint_reach
+from bias_metrics._core.values import NOT_ASKED, MetricValue
 from bias_metrics.gate.rules import Kind, Rule
+from bias_metrics.table import Estimate
 
 Outcome = Literal["pass", "fail", "insufficient", "error"]
-Cell = Mapping[str, Any]
 RIVALS: tuple[Kind, ...] = ("champion", "reference")
 
 
@@ -27,18 +29,19 @@ class Measured:
     """Why one of them is missing."""
 
 
-def measured(cell: Cell, kind: Kind, *, is_gap: bool) -> Measured:
-    """Read a cell of a report, or of a comparison where `kind` is a rival's.
+def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
+    """Read a number, or the difference from a rival's, as a rule does.
 
-    For an AEG its size counts; against a rival, the change of its size.
+    For an AEG its size counts; of a difference, the change of its size.
     """
-    value, low, high = cell["value"], cell.get("low"), cell.get("high")
-    reason = cell.get("reason")
+    value, low, high, reason = estimate.value, estimate.low, estimate.high, estimate.reason
+    if low is None and reason is None and isinstance(estimate, MetricValue):
+        reason = NOT_ASKED
     if not is_gap or value is None:
         return Measured(value, low, high, reason)
-    if kind in RIVALS:
-        change = abs(cell["first"]) - abs(cell["second"])
-        return Measured(change, cell.get("size_low"), cell.get("size_high"), reason)
+    if isinstance(estimate, Difference):
+        change = abs(_known(estimate.first)) - abs(_known(estimate.second))
+        return Measured(change, estimate.size_low, estimate.size_high, reason)
     if low is None or high is None:
         return Measured(abs(value), None, None, reason)
     holds_zero = low <= 0 <= high

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bias_metrics._core.differences import Difference
 from bias_metrics.gate.judging import measured
 from bias_metrics.metrics import GIVEN, METRICS
+from bias_metrics.table import BiasTable, Key
 
 ALPHA = 0.05
 MOST_CAUSES = 8
@@ -71,7 +73,11 @@ class Losses:
 
     @classmethod
     def of(
-        cls, comparison: Mapping[str, Any], looked_at: Mapping[str, Iterable[str]], level: float
+        cls,
+        table: BiasTable,
+        rival: str,
+        looked_at: Mapping[str, Iterable[str]],
+        level: float,
     ) -> Losses:
         """List the cells in which the first model is shown to be worse than the second.
 
@@ -80,17 +86,17 @@ class Losses:
 
         Parameters
         ----------
-        comparison : mapping
-            `compare_bias(...).to_dict()`; with gaps of error rates among the cells, those of
-            `compare_rate_gaps(...).to_dict()` at the given thresholds are its
-            `thresholds["given"]`.
+        table : BiasTable
+            With the differences from the rival, error gaps at the thresholds in use.
+        rival : str
+            `champion` or `reference`.
         looked_at : mapping of str to iterable of str
             By subgroup, the metrics that are looked at. A cell without an interval is not.
         level : float
-            The confidence of the comparison: that of `joint_level`, so that all bounds hold
+            The confidence of the table: that of `joint_level`, so that all bounds hold
             together.
         """
-        bounds = list(_bounds(comparison, looked_at))
+        bounds = list(_bounds(table, rival, looked_at))
         shown = (bound for bound in bounds if bound.worse_by_at_least > 0)
         # By the bound, so that a few unlucky rows do not come before evidence.
         ordered = sorted(shown, key=lambda loss: -loss.worse_by_at_least)
@@ -151,30 +157,31 @@ class Losses:
         return replace(self, cells=tuple(map(told, self.cells)))
 
 
-def _bounds(
-    comparison: Mapping[str, Any], looked_at: Mapping[str, Iterable[str]]
-) -> Iterator[Loss]:
+def _bounds(table: BiasTable, rival: str, looked_at: Mapping[str, Iterable[str]]) -> Iterator[Loss]:
     """Yield each cell that has a bound, as if it were shown."""
     for group, metrics in looked_at.items():
         for metric in metrics:
             known = METRICS[metric]
-            place = comparison["thresholds"][GIVEN] if known.has_threshold else comparison
-            cell = place["subgroups"][group][metric]
-            change = measured(cell, "champion", is_gap=known.is_gap)
+            threshold = GIVEN if known.has_threshold else None
+            cell = table[Key(metric, group, threshold, rival)]
+            assert isinstance(cell, Difference)  # noqa: S101 - against a rival
+            change = measured(cell, is_gap=known.is_gap)
             value, low, high = change.value, change.low, change.high
             if value is None or low is None or high is None:
                 continue
+            assert cell.first is not None  # noqa: S101 - there is a difference
+            assert cell.second is not None  # noqa: S101
             by, at_least = (value, low) if known.is_gap else (-value, -high)
             yield Loss(
                 metric=metric,
                 group=group,
-                first=cell["first"],
-                second=cell["second"],
+                first=cell.first,
+                second=cell.second,
                 worse_by=by,
                 worse_by_at_least=at_least,
                 low=low,
                 high=high,
-                threshold=GIVEN if known.has_threshold else None,
+                threshold=threshold,
             )
 
 

@@ -6,13 +6,14 @@ an overall or aggregate metric, compared with the champion's on the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from bias_metrics._core.differences import Difference
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.gate.wording import bounds
 from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
+from bias_metrics.table import Key
 
 OBJECTIVES = (*OVERALL_METRICS, *AGGREGATE_METRICS)
 if TYPE_CHECKING:
@@ -104,23 +105,17 @@ def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Obj
     if metric not in OBJECTIVES:
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."
         raise ValueError(msg)
-    if evidence.champion is None:
-        cell = _cell(metric, evidence.report)
-        return Objective(metric, confidence, cell["value"], reason=cell.get("reason"))
-    cell = _cell(metric, evidence.champion)
+    rival = "champion" if evidence.has("champion") else None
+    found = evidence.table[Key(metric, against=rival)]
+    if not isinstance(found, Difference):
+        return Objective(metric, confidence, found.value, reason=found.reason)
     return Objective(
         metric,
         confidence,
-        cell["first"],
-        cell["second"],
-        change=cell["value"],
-        low=cell["low"],
-        high=cell["high"],
-        reason=cell.get("reason"),
+        found.first,
+        found.second,
+        change=found.value,
+        low=found.low,
+        high=found.high,
+        reason=found.reason,
     )
-
-
-def _cell(metric: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
-    places = {"auc": content["overall"], "final_score": content}
-    cell: Mapping[str, Any] = places.get(metric, content["power_mean"])[metric]
-    return cell

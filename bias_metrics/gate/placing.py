@@ -67,7 +67,7 @@ def judge_all(
         yield check.judge_alone(
             target,
             lack,
-            None if found.alone is None else found.alone.content(check.kind),
+            None if found.alone is None else found.alone.table,
             place=place,
             blind=found.small.blind,
             not_measured=found.small.not_measured.get(str(target.group)),
@@ -91,11 +91,11 @@ def _place(
 ) -> tuple[Target | None, str]:
     """Return the first category above with enough rows, or what they lack."""
     lacks = []
-    known, hierarchy = found.report.get("categories", {}), found.small.hierarchy or Hierarchy({})
+    known, hierarchy = found.table.categories, found.small.hierarchy or Hierarchy({})
     group = str(target.group)
     for name in hierarchy.above(group) if whole else hierarchy.grounds(group):
         if name in known:
-            place = category_target(found.report, check.rule, name, found.background)
+            place = category_target(found.table, check.rule, name, found.background)
             lack = check.lack(place)
             if lack is None:
                 return place, ""
@@ -121,13 +121,12 @@ def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:
     names: set[str] = set()
     for rule in rules:
         for kind, limit in rule.checks:
-            content = found.content(kind)
-            if content is not None:
-                targets = list(targets_of(found.report, rule, found.background))
+            if found.has(kind):
+                targets = list(targets_of(found.table, rule, found.background))
                 each = targets[0].members if rule.scope == WORST and targets else targets
-                places = _Places.of(Check(rule, kind, limit, content), each, found)
+                places = _Places.of(Check(rule, kind, limit, found.table), each, found)
                 names |= {str(target.group) for target, _, _ in places.small}
-    return [name for name in found.report["subgroups"] if name in names]
+    return [name for name in found.table.groups if name in names]
 
 
 def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
@@ -145,8 +144,8 @@ def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[
         min_negatives=rule.min_negatives,
         min_clusters=rule.min_clusters,
     )
-    check = Check(each, "floor", 0.5, found.report)
-    targets = targets_of(found.report, each, found.background)
+    check = Check(each, "floor", 0.5, found.table)
+    targets = targets_of(found.table, each, found.background)
     places = _Places.of(check, targets, found, whole=True)
     return tuple(str(name) for name in places.judged)
 

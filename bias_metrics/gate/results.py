@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from bias_metrics._core.differences import Difference
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, OVERALL, WORST, Kind, Rule
@@ -14,8 +14,7 @@ from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.gate.wording import LACKS, Alone, alone_sentence, label, sentence
 from bias_metrics.metrics import CLASSES, METRICS
-
-Content = Mapping[str, Any]
+from bias_metrics.table import BiasTable, Estimate
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Check:
     """What numbers are compared with."""
     limit: float
     """Floor, ceiling or margin."""
-    content: Content
-    """A report; against a rival a comparison."""
+    table: BiasTable
+    """The numbers."""
     of: str = ""
     """Of which rows sentences say that they are; default of comments like these."""
     least_rows: int = 1
@@ -37,11 +36,11 @@ class Check:
 
     def lack(self, target: Target) -> str | None:
         """Say which rows or clusters are too few; None if there are enough."""
-        return target.lack_of_support(self.rule, self.content)
+        return target.lack_of_support(self.rule, self.table, self.kind)
 
     def judge(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
         """Compare a number with the limit; `instead_of` names the groups it stands for."""
-        group, number, cell = self._number(target, self.content)
+        group, number, estimate = self._number(target, self.table)
         name = label(self.rule, target.scope, group) + self.of
         lack, bound = self.lack(target), None
         outcome: Outcome
@@ -56,24 +55,28 @@ class Check:
                 why = number.reason or "it is not a finite number"
                 text = f"{name} has no usable interval: {why}."
             else:
-                ends = cell["first" if self.kind in RIVALS else "value"], cell.get("second")
+                value, rival = _ends(estimate)
+                assert value is not None  # noqa: S101 - it was judged
                 text = sentence(
-                    self.rule, self.kind, name, group, *ends, number, self.limit, outcome
+                    self.rule, self.kind, name, group, value, rival, number, self.limit, outcome
                 )
-                text += self._rows_for_margin(target, cell) if outcome == "insufficient" else ""
+                text += self._rows_for_margin(target, estimate) if outcome == "insufficient" else ""
         return self._result(
             target,
-            self.content,
-            (group, number, cell),
+            (group, number, estimate),
             outcome=outcome,
             bound=bound,
             sentence=text,
             instead_of=instead_of,
         )
 
-    def _rows_for_margin(self, target: Target, cell: Mapping[str, Any]) -> str:
+    def _rows_for_margin(self, target: Target, estimate: Estimate) -> str:
         """Say how many rows the margin needs, if there are fewer; else nothing."""
-        if self.kind not in RIVALS or target.scope not in {OVERALL, SUBGROUP, CATEGORY}:
+        if not isinstance(estimate, Difference) or target.scope not in {
+            OVERALL,
+            SUBGROUP,
+            CATEGORY,
+        }:
             return ""
         if not METRICS[self.rule.metric].classes[0] or METRICS[self.rule.metric].has_threshold:
             return ""
@@ -81,7 +84,7 @@ class Check:
         sides = zip((target.own, target.background), classes, strict=True)
         n = min(counts[name] for counts, names in sides for name in names)
         is_gap = self.rule.is_gap
-        auc = 0.5 if is_gap else cell["first"]
+        auc = 0.5 if is_gap or estimate.first is None else estimate.first
         least = rows_for_margin(self.limit, self.rule.confidence, is_gap=is_gap, auc=auc)
         if n >= least:
             return ""
@@ -91,7 +94,7 @@ class Check:
         self,
         target: Target,
         lack: str,
-        content: Content | None,
+        joint: BiasTable | None,
         *,
         place: str | None = None,
         blind: tuple[float, float] | None = None,
@@ -101,14 +104,13 @@ class Check:
         """Judge a group that has too few rows for the rule by what is known of it alone.
 
         It fails if it is shown to be worse than the rival at all, or on the bad side of a floor or
-        ceiling, at the confidence of `content`. Otherwise it is `skipped` if it is known to be
+        ceiling, at the confidence of `joint`. Otherwise it is `skipped` if it is known to be
         `not_measured`, or if a category (`place`) or the wider margin `blind` stands for it. It
         lacks evidence if nothing does, if it has no bound of its own at the rule's confidence, or
         if that leaves a loss of more than `blind` open.
         """
-        joint = content or self.content
-        group, number, cell = self._number(target, joint)
-        own = self._number(target, self.content)[1]
+        group, number, estimate = self._number(target, joint or self.table)
+        own = self._number(target, self.table)[1]
         rule = replace(self.rule, mode="proven")
         limit = blind[rule.is_gap] if blind and self.kind in RIVALS else None
         outcome: Outcome | Literal["skipped"] = "skipped"
@@ -130,7 +132,7 @@ class Check:
                 shown = "fail" if worse else "insufficient"
             outcome = shown if shown in {"fail", "error"} else outcome
         name = label(self.rule, target.scope, group) + self.of
-        change = None if cell["value"] is None else (own.value, cell.get("second"))
+        change = None if estimate.value is None else (own.value, _ends(estimate)[1])
         text = alone_sentence(
             rule,
             self.kind,
@@ -149,8 +151,7 @@ class Check:
             text = f"{text} {told}"
         return self._result(
             target,
-            joint,
-            (group, number, cell),
+            (group, number, estimate),
             outcome=outcome,
             bound=bound,
             sentence=text,
@@ -167,7 +168,6 @@ class Check:
         """Say that there is nothing to compare with."""
         return self._result(
             target,
-            {},
             None,
             outcome="skipped" if skipped else "insufficient",
             sentence=(
@@ -182,11 +182,12 @@ class Check:
         needed = {"positive": self.rule.min_positives, "negative": self.rule.min_negatives}
         classes = METRICS[self.rule.metric].classes[0]
         more = {name: max(needed[name] - target.own[name], 0) for name in classes}
-        ends = (own.value, end, shown)
         few = min(target.own[name] for name in classes) < LEAST_FOR_A_BOUND
         if self.kind in RIVALS and few:
             return Alone(None, None, {name: n for name, n in more.items() if n})
-        if own.value is None or end is None or shown is None or not all(map(_is_finite, ends)):
+        if own.value is None or end is None or shown is None:
+            return Alone(None, None, {name: n for name, n in more.items() if n})
+        if not all(map(math.isfinite, (own.value, end, shown))):
             return Alone(None, None, {name: n for name, n in more.items() if n})
         reach = abs(end - own.value)
         against_rival = self.kind in RIVALS
@@ -202,37 +203,35 @@ class Check:
         visible = visible_loss(max(abs(shown - own.value), reach), self.rule.confidence)
         return Alone(not_excluded, visible, {name: n for name, n in more.items() if n})
 
-    def _number(
-        self, target: Target, content: Content
-    ) -> tuple[str | None, Measured, Mapping[str, Any]]:
-        """Return a number's group, the number as the rule sees it, and its cell."""
+    def _number(self, target: Target, table: BiasTable) -> tuple[str | None, Measured, Estimate]:
+        """Return a number's group, the number as the rule sees it, and as it was measured."""
         is_gap = self.rule.is_gap
         if target.scope != WORST:
-            cell = target.cell(content)
-            return target.group, measured(cell, self.kind, is_gap=is_gap), cell
-        cells = {str(member.group): member.cell(content) for member in target.members}
-        numbers = {name: measured(cell, self.kind, is_gap=is_gap) for name, cell in cells.items()}
+            estimate = target.estimate(table, self.kind)
+            return target.group, measured(estimate, is_gap=is_gap), estimate
+        found = {str(one.group): one.estimate(table, self.kind) for one in target.members}
+        numbers = {name: measured(one, is_gap=is_gap) for name, one in found.items()}
         name, number = worst_of(numbers, self.rule.level, worse_is_up=is_gap)
-        return name, number, cells[name]
+        return name, number, found[name]
 
     def _result(
         self,
         target: Target,
-        content: Content,
-        number: tuple[str | None, Measured, Mapping[str, Any]] | None,
+        number: tuple[str | None, Measured, Estimate] | None,
         **known: Any,
     ) -> RuleResult:
         group = target.group
         if number is not None:
-            group, found, cell = number
-            against = self.kind in RIVALS
+            group, found, estimate = number
+            value, rival = _ends(estimate)
             known |= {
-                "value": cell["first"] if against else cell["value"],
-                "rival": cell["second"] if against else None,
+                "value": value,
+                "rival": rival,
                 "low": found.low,
                 "high": found.high,
-                "n_clusters": cell.get("n_clusters"),
-                **self._thresholds(content),
+                "n_clusters": estimate.n_clusters,
+                "at": self._threshold(None),
+                "rival_at": self._threshold(self.kind),
             }
         own = next((member.own for member in target.members if member.group == group), target.own)
         rule = self.rule
@@ -253,15 +252,13 @@ class Check:
             **known,
         )
 
-    def _thresholds(self, content: Content) -> dict[str, float]:
-        """Return the numbers behind the name of the rule's threshold."""
-        if self.rule.threshold is None:
-            return {}
-        found = content["thresholds"][self.rule.threshold]
-        if self.kind not in RIVALS:
-            return {"at": found["threshold"]}
-        return dict(zip(("at", "rival_at"), found["thresholds"], strict=True))
+    def _threshold(self, rival: str | None) -> float | None:
+        """Return the threshold of the candidate, or of a rival, at which the number is measured."""
+        return self.table.thresholds.get((self.rule.threshold or "", rival))
 
 
-def _is_finite(number: float | None) -> bool:
-    return number is not None and math.isfinite(number)
+def _ends(estimate: Estimate) -> tuple[float | None, float | None]:
+    """Return the candidate's value and the rival's, if it is a difference."""
+    if isinstance(estimate, Difference):
+        return estimate.first, estimate.second
+    return estimate.value, None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bias_metrics._core.counted import too_few
-from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.values import MetricValue
+from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Kind, Rule
 from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.suggestion import did_you_mean
+from bias_metrics.table import BiasTable, Estimate, Key, RowCounts
 
 Counts = Mapping[str, int]
 SUBGROUP, CATEGORY = "subgroup", "category"
@@ -23,14 +26,15 @@ class _Effective(dict[str, int]):
 
 @dataclass(frozen=True)
 class Target:
-    """One number of a report or a comparison; both have the same shape."""
+    """One number of a table, and the rows behind it."""
 
     scope: str
     """`overall`, `aggregate`, `worst`, `subgroup` or `category`."""
     group: str | None
     """The subgroup or category."""
-    path: tuple[str, ...]
-    """The keys under which the number is found."""
+    key: Key | None
+    """Where the number is found; None for the worst of several, and for a group as part of an
+    aggregate."""
     own: Counts
     background: Counts
     """Rows by class: of the subgroup and of its background, or of all. With sampling weights, how
@@ -41,25 +45,22 @@ class Target:
     note: str = ""
     """What to add where support is lacking."""
 
-    def cell(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Find the number."""
-        found: Any = content
-        for key in self.path:
-            found = found[key]
-        cell: Mapping[str, Any] = found
-        return cell
+    def estimate(self, table: BiasTable, kind: Kind) -> Estimate:
+        """Find the number, or its difference from a rival's."""
+        assert self.key is not None  # noqa: S101 - the callers ask single numbers
+        return table[self.key._replace(against=kind if kind in RIVALS else None)]
 
-    def lack_of_support(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
+    def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> str | None:
         """Say which rows or clusters are too few for the rule; None if there are enough.
 
         The worst of several subgroups, and an aggregate of them, need support in each one.
         """
         for member in self.members:
-            if lack := member.lack_of_support(rule, content):
+            if lack := member.lack_of_support(rule, table, kind):
                 return f"{member.group} has {lack}"
         if self.scope == WORST:
             return None
-        lack = self.lack_of_rows(rule) or self.lack_of_clusters(rule, content)
+        lack = self.lack_of_rows(rule) or self.lack_of_clusters(rule, table, kind)
         return None if lack is None else lack + self.note
 
     def lack_of_rows(self, rule: Rule) -> str | None:
@@ -76,77 +77,65 @@ class Target:
                     return too_few(counts[name], f"{what}{name}", needed[name])
         return None
 
-    def lack_of_clusters(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
+    def lack_of_clusters(self, rule: Rule, table: BiasTable, kind: Kind) -> str | None:
         """Say that clusters are too few; an aggregate has as many as its weakest subgroup."""
-        n_clusters = self.cell(content).get("n_clusters") if self.path else None
+        n_clusters = None if self.key is None else self.estimate(table, kind).n_clusters
         if n_clusters is not None and n_clusters < rule.min_clusters:
             return too_few(n_clusters, "cluster", rule.min_clusters)
         return None
 
 
 def targets_of(
-    report: Mapping[str, Any], rule: Rule, shared_background: Counts | None = None
+    table: BiasTable, rule: Rule, shared_background: Counts | None = None
 ) -> Iterator[Target]:
     """Yield the numbers that a rule names, with the rows behind them.
 
     Raises
     ------
     ValueError
-        If the rule names a subgroup that is not in the report.
+        If the rule names a subgroup that is not in the table.
     """
-    everyone = _counts(report["overall"])
+    everyone = _counts(table.rows[None])
     if rule.scope == OVERALL:
-        yield Target(OVERALL, None, ("overall", rule.metric), everyone, everyone)
+        yield Target(OVERALL, None, Key(rule.metric), everyone, everyone)
     elif rule.scope == AGGREGATE:
-        whole = METRICS[rule.metric].compares is None
-        path = (rule.metric,) if whole else ("power_mean", rule.metric)
-        rows = _rows_of(report, report["power_mean"]["groups"], shared_background)
-        covered = tuple(Target(SUBGROUP, name, (), *counts) for name, counts in rows.items())
-        yield Target(AGGREGATE, None, path, everyone, everyone, covered)
+        rows = _rows_of(table, table.covered, shared_background)
+        covered = tuple(Target(SUBGROUP, name, None, *counts) for name, counts in rows.items())
+        yield Target(AGGREGATE, None, Key(rule.metric), everyone, everyone, covered)
     else:
-        subgroups = report["subgroups"]
-        all_of_them = rule.scope in {EACH, WORST}
-        names = tuple(subgroups) if all_of_them else _known(rule.named_groups, subgroups)
+        groups = table.groups
+        names = groups if rule.scope in {EACH, WORST} else _known(rule.named_groups, groups)
         found = [
-            Target(SUBGROUP, name, _path(rule, "subgroups", name), *counts)
-            for name, counts in _rows_of(report, names, shared_background).items()
+            Target(SUBGROUP, name, Key(rule.metric, name, rule.threshold), *counts)
+            for name, counts in _rows_of(table, names, shared_background).items()
         ]
         if rule.scope == WORST and found:
-            found = [Target(WORST, None, (), everyone, everyone, tuple(found))]
+            found = [Target(WORST, None, None, everyone, everyone, tuple(found))]
         yield from found
 
 
 def category_target(
-    report: Mapping[str, Any], rule: Rule, name: str, shared_background: Counts | None = None
+    table: BiasTable, rule: Rule, name: str, shared_background: Counts | None = None
 ) -> Target:
     """Return the number that a rule names for a category."""
-    [counts] = _rows_of(report, (name,), shared_background).values()
-    return Target(CATEGORY, name, _path(rule, "categories", name), *counts)
-
-
-def _path(rule: Rule, within: str, name: str) -> tuple[str, ...]:
-    at: tuple[str, ...] = () if rule.threshold is None else ("thresholds", rule.threshold)
-    if METRICS[rule.metric].needs_probabilities:
-        at = ("calibration",)
-    return (*at, within, name, rule.metric)
+    [counts] = _rows_of(table, (name,), shared_background).values()
+    return Target(CATEGORY, name, Key(rule.metric, name, rule.threshold), *counts)
 
 
 def _rows_of(
-    report: Mapping[str, Any], names: Sequence[str], shared_background: Counts | None
+    table: BiasTable, names: Sequence[str], shared_background: Counts | None
 ) -> dict[str, tuple[Counts, Counts]]:
     """Return the rows of each subgroup, or category, and of its background, by class."""
-    overall = report["overall"]
-    everyone, found = _counts(overall), {}
-    known = {**report.get("categories", {}), **report["subgroups"]}
+    everyone, found = _counts(table.rows[None]), {}
     for name in names:
-        own = _counts(known[name])
+        own = _counts(table.rows[name])
         outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
-        effective = _effective(known[name], "background_")
+        effective = _effective(table.rows[name], "background_")
         found[name] = own, effective or shared_background or outside
     return found
 
 
-def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, ...]:
+def _known(names: Sequence[str], subgroups: Sequence[str]) -> Sequence[str]:
     unknown = [name for name in names if name not in subgroups]
     if unknown:
         msg = (
@@ -157,60 +146,40 @@ def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, .
     return names
 
 
-def _counts(rows: Mapping[str, Any]) -> Counts:
+def _counts(rows: RowCounts) -> Counts:
     """Return the rows by class; with sampling weights, how many equal ones they are worth."""
-    known = {"positive": rows["n_positive"], "negative": rows["n"] - rows["n_positive"]}
+    known = {"positive": rows.n_positive, "negative": rows.n_negative}
     return _effective(rows) or known
 
 
-def _effective(rows: Mapping[str, Any], of: str = "") -> Counts | None:
-    if "effective" not in rows:
+def _effective(rows: RowCounts, of: str = "") -> Counts | None:
+    if rows.effective is None:
         return None
-    known = {name: rows["effective"][of + name] for name in CLASSES}
+    known = {name: rows.effective[of + name] for name in CLASSES}
     return _Effective({name: math.floor(one + _ROUNDING) for name, one in known.items()})
 
 
 # ---- Numbers of rows that are the whole list in question: they have no sampling error
 
 
-_OF_SAMPLES = {"reason", "row_std_error", "n_clusters", "p_value", "p_holm", "p_bh"}
-
-
-def without_sampling_error(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report or comparison whose intervals have zero width.
+def without_sampling_error(estimate: Estimate) -> Estimate:
+    """Return a number, or difference, whose interval has zero width.
 
     Phrases made from templates are a list that somebody wrote, and not drawn from anything. The
-    value on the list is known exactly. Intervals would be about other lists of such phrases,
+    value on the list is known exactly. An interval would be about other lists of such phrases,
     which a few templates say almost nothing about.
-
-    Parameters
-    ----------
-    content : mapping
-        `BiasReport.to_dict()` or `BiasComparison.to_dict()`, or a mapping of them.
-
-    Returns
-    -------
-    dict
-        The same values; those that are undefined stay undefined.
 
     Examples
     --------
-    >>> without_sampling_error({"auc": {"value": 0.9, "low": 0.8, "high": 0.95}})
-    {'auc': {'value': 0.9, 'low': 0.9, 'high': 0.9, 'std_error': 0.0}}
+    >>> from bias_metrics import MetricValue
+    >>> print(without_sampling_error(MetricValue(0.9, low=0.8, high=0.95)))
+    0.900 [0.900, 0.900]
     """
-    if "value" in content:
-        return dict(content) if content["value"] is None else _exact(content)
-    return {
-        key: without_sampling_error(value) if isinstance(value, Mapping) else value
-        for key, value in content.items()
-    }
-
-
-def _exact(cell: Mapping[str, Any]) -> dict[str, Any]:
-    value = cell["value"]
-    found = {key: one for key, one in cell.items() if key not in _OF_SAMPLES}
-    found |= {"low": value, "high": value, "std_error": 0.0}
-    if "first" in cell:
-        size = abs(cell["first"]) - abs(cell["second"])
-        found |= {"size_low": size, "size_high": size}
-    return found
+    value = estimate.value
+    if value is None:
+        return estimate
+    if not isinstance(estimate, Difference):
+        return MetricValue(value, std_error=0.0, low=value, high=value)
+    first, second = estimate.first, estimate.second
+    size = None if first is None or second is None else abs(first) - abs(second)
+    return Difference(first, second, value, 0.0, value, value, size_low=size, size_high=size)

@@ -11,6 +11,7 @@ from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.wording import LACKS
+from bias_metrics.table import BiasTable
 
 # Keys of a result that only groups with too few rows have, and what stands for them.
 _OF_SMALL = (
@@ -44,13 +45,8 @@ class SmallGroups:
 class Evidence:
     """What was measured on one slice, with intervals of one confidence."""
 
-    report: Mapping[str, Any]
-    """`BiasReport.to_dict()` of the candidate; if rules have a threshold, also `thresholds`:
-    `RateGaps.to_dict()` by the threshold's name."""
-    champion: Mapping[str, Any] | None = None
-    reference: Mapping[str, Any] | None = None
-    """`BiasComparison.to_dict()` of the candidate against each, on the same rows; if rules have a
-    threshold, also `thresholds`: `RateGapComparison.to_dict()`."""
+    table: BiasTable
+    """Every number that rules may read, with the differences from each rival."""
     background: Mapping[str, int] | None = None
     """Rows by class (`positive`, `negative`) of a background that all subgroups share, such as the
     one without identities; default each subgroup's own, all rows outside it."""
@@ -58,8 +54,8 @@ class Evidence:
     """Whether rows are a sample of those in question. If not, values decide whatever a rule's mode,
     no support is needed, and sentences say that they are about these rows."""
     small: SmallGroups = field(default_factory=SmallGroups)
-    """How subgroups are judged that have too few rows for a rule. With a hierarchy, `report` and
-    comparisons have `categories`, in the shape of `subgroups`."""
+    """How subgroups are judged that have too few rows for a rule. With a hierarchy, the table has
+    categories."""
     alone: Evidence | None = None
     """The same with the confidence at which all bounds of the small subgroups hold together."""
     rolled: Mapping[str, Rolled] = field(default_factory=dict)
@@ -71,10 +67,9 @@ class Evidence:
         """Which rows sentences say that numbers are of; by default comments like these."""
         return "" if self.is_sample else " on these rows"
 
-    def content(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Return what a kind of limit is compared with: the report, or a comparison."""
-        found: Mapping[str, Any] | None = getattr(self, kind) if kind in RIVALS else self.report
-        return found
+    def has(self, kind: Kind) -> bool:
+        """Say whether there is what a kind of limit is compared with."""
+        return kind not in RIVALS or kind in self.table.rivals
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class Rolled:
     groups: tuple[str, ...]
     """The subgroups and categories."""
     evidence: Evidence
-    """The report and comparisons with these aggregates."""
+    """The table with these aggregates."""
 
 
 @dataclass(frozen=True)

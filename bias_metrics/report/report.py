@@ -69,6 +69,13 @@ class Overall(Generic[V]):
     effective: Mapping[str, float] | None = None
     """With sampling weights: how many rows of equal weight the rows are worth, by class."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        auc: MetricValue | Difference = self.auc  # type: ignore[assignment]
+        number = auc.to_dict() if isinstance(auc, Difference) else auc.to_dict(interval=True)
+        counts = {"n": self.n, "n_positive": self.n_positive, "auc": number}
+        return counts | effective_record(self.effective)
+
 
 @dataclass(frozen=True)
 @with_metrics(*FINAL_SCORE_PARTS)
@@ -120,12 +127,7 @@ class BiasReport(Tabular):
         """Return the report as JSON-ready values: str, int, float, list, dict and None."""
         return {
             "background": self.background,
-            "overall": {
-                "n": self.overall.n,
-                "n_positive": self.overall.n_positive,
-                "auc": self.overall.auc.to_dict(interval=True),
-            }
-            | effective_record(self.overall.effective),
+            "overall": self.overall.to_dict(),
             "subgroups": as_dicts(self.subgroups),
             "power_mean": self.power_mean.to_dict(),
             "final_score": self.final_score.to_dict(interval=True),
@@ -187,11 +189,7 @@ class BiasComparison(Tabular):
         return {
             "confidence": self.confidence,
             **joint,
-            "overall": {
-                "n": self.overall.n,
-                "n_positive": self.overall.n_positive,
-                "auc": self.overall.auc.to_dict(),
-            },
+            "overall": self.overall.to_dict(),
             "subgroups": {
                 name: {metric: one.to_dict() for metric, one in cells.items()}
                 for name, cells in self.subgroups.items()

@@ -34,6 +34,7 @@ from biasgate.tasks.records import (
     ClassScores,
     Compared,
     Details,
+    Differences,
     EvaluationSetRecord,
     GroupScores,
     ModelRecord,
@@ -230,13 +231,12 @@ def details_of(report: Report, evidence: CountedEvidence) -> Details:
     """Return what the page shows beyond the report."""
     counts = evidence.counts[CANDIDATE]
     shown = worst_first(report.bias.subgroups)[:PANELS]
-    compared = evidence.measure_set(CONFIDENCE).champion
     return Details(
         schema_version=SCHEMA_VERSION,
         report_digest=json_digest(report),
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
         scores=_scores(counts, shown, evidence.background),
-        champion=None if compared is None else dict(compared),
+        champion=Differences.of(evidence.measure_set(CONFIDENCE).table, CONFIDENCE),
     )
 
 

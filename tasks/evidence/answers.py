@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bias_metrics import BiasReport, MetricValue, MissingScores, equal_error_rate
+from bias_metrics import MissingScores, equal_error_rate
 from bias_metrics.gate import (
     RIVALS,
     Evidence,
@@ -21,10 +21,11 @@ from bias_metrics.gate import (
     thresholds_needed,
 )
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from bias_metrics.table import BiasTable, Key
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import MeasuredNumbers, Report, metric_cells
+from biasgate.tasks.records import Report
 from biasgate.tasks.records.numbers import CONFIDENCE
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
         sharing=asked.sharing,
     )
     if report is not None:
-        refuse_other_numbers(report, MeasuredNumbers.from_dict(measured[everyone].report))
+        refuse_other_numbers(report, measured[everyone].table)
     return Answers(
         measured=measured,
         everyone=measured[everyone],
@@ -108,39 +109,24 @@ def _missing(evidence: AnyEvidence, level: float | None) -> MissingScores | None
     return evidence.missing(level or CONFIDENCE)
 
 
-def refuse_other_numbers(report: Report, again: MeasuredNumbers) -> None:
+def refuse_other_numbers(report: Report, again: BiasTable) -> None:
     """Raise an error if the evidence does not give the reported numbers."""
-    measured = dict(_gaps({kind: at.subgroups for kind, at in again.thresholds.items()}))
-    measured |= _cells(again)
-    known = _gaps({kind: at.gaps for kind, at in report.thresholds.items()})
-    gaps = ((path, value) for path, value in known if path in measured)
-    for path, value in (*_cells(report.bias), *gaps):
-        found = measured[path]
+    known = dict(BiasTable.of(report.bias))
+    for threshold, at in report.thresholds.items():
+        if (threshold, None) in again.thresholds:
+            for name, cells in at.gaps.items():
+                known |= {Key(metric, name, threshold): one for metric, one in cells.items()}
+    for key, reported in known.items():
+        value, found = reported.value, again[key].value
         same = value == found or (
             value is not None
             and found is not None
             and math.isclose(value, found, abs_tol=_ROUNDING)
         )
         if not same:
+            path = "/".join(part for part in key if part is not None)
             msg = f"the evidence must give the report's numbers; {path} is {found}, not {value}."
             raise RuntimeError(msg)
-
-
-def _cells(bias: BiasReport | MeasuredNumbers) -> Iterator[tuple[str, float | None]]:
-    yield "auc", bias.overall.auc.value
-    yield "final_score", bias.final_score.value
-    for name, subgroup in bias.subgroups.items():
-        for metric, cell in metric_cells(subgroup).items():
-            yield f"{metric}/{name}", cell.value
-
-
-def _gaps(
-    thresholds: Mapping[str, Mapping[str, Mapping[str, MetricValue]]],
-) -> Iterator[tuple[str, float | None]]:
-    """Yield the gaps by threshold and identity."""
-    for kind, groups in thresholds.items():
-        for name, cells in groups.items():
-            yield from ((f"{metric}/{kind}/{name}", cell.value) for metric, cell in cells.items())
 
 
 def _losses(

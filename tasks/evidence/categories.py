@@ -82,6 +82,8 @@ def _compared_with(rules: Sequence[Rule], rivals: Sequence[str]) -> list[str]:
 
 def _lacks(rule: Rule, found: Evidence) -> bool:
     """Say whether a group is too small for a rule."""
-    kind, limit = next(iter(rule.checks))
-    check = Check(rule, kind, limit, found.content(kind) or found.report)
-    return any(check.lack(target) for target in targets_of(found.report, rule, found.background))
+    kind, limit = next(
+        ((kind, limit) for kind, limit in rule.checks if found.has(kind)), ("floor", 0.0)
+    )
+    check = Check(rule, kind, limit, found.table)
+    return any(check.lack(target) for target in targets_of(found.table, rule, found.background))

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from bias_metrics import ScoreCounts
+from bias_metrics import MetricValue, ScoreCounts
 from bias_metrics.binned import widest
 from bias_metrics.gate import (
     LEAST_COMPARED,
@@ -40,6 +40,7 @@ from bias_metrics.metrics import (
 from bias_metrics.parts import LARGEST_WHOLE
 from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
+from bias_metrics.table import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.plain import plain
@@ -229,7 +230,7 @@ class Counted:
 
 def _has_scores(counts: ScoreCounts) -> bool:
     """Return whether the scores may be those of a file, which must be below 2^53 in size."""
-    return max(abs(counts.least[0]), abs(counts.most[-1])) < LARGEST_WHOLE
+    return bool(max(abs(counts.least[0]), abs(counts.most[-1])) < LARGEST_WHOLE)
 
 
 def _is_possible(shard: Shard) -> bool:
@@ -402,8 +403,9 @@ class CountedEvidence:
                 if min(n[of] for of in METRICS[metric].classes[0]) >= LEAST_COMPARED
             ]
         level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
-        found = Losses.of(self._beside(rival, level, at, None), looked_at, level)
-        return replace(found, by_rows=False)
+        own = self.counts[CANDIDATE].report(confidence=level, **self._options(None))
+        table = self._beside(BiasTable.of(own), rival, level, at)
+        return replace(Losses.of(table, rival, looked_at, level), by_rows=False)
 
     def _measured(
         self,
@@ -414,88 +416,74 @@ class CountedEvidence:
         calibrated: bool = False,
     ) -> Evidence:
         own = self.counts[CANDIDATE]
-        report = own.report(confidence=confidence, **self._options(groups)).to_dict()
-        gaps = {name: self._gaps(name, at, confidence) for name, at in thresholds.items()}
         shared = None
         if self.background == "no_identity":
             others = (own.everyone - own.anyone).sum(axis=-1).tolist()
             shared = dict(zip(("positive", "negative"), others, strict=True))
-        rivals: dict[str, Any] = {
-            role: self._beside(role, confidence, thresholds, groups) for role in self.roles[1:]
-        }
-        if calibrated:
-            report["calibration"] = self._calibration(confidence)
-            for role, content in rivals.items():
-                content["calibration"] = self._calibration(confidence, role)
-        return Evidence(
-            report | ({"thresholds": gaps} if gaps else {}), background=shared, **rivals
+        table = BiasTable.of(
+            own.report(confidence=confidence, **self._options(groups)),
+            {
+                name: own.rate_gaps(
+                    threshold=at[CANDIDATE],
+                    threshold_range=self._span(name, CANDIDATE, confidence),
+                    confidence=confidence,
+                    background=self.background,
+                )
+                for name, at in thresholds.items()
+            },
+            self._calibration_gaps(CANDIDATE, confidence) if calibrated else None,
         )
+        for role in self.roles[1:]:
+            table = self._beside(table, role, confidence, thresholds, groups, calibrated=calibrated)
+        return Evidence(table, background=shared)
 
-    def _calibration(self, confidence: float, rival: str | None = None) -> dict[str, Any]:
-        """Return the gaps of the candidate's calibration, or how they differ from a rival's.
-
-        How both models' errors are related is unknown: these bounds are as wide as they can be.
-        """
-        own, other = (
-            None
-            if role is None
-            else self.counts[role].calibration_gaps(
-                confidence=confidence, background=self.background
-            )
-            for role in (CANDIDATE, rival)
-        )
-        assert own is not None  # noqa: S101
-        return {
-            "subgroups": {
-                name: {
-                    CALIBRATION_GAP: gap.to_dict(interval=True)
-                    if other is None
-                    else widest(gap, other[name], METRICS[CALIBRATION_GAP], confidence).to_dict()
-                }
-                for name, gap in own.items()
-            }
-        }
+    def _calibration_gaps(self, role: str, confidence: float) -> dict[str, MetricValue]:
+        counts, background = self.counts[role], self.background
+        return counts.calibration_gaps(confidence=confidence, background=background)
 
     def _beside(
         self,
+        table: BiasTable,
         rival: str,
         confidence: float,
         thresholds: Mapping[str, Mapping[str, float]],
-        groups: Sequence[str] | None,
-    ) -> dict[str, Any]:
-        """Return the candidate beside a rival as rules read it."""
-        own, other, pairs = self.counts[CANDIDATE], self.counts[rival], self.counted.pairs[rival]
-        options = self._options(groups)
-        found = own.compare(other, pairs, confidence=confidence, **options).to_dict()
-        gaps = {
-            name: self._gaps(name, at, confidence, rival)
-            for name, at in thresholds.items()
-            if rival in at
-        }
-        return found | ({"thresholds": gaps} if gaps else {})
+        groups: Sequence[str] | None = None,
+        *,
+        calibrated: bool = False,
+    ) -> BiasTable:
+        """Return the candidate's numbers with the differences from a rival.
 
-    def _gaps(
-        self, name: str, at: Mapping[str, float], confidence: float, rival: str | None = None
-    ) -> dict[str, Any]:
-        """Return the candidate's gaps at its threshold, or both models', each at its own."""
-        own, options = self.counts[CANDIDATE], {"background": self.background}
-        roles = [CANDIDATE, *([] if rival is None else [rival])]
-        spans = [self._span(name, role, confidence) for role in roles]
-        if rival is None:
-            return own.rate_gaps(
-                threshold=at[CANDIDATE],
-                threshold_range=spans[0],
-                confidence=confidence,
-                **options,
-            ).to_dict()
-        return own.compare_rate_gaps(
-            self.counts[rival],
-            self.counted.pairs[rival],
-            thresholds=(at[CANDIDATE], at[rival]),
-            threshold_ranges=(spans[0], spans[1]),
-            confidence=confidence,
-            **options,
-        ).to_dict()
+        How both models' calibration errors are related is unknown: these bounds are as wide as they
+        can be.
+        """
+        own, other, pairs = self.counts[CANDIDATE], self.counts[rival], self.counted.pairs[rival]
+        changes = None
+        if calibrated:
+            metric, its = METRICS[CALIBRATION_GAP], self._calibration_gaps(rival, confidence)
+            changes = {
+                name: widest(gap, its[name], metric, confidence)
+                for name, gap in self._calibration_gaps(CANDIDATE, confidence).items()
+            }
+        return table.beside(
+            rival,
+            own.compare(other, pairs, confidence=confidence, **self._options(groups)),
+            {
+                name: own.compare_rate_gaps(
+                    other,
+                    pairs,
+                    thresholds=(at[CANDIDATE], at[rival]),
+                    threshold_ranges=(
+                        self._span(name, CANDIDATE, confidence),
+                        self._span(name, rival, confidence),
+                    ),
+                    confidence=confidence,
+                    background=self.background,
+                )
+                for name, at in thresholds.items()
+                if rival in at
+            },
+            changes,
+        )
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated."""

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from bias_metrics import (
     BiasComparison,
     BiasReport,
-    CalibrationComparison,
-    CalibrationReport,
     ChangedDecisions,
     RateGapComparison,
     RateGaps,
@@ -27,6 +25,7 @@ from bias_metrics.gate import (
     without_sampling_error,
 )
 from bias_metrics.metrics import (
+    CALIBRATION_GAP,
     GIVEN,
     METRICS,
     SUBGROUP_METRICS,
@@ -36,6 +35,7 @@ from bias_metrics.parts import PackedMasks
 from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
+from bias_metrics.table import BiasTable
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -101,22 +101,39 @@ class Measuring:
         names = [*identities, *(self.categories if joined else ())]
         covered = groups or (None if among is not None else self.power_mean_groups) or identities
         asked = _Asked(confidence, names, list(covered))
-        apart = self.categories if joined else None
-        calibration = self._calibration().report(confidence, names) if self.calibrated else None
-        gaps = {name: self._gaps(name, asked) for name in self.thresholds}
-        found: dict[str, Any] = {}
-        for role in self.rivals:
-            change = None
-            if self.calibrated:
-                change = self._calibration(role).comparison(confidence, names)
-            compared = self._compare(role, asked), self._compare_gaps(role, asked)
-            found[role] = self._content(*compared, change, apart)
         return Evidence(
-            report=self._content(self._evaluate(asked), gaps, calibration, apart),
-            **found,
+            table=self._table(asked, self.rivals, self.categories if joined else ()),
             background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
         )
+
+    def _table(
+        self, asked: _Asked, rivals: Sequence[str], categories: Collection[str] = ()
+    ) -> BiasTable:
+        """Return the numbers, with the differences from some rivals."""
+        table = BiasTable.of(
+            self._evaluate(asked),
+            {name: self._gaps(name, asked) for name in self.thresholds},
+            self._calibration().report(asked.confidence, asked.names).gaps
+            if self.calibrated
+            else None,
+            categories=categories,
+        )
+        for role in rivals:
+            changes = None
+            if self.calibrated:
+                compared = self._calibration(role).comparison(asked.confidence, asked.names)
+                changes = {name: of[CALIBRATION_GAP] for name, of in compared.subgroups.items()}
+            table = table.beside(
+                role, self._compare(role, asked), self._compare_gaps(role, asked), changes
+            )
+        return table if self.is_sample else table.mapped(without_sampling_error)
+
+    def comparison(self, rival: str, confidence: float) -> BiasComparison:
+        """Return the candidate beside a rival; on a list of phrases, without sampling error."""
+        names = list(self.rows.members)
+        asked = _Asked(confidence, names, list(self.power_mean_groups or names))
+        return self._compare(rival, asked)
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -175,8 +192,7 @@ class Measuring:
         level = self.joint_level((rival,), list(rows.members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
-        comparison = self._content(self._compare(rival, asked), self._compare_gaps(rival, asked))
-        return Losses.of(comparison, looked_at, level)
+        return Losses.of(self._table(asked, [rival]), rival, looked_at, level)
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""
@@ -314,26 +330,6 @@ class Measuring:
             return MeasuredRates(*self._scored(roles, next(iter(roles[1:]), None)), at)
 
         return self._once(("rates", name, *roles, *at), measured)
-
-    def _content(
-        self,
-        bias: BiasReport | BiasComparison,
-        gaps: Mapping[str, RateGaps | RateGapComparison],
-        calibration: CalibrationReport | CalibrationComparison | None = None,
-        apart: Collection[str] | None = None,
-    ) -> dict[str, Any]:
-        """Return numbers as rules read them; categories are set `apart` from the subgroups."""
-        found = bias.to_dict()
-        if gaps:
-            found["thresholds"] = {name: one.to_dict() for name, one in gaps.items()}
-        calibrated = {} if calibration is None else {"calibration": calibration.to_dict()}
-        found |= calibrated
-        if apart is not None:
-            for place in (found, *found.get("thresholds", {}).values(), *calibrated.values()):
-                subgroups = place["subgroups"]
-                names = [name for name in apart if name in subgroups]
-                place["categories"] = {name: subgroups.pop(name) for name in names}
-        return found if self.is_sample else without_sampling_error(found)
 
 
 def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> PackedMasks:

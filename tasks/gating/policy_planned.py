@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from bias_metrics import Difference, MetricValue, SubgroupBias
 from bias_metrics.gate import (
     EACH,
     OVERALL,
@@ -26,14 +25,14 @@ from bias_metrics.gate import (
     least_rows,
     standard_error,
 )
-from bias_metrics.metrics import AUCS
+from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
+from bias_metrics.table import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.records import Differences, MeasuredNumbers, metric_cells
 
 POWER = 0.8
 MANY = 1e6
@@ -314,36 +313,31 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
     evidence = evidence_at(path)
     identities = evidence.identities
     joined = _joined(policy.hierarchy, identities)
-    found = evidence.measure_with(_CONFIDENCE, joined)
-    numbers = MeasuredNumbers.from_dict(found.report)
-    overall = numbers.overall
-    everyone = overall.n_positive, overall.n - overall.n_positive
-    groups = numbers.subgroups | numbers.categories
-    agreed = []
-    if found.champion is not None:
-        apart = Differences.from_dict(found.champion)
-        cells = {name: metric_cells(one) for name, one in groups.items()}
-        agreed = list(_correlations(cells, apart.subgroups | apart.categories))
-    factors = {name: list(_inflations(one, everyone)) for name, one in groups.items()}
+    table = evidence.measure_with(_CONFIDENCE, joined).table
+    rows = table.rows[None]
+    everyone, n = (rows.n_positive, rows.n_negative), rows.n_positive + rows.n_negative
+    groups = {name: one for name, one in table.rows.items() if name is not None}
+    agreed = list(_correlations(table))
+    factors = {name: list(_inflations(table, name, everyone)) for name in groups}
     every = [one for of_group in factors.values() for one in of_group]
 
     def mentions(name: str) -> Mentions:
         own = groups[name].n_positive, groups[name].n_negative
-        cells = metric_cells(groups[name])
-        values = {metric: one.value for metric, one in cells.items() if one.value is not None}
+        found = {metric: table[metric, name].value for metric in SUBGROUP_METRICS}
+        values = {metric: value for metric, value in found.items() if value is not None}
         guess = Guess(
             values=values,
             auc=auc,
             correlation=median(agreed) if agreed else correlation,
             inflation=median(factors[name] or every or [1.0]),
         )
-        return Mentions(own[0] / overall.n, own[1] / overall.n, guess, own)
+        return Mentions(own[0] / n, own[1] / n, guess, own)
 
     return Comments(
-        everyone[0] / overall.n,
+        everyone[0] / n,
         {name: mentions(name) for name in identities},
         {name: mentions(name) for name in joined},
-        Guess(auc=float(overall.auc), correlation=median(agreed) if agreed else correlation),
+        Guess(auc=table["auc"].value or auc, correlation=median(agreed) if agreed else correlation),
         everyone,
     )
 
@@ -352,25 +346,22 @@ def _joined(hierarchy: Hierarchy | None, names: Sequence[str]) -> dict[str, tupl
     return {} if hierarchy is None else hierarchy.joined(names)
 
 
-def _correlations(
-    cells: Mapping[str, Mapping[str, MetricValue]],
-    changes: Mapping[str, Mapping[str, Difference]],
-) -> Iterator[float]:
+def _correlations(table: BiasTable) -> Iterator[float]:
     """Yield how closely two models' estimates agree, in cells with errors of their own."""
-    for name, change in changes.items():
-        for metric in AUCS:
-            error, apart = cells[name][metric].std_error, change[metric].std_error
+    for key, change in table.items():
+        if key.group is not None and key.against == "champion" and key.metric in AUCS:
+            error, apart = table[key._replace(against=None)].std_error, change.std_error
             if error and apart is not None:
                 yield min(max(1 - (apart / error) ** 2 / 2, 0.0), 0.999)
 
 
-def _inflations(group: SubgroupBias, everyone: tuple[int, int]) -> Iterator[float]:
+def _inflations(table: BiasTable, name: str, everyone: tuple[int, int]) -> Iterator[float]:
     """Yield how many times larger variances are than those of normal, independent rows."""
-    own = group.n_positive, group.n_negative
+    own = table.rows[name].n_positive, table.rows[name].n_negative
     outside = everyone[0] - own[0], everyone[1] - own[1]
     if min(*own, *outside) < 2:
         return
     for metric in AUCS:
-        cell = metric_cells(group)[metric]
+        cell = table[metric, name]
         if cell.std_error and cell.value is not None and 0 < cell.value < 1:
             yield (cell.std_error / standard_error(metric, cell.value, Counts(*own, *outside))) ** 2

@@ -227,7 +227,7 @@ def _judge(
         is_sample=evidence.is_sample,
     )
     useless = judge_usefulness(
-        answers.everyone.report["overall"],
+        answers.everyone.table,
         _flagged(report),
         confidence=asked.rules[0].confidence,
         is_sample=evidence.is_sample,

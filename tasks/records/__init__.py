@@ -9,7 +9,6 @@ from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing, MissingShare
 from biasgate.tasks.records.numbers import (
     Differences,
-    MeasuredNumbers,
     Value,
     metric_cells,
 )
@@ -89,7 +88,6 @@ __all__ = [
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",
-    "MeasuredNumbers",
     "Missing",
     "MissingShare",
     "Model",

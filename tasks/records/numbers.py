@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from bias_metrics import BiasReport, Difference, MetricValue, Overall, PowerMeans, SubgroupBias
 from bias_metrics.gate import LEAST_ROWS
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
+from bias_metrics.table import BiasTable
 from biasgate.tasks.records.record import Record
 
 CONFIDENCE = 0.95
@@ -23,32 +24,41 @@ class Value(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaps(Record):
-    """The gaps at a threshold: by identity and metric."""
-
-    subgroups: dict[str, dict[str, MetricValue]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredNumbers(Record):
-    """The numbers of a model in evidence; `thresholds` has gaps by the name of the threshold."""
-
-    overall: Overall[MetricValue]
-    subgroups: dict[str, SubgroupBias]
-    categories: dict[str, SubgroupBias] = field(default_factory=dict)
-    final_score: MetricValue
-    thresholds: dict[str, Gaps] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Differences(Record):
-    """The numbers of a model minus those of another on the same rows, as evidence has them."""
+    """The numbers of a model minus those of another on the same rows."""
 
     confidence: float
     overall: Overall[Difference]
     subgroups: dict[str, dict[str, Difference]]
-    categories: dict[str, dict[str, Difference]] = field(default_factory=dict)
+    power_mean: dict[str, Difference] = field(default_factory=dict)
     final_score: Difference
+
+    @classmethod
+    def of(cls, table: BiasTable, confidence: float) -> Differences | None:
+        """Return the differences from the champion that a table has; None without one."""
+        if "champion" not in table.rivals:
+            return None
+        rows, groups = table.rows[None], dict[str, dict[str, Difference]]()
+        means, whole = dict[str, Difference](), dict[str, Difference]()
+        for key, one in table.items():
+            if (
+                key.against != "champion"
+                or key.threshold is not None
+                or not isinstance(one, Difference)
+            ):
+                continue
+            if key.group is not None:
+                groups.setdefault(key.group, {})[key.metric] = one
+            else:
+                (means if key.metric in FINAL_SCORE_PARTS else whole)[key.metric] = one
+        n = rows.n_positive + rows.n_negative
+        return cls(
+            confidence=confidence,
+            overall=Overall(n, rows.n_positive, whole["auc"]),
+            subgroups=groups,
+            power_mean=means,
+            final_score=whole["final_score"],
+        )
 
 
 def metric_cells(measured: SubgroupBias | PowerMeans | Record) -> Mapping[str, MetricValue]:

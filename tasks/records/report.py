@@ -331,7 +331,7 @@ class Details(Record):
     """`details.json`: distributions, errors at many thresholds, differences from the champion.
 
     `report_digest` is that of the report. With very many identities, `scores` and `curves` have
-    only the worst ones. `champion` is `BiasComparison.to_dict()`, if there was a champion. Rows
+    only the worst ones. `champion` has the differences from the champion, if there was one. Rows
     with sampling weights have no `curves`.
     """
 
@@ -340,9 +340,4 @@ class Details(Record):
     versions: dict[str, str]
     scores: Scores
     curves: Curves | None = None
-    champion: dict[str, Any] | None = None
-
-    @property
-    def differences(self) -> Differences | None:
-        """The differences from the champion."""
-        return None if self.champion is None else Differences.from_dict(self.champion)
+    champion: Differences | None = None

@@ -250,14 +250,15 @@ def _remembered(measured: Measured, verdict: LoggedVerdict, level: float) -> Rem
 
 def joint_intervals(evidence: EvidenceFile, level: float) -> dict[str, list[float]]:
     """Return the ends of the interval of each number of an identity that has one."""
-    subgroups = evidence.measure_set(level).report["subgroups"]
+    table = evidence.measure_set(level).table
     evidence.release()
-    return {
-        f"{metric}/{name}": [cells[metric]["low"], cells[metric]["high"]]
-        for name, cells in subgroups.items()
-        for metric in SUBGROUP_METRICS
-        if cells[metric].get("low") is not None
-    }
+    found = {}
+    for name in table.groups:
+        for metric in SUBGROUP_METRICS:
+            low, high = table[metric, name].low, table[metric, name].high
+            if low is not None and high is not None:
+                found[f"{metric}/{name}"] = [low, high]
+    return found
 
 
 def _reasons(report: Report) -> Iterator[tuple[str, str]]:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from bias_metrics import ChangedRows, MetricValue
+from bias_metrics import ChangedRows, Difference, MetricValue, Overall
 from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
@@ -37,8 +36,8 @@ class Compared(Record):
     """Whether both scored the same rows, so that differences have intervals."""
     reason: str | None
     """Why not."""
-    comparison: dict[str, Any]
-    """As `BiasComparison.to_dict()`; if not paired, without intervals."""
+    comparison: Differences
+    """The differences; if not paired, without intervals."""
     worsened: list[Loss]
     """What is shown to be worse in the first, with all bounds at 95 % together; most first."""
     left_out: list[str]
@@ -46,11 +45,6 @@ class Compared(Record):
     changed: dict[str, dict[str, ChangedRows]] | None = None
     """By identity, the decisions of the first that the second does not make, each at the threshold
     in use."""
-
-    @property
-    def differences(self) -> Differences:
-        """The differences."""
-        return Differences.from_dict(self.comparison)
 
     @property
     def rows(self) -> list[GridRow]:
@@ -64,7 +58,7 @@ class Compared(Record):
                     for of in SUBGROUP_METRICS
                 ),
             )
-            for name, cells in self.differences.subgroups.items()
+            for name, cells in self.comparison.subgroups.items()
         ]
         return sorted(
             rows, key=lambda row: not any(cell.differs or cell.mark for cell in row.cells)
@@ -74,7 +68,7 @@ class Compared(Record):
     def different(self) -> list[str]:
         """The identities of which a number is shown to differ, after Holm's adjustment for all."""
         of_rows = {row.name: row.cells for row in self.rows}
-        names = self.differences.subgroups
+        names = self.comparison.subgroups
         return [name for name in names if any(cell.differs for cell in of_rows[name])]
 
 
@@ -145,22 +139,21 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
         cells = [
             {name: metric_cells(of) for name, of in x.subgroups.items()} for x in (first, second)
         ]
-        comparison = {
-            "confidence": CONFIDENCE,
-            "overall": {
-                "n": first.overall.n,
-                "n_positive": first.overall.n_positive,
-                "auc": apart(first.overall.auc, second.overall.auc),
-            },
-            "subgroups": {
+        auc = apart(first.overall.auc, second.overall.auc)
+        comparison = Differences(
+            confidence=CONFIDENCE,
+            overall=Overall(first.overall.n, first.overall.n_positive, auc),
+            subgroups={
                 name: {x: apart(of[x], cells[1][name][x]) for x in SUBGROUP_METRICS}
                 for name, of in cells[0].items()
                 if name in cells[1]
             },
-            "final_score": apart(first.final_score, second.final_score),
-        }
+            final_score=apart(first.final_score, second.final_score),
+        )
     else:
-        comparison = dict(measuring.evidence(CONFIDENCE).champion or {})
+        found = Differences.of(measuring.evidence(CONFIDENCE).table, CONFIDENCE)
+        assert found is not None  # noqa: S101 - the other stands in for the champion
+        comparison = found
         worsened = list(measuring.losses(RIVAL, ALPHA).cells)
         changed = _changed(measuring, published, other)
     return Compared(
@@ -205,11 +198,10 @@ def _paired(published: Published, other: Published) -> Measuring:
         raise NotSameRowsError(msg) from error
 
 
-def _unpaired(one: MetricValue, other: MetricValue, reason: str) -> dict[str, float | str | None]:
+def _unpaired(one: MetricValue, other: MetricValue, reason: str) -> Difference:
     first, second, value = one.value, other.value, None
     if first is None or second is None:
         reason = one.reason or other.reason or reason
     else:
         value = first - second
-    numbers = {"first": first, "second": second, "value": value, "low": None, "high": None}
-    return {**numbers, "reason": reason}
+    return Difference(first, second, value, reason=reason)

@@ -45,7 +45,7 @@ class Published:
     def differences(self) -> Differences | None:
         """The differences from the champion, if `details.json` has them for these rows."""
         path = self.folder / DETAILS
-        return read_record(path, Details).differences if path.is_file() else None
+        return read_record(path, Details).champion if path.is_file() else None
 
     @property
     def evidence(self) -> EvidenceFile | None:

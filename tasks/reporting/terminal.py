@@ -295,7 +295,7 @@ def _print_compared(out: Console, compared: Compared) -> None:
     if compared.left_out:
         lines.append(f"Only one of the two has {first_names(compared.left_out, _NAMES)}.")
     _print_lines(out, lines)
-    found = compared.differences
+    found = compared.comparison
     auc, final = (
         half_width(difference(cell, "plain", found.confidence).number, signed=True)
         for cell in (found.overall.auc, found.final_score)
@@ -320,7 +320,7 @@ def _print_compared(out: Console, compared: Compared) -> None:
 
 def _shown_better(compared: Compared) -> str:
     """Say who is shown to be better, the largest gain first."""
-    gains = gains_of(compared.differences)
+    gains = gains_of(compared.comparison)
     if not gains:
         return f"Nobody is shown to be better than with {printable(compared.second)}."
     others = list(dict.fromkeys(gain.group for gain in gains if gain.group != gains[0].group))
@@ -329,7 +329,7 @@ def _shown_better(compared: Compared) -> str:
 
 
 def _different(compared: Compared) -> str:
-    n = len(compared.differences.subgroups)
+    n = len(compared.comparison.subgroups)
     if not compared.different:
         return f"None of the {n:,} identities is shown to differ."
     names = first_names(compared.different, _NAMES)

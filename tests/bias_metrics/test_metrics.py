@@ -22,6 +22,7 @@ from bias_metrics.metrics import (
     metrics_of,
     subgroup_metric,
 )
+from bias_metrics.table import BiasTable
 
 LIBRARY = Path(bias_metrics.__file__).parent
 TREES = [LIBRARY, *(LIBRARY.parent / name for name in ("tasks", "flows", "biasgate"))]
@@ -47,6 +48,7 @@ from bias_metrics import compare_bias
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.table import BiasTable
 from datetime import date
 
 rng = np.random.default_rng(0)
@@ -61,7 +63,7 @@ assert found.subgroups["gay"].bpsp_auc.value == found.subgroups["gay"].positive_
 assert found.first.worst["bpsp_auc"].subgroup == "gay"
 assert "bpsp_auc" in [row["metric"] for row in found.first.rows()]
 assert "bpsp_auc" in str(found.first)
-evidence = Evidence(found.first.to_dict(), found.to_dict())
+evidence = Evidence(BiasTable.of(found.first).beside("champion", found))
 rule = Rule("bpsp_auc", "each", floor=0.4)
 verdict = decide({(None, rule.level): evidence}, [rule])
 print(*(f"{result.metric} {result.group} {result.outcome}" for result in verdict.results))
@@ -146,15 +148,14 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
     assert "recall_gap" in metrics_of("subgroup")
     rule = Rule("recall_gap", "each", ceiling=0.1, margin=0.05, threshold="given")
     options = {"confidence": rule.level}
-    report = evaluate_bias(y_true, first, group, **options).to_dict()
     gaps = rate_gaps(Rows(y_true, group), first, threshold=0.5, **options)
-    report["thresholds"] = {"given": gaps.to_dict()}
+    table = BiasTable.of(evaluate_bias(y_true, first, group, **options), {"given": gaps})
     change = compare_rate_gaps(
         Rows(y_true, group), first, second, threshold_a=0.5, threshold_b=0.5, **options
     )
     cells = gaps.subgroups["g"]
     assert cells["recall_gap"].value == pytest.approx(-cells["fnr_gap"].value)
-    evidence = Evidence(report, {"thresholds": {"given": change.to_dict()}})
+    evidence = Evidence(table.beside("champion", rates={"given": change}))
     verdict = decide({(None, rule.level): evidence}, [rule])
     assert [(one.kind, one.outcome) for one in verdict.results] == [
         ("ceiling", "fail"),

@@ -30,6 +30,7 @@ from biasgate.tasks.records import (
     ClassScores,
     Curves,
     Details,
+    Differences,
     GroupRates,
     GroupScores,
     Rates,
@@ -59,14 +60,13 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     """Measure what the page of a candidate shows beyond its report."""
     shown = worst_first(report.bias.subgroups)[:PANELS]
     rows = evidence.measured
-    compared = evidence.measure_set(CONFIDENCE).champion if "champion" in evidence.roles else None
     return Details(
         schema_version=SCHEMA_VERSION,
         report_digest=json_digest(report),
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
         scores=_scores(rows, evidence.background, shown),
         curves=_curves(report, rows, evidence.background, shown) if report.thresholds else None,
-        champion=None if compared is None else dict(compared),
+        champion=Differences.of(evidence.measure_set(CONFIDENCE).table, CONFIDENCE),
     )
 
 

@@ -100,10 +100,8 @@ def describe(
 ) -> Part:
     """Return what a page says of one candidate on one set, drawn on the axes of the page."""
     scores, calibrated = details.scores, report.calibration
-    story = Story.of(report, verdict, details.differences)
-    grid = metric_grid(
-        report, verdict, (*LIMITS, *RIVALS), differences=details.differences, axes=axes
-    )
+    story = Story.of(report, verdict, details.champion)
+    grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), differences=details.champion, axes=axes)
     return Part(
         anchor=anchor,
         story=story,

@@ -49,7 +49,7 @@ def write_candidate_page(measured: Measured, verdict: Verdict, evidence: Evidenc
     if verdict.changed is not None:
         (folder / CHANGED_FILE).write_text(changed_csv(verdict.changed), "utf-8")
     write_page(candidate_page(report, verdict, details), folder / FILE)
-    draw_judged(report, verdict, details.differences, folder)
+    draw_judged(report, verdict, details.champion, folder)
 
 
 @task(name="write evaluation page")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from support.gate_cells import evidence_of
 
 from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
 from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Evidence
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def judge(rule, y_score, champion=None):
         compared = compare_bias(Y_TRUE, y_score, champion, MASKS, **options).to_dict()
         change = compare_calibration(Rows(Y_TRUE, MASKS), y_score, champion, **options)
         compared["calibration"] = change.to_dict()
-    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report, compared))
+    evidence = dict.fromkeys(evidence_needed([rule]), evidence_of(report, compared))
     verdict = decide(evidence, [rule])
     return {one.group: one for one in verdict.results}
 
@@ -66,7 +66,7 @@ def test_scores_that_are_no_probabilities_are_an_error():
 def test_evidence_without_calibration_is_refused():
     rule = Rule(metric="calibration_gap", scope="each", ceiling=0.1)
     report = evaluate_bias(Y_TRUE, CHANCE, MASKS).to_dict()
-    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
+    evidence = dict.fromkeys(evidence_needed([rule]), evidence_of(report))
     with pytest.raises(ValueError, match="must have the calibration that calibration_gap"):
         decide(evidence, [rule])
 

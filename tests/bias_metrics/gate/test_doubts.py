@@ -4,16 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.gate_cells import evidence_of
 
-from bias_metrics import Rows, evaluate_bias
-from bias_metrics.gate import Evidence, Rule, decide, judge_usefulness, without_proof
+from bias_metrics import MetricValue, Rows, evaluate_bias
+from bias_metrics.gate import Rule, decide, judge_usefulness, without_proof
 from bias_metrics.parts import DominantUnits, dominant_units
+from bias_metrics.table import BiasTable, Key, RowCounts
 
 N = 4000
 
 
 def overall(**auc):
-    return {"n": 100, "n_positive": 30, "auc": {"value": 0.7, "low": 0.6, "high": 0.8} | auc}
+    found = MetricValue(**{"value": 0.7, "low": 0.6, "high": 0.8} | auc)
+    return BiasTable({Key("auc"): found}, {None: RowCounts(30, 70)})
 
 
 def at(negative, positive):
@@ -58,7 +61,7 @@ def results_of(*rules):
     y_true = rng.random(N) < 0.3
     masks = {"gay": rng.random(N) < 0.3, "old": rng.random(N) < 0.3}
     report = evaluate_bias(y_true, rng.standard_normal(N) + 3 * y_true, masks, confidence=0.9)
-    return decide({(None, rules[0].level): Evidence(report.to_dict())}, rules).results
+    return decide({(None, rules[0].level): evidence_of(report.to_dict())}, rules).results
 
 
 def test_a_pass_that_heavy_rows_decide_is_insufficient():
@@ -110,7 +113,7 @@ def test_weights_that_go_with_the_score_prove_no_floor():
             y_true, y_score, {"gay": mask}, sample_weight=weight, confidence=0.9
         ).to_dict()
         rule = Rule("subgroup_auc", "each", floor=0.6)
-        results = decide({(None, rule.level): Evidence(report)}, [rule]).results
+        results = decide({(None, rule.level): evidence_of(report)}, [rule]).results
         found = without_proof(results, dominant_units(rows))
         passed += sum(one.outcome == "pass" for one in results)
         doubted += sum(one.outcome == "pass" for one in found)

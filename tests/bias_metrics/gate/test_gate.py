@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from support.gate_cells import GAPS, cell, change, content
+from support.gate_cells import GAPS, cell, change, content, evidence_of
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed, worst
@@ -16,6 +16,7 @@ from bias_metrics.gate.rules import (
     correct_for_candidates,
 )
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.table import BiasTable
 
 LIMIT = 0.3
 SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
@@ -23,7 +24,7 @@ SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
 
 def judge(rules, report, champion=None, reference=None, **options):
     """Decide with the same evidence for every slice and confidence."""
-    found = Evidence(report, champion, reference)
+    found = evidence_of(report, champion, reference)
     evidence = dict.fromkeys(evidence_needed(rules), found)
     return decide(evidence, rules, **options)
 
@@ -190,7 +191,7 @@ def test_support_in_a_background_that_all_share_is_its_own_count():
     key = evidence_needed([rule])[0]
     for positives, outcome in ((40, "pass"), (39, "insufficient")):
         shared = {"positive": positives, "negative": 500}
-        found = decide({key: Evidence(report, background=shared)}, [rule])
+        found = decide({key: evidence_of(report, background=shared)}, [rule])
         assert found.outcome == outcome
 
 
@@ -338,15 +339,15 @@ def test_evidence_of_every_slice_and_confidence_is_needed():
     keys = [(name, round(level, 9)) for name, level in evidence_needed(rules)]
     assert keys == [(None, 0.9), ("short", 0.9), (None, 0.95)]
     with pytest.raises(ValueError, match="must cover every slice and confidence"):
-        decide({(None, rules[0].level): Evidence({})}, rules)
+        decide({(None, rules[0].level): evidence_of(content(cell(0.9)))}, rules)
 
 
 def test_a_slice_is_judged_by_its_own_evidence():
     rules = [Rule("auc", "overall", floor=0.8), Rule("auc", "overall", floor=0.8, slice="short")]
     keys = evidence_needed(rules)
     evidence = {
-        keys[0]: Evidence(content(cell(0.9, 0.85, 0.95))),
-        keys[1]: Evidence(content(cell(0.7, 0.65, 0.75))),
+        keys[0]: evidence_of(content(cell(0.9, 0.85, 0.95))),
+        keys[1]: evidence_of(content(cell(0.7, 0.65, 0.75))),
     }
     verdict = decide(evidence, rules)
     assert [one.outcome for one in verdict.results] == ["pass", "fail"]
@@ -490,3 +491,12 @@ def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
     report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level).to_dict()
     verdict = judge(rules, report, compared)
     assert {one.outcome for one in verdict.results} == {"pass"}
+
+
+def test_without_intervals_a_proven_rule_says_that_none_were_asked_for():
+    rule = Rule("auc", "overall", floor=0.5)
+    report = evaluate_bias([0, 1] * 50, [0.1, 0.9] * 50, {}, intervals=False)
+    key = evidence_needed([rule])[0]
+    [result] = decide({key: Evidence(BiasTable.of(report))}, [rule]).results
+    assert result.outcome == "insufficient"
+    assert result.sentence.endswith("has no usable interval: intervals were not asked for.")

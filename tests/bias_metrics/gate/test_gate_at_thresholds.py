@@ -3,10 +3,10 @@
 from datetime import date
 
 import pytest
+from support.gate_cells import evidence_of
 
 from bias_metrics.gate.decide import decide, evidence_needed, thresholds_needed
 from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import THRESHOLDS, threshold_metrics
 
 TODAY = date(2026, 11, 21)
@@ -41,7 +41,7 @@ def report(of, *, n_positive=100, n=200, threshold="given"):
 
 
 def judge(rule, content, **rivals):
-    found = Evidence(content, **rivals)
+    found = evidence_of(content, **rivals)
     return decide(dict.fromkeys(evidence_needed([rule]), found), [rule])
 
 

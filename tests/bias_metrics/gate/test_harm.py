@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from support.gate_cells import content
+from support.gate_cells import content, evidence_of
 
 from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import HarmLimit, bounds_looked_at, judge_harm, unruled_harm
 from bias_metrics.gate.losses import Loss, Losses
-from bias_metrics.gate.verdict import Evidence, RuleResult
+from bias_metrics.gate.verdict import RuleResult
 
 CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
-FOUND = Evidence(content(CELL, groups=("gay", "jewish", "muslim")))
+FOUND = evidence_of(content(CELL, groups=("gay", "jewish", "muslim")))
 
 
 def loss(group, metric="bpsn_auc", *, by=0.1, at_least=0.05, without=(), **more):

@@ -1,35 +1,27 @@
 """Rows that are the whole list in question: values decide."""
 
 import pytest
-from support.gate_cells import cell, change, content
+from support.gate_cells import cell, change, content, evidence_of, number
 
+from bias_metrics import MetricValue
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.targets import without_sampling_error
-from bias_metrics.gate.verdict import Evidence
-
-SAMPLED = {"n_clusters": 3, "row_std_error": 0.1}
 
 
 def test_a_number_of_a_list_has_no_error_and_an_undefined_one_stays_undefined():
-    undefined = {"value": None, "reason": "no positives"}
-    report = {
-        "n": 3,
-        "auc": cell(0.9, 0.8, 0.95, **SAMPLED),
-        "subgroups": {"gay": {"a": undefined}},
-    }
-    assert without_sampling_error(report) == {
-        "n": 3,
-        "auc": {"value": 0.9, "std_error": 0.0, "low": 0.9, "high": 0.9},
-        "subgroups": {"gay": {"a": undefined}},
-    }
+    found = without_sampling_error(MetricValue(0.9, None, 0.05, 0.8, 0.95, 0.1, 3))
+    assert found == MetricValue(0.9, std_error=0.0, low=0.9, high=0.9)
+    undefined = MetricValue(None, "no positives")
+    assert without_sampling_error(undefined) == undefined
 
 
 def test_a_difference_on_a_list_has_the_exact_change_of_its_size():
-    found = without_sampling_error(change(-0.3, 0.1, -0.5, 0.2, gap=True) | {"p_value": 0.1})
-    assert (found["low"], found["high"]) == (-0.4, -0.4)
-    assert found["size_low"] == found["size_high"] == pytest.approx(0.2)
-    assert "p_value" not in found
+    drawn = number(change(-0.3, 0.1, -0.5, 0.2, gap=True) | {"p_value": 0.1}, "champion")
+    found = without_sampling_error(drawn)
+    assert (found.low, found.high) == (-0.4, -0.4)
+    assert found.size_low == found.size_high == pytest.approx(0.2)
+    assert found.p_value is None
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(0.8, "pass"), (0.7999, "fail")])
@@ -37,7 +29,7 @@ def test_on_a_list_the_value_decides_however_few_its_clusters(value, outcome):
     rule = Rule("bpsn_auc", "each", floor=0.8)
     report = content(cell(value, 0.1, 0.99, n_clusters=3))
     sampled, listed = (
-        decide({evidence_needed([rule])[0]: Evidence(report, is_sample=is_sample)}, [rule])
+        decide({evidence_needed([rule])[0]: evidence_of(report, is_sample=is_sample)}, [rule])
         for is_sample in (True, False)
     )
     assert sampled.outcome == "insufficient"
@@ -50,12 +42,12 @@ def test_on_a_list_no_number_of_rows_is_too_few_but_an_undefined_number_is_an_er
     rule = Rule("bpsn_auc", "each", floor=0.8, min_negatives=500)
     key = evidence_needed([rule])[0]
     for found, outcome in ((cell(0.9), "pass"), ({"value": None, "reason": "none"}, "error")):
-        evidence = {key: Evidence(content(found), is_sample=False)}
+        evidence = {key: evidence_of(content(found), is_sample=False)}
         assert decide(evidence, [rule]).outcome == outcome
 
 
 def test_on_a_list_one_row_of_each_class_in_one_cluster_is_enough():
     rule = Rule("subgroup_auc", "each", floor=0.8)
     report = content(cell(0.9, 0.9, 0.9, n_clusters=1), n=2, n_positive=1)
-    evidence = {evidence_needed([rule])[0]: Evidence(report, is_sample=False)}
+    evidence = {evidence_needed([rule])[0]: evidence_of(report, is_sample=False)}
     assert decide(evidence, [rule]).outcome == "pass"

@@ -1,6 +1,7 @@
 """What a comparison lists as worse: rarely anything if nothing got worse, and what did."""
 
 import pytest
+from support.gate_cells import content, evidence_of
 
 from bias_metrics import compare_bias
 from bias_metrics.gate import Loss
@@ -28,7 +29,8 @@ def compared(**cells):
 
 def shown(comparison, **looked_at):
     looked_at = looked_at or dict.fromkeys(comparison["subgroups"], SUBGROUP_METRICS)
-    return Losses.of(comparison, looked_at, 0.98)
+    table = evidence_of(content(None), comparison).table
+    return Losses.of(table, "champion", looked_at, 0.98)
 
 
 def test_a_gap_that_only_turns_is_not_listed_however_sure_the_turn():

@@ -6,6 +6,7 @@ import pytest
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.objective import OBJECTIVES, Objective, measure_objective
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.table import BiasTable
 
 Y_TRUE = np.arange(400) % 2 == 1
 GROUPS = {"gay": np.arange(400) % 3 == 0, "muslim": np.arange(400) % 5 == 0}
@@ -22,7 +23,7 @@ def compared():
 def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metric):
     known = {"auc": compared.overall.auc, "final_score": compared.final_score}
     expected = (known | compared.power_mean)[metric]
-    evidence = Evidence(compared.first.to_dict(), compared.to_dict())
+    evidence = Evidence(BiasTable.of(compared.first).beside("champion", compared))
     found = measure_objective(metric, evidence, 0.95)
     assert (found.value, found.rival) == (expected.first, expected.second)
     assert (found.change, found.low, found.high) == (expected.value, expected.low, expected.high)
@@ -31,24 +32,26 @@ def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metr
 
 def test_the_other_way_round_it_is_shown_to_be_lower():
     turned = compare_bias(Y_TRUE, BAD, GOOD, GROUPS, confidence=0.9)
-    found = measure_objective("auc", Evidence(turned.first.to_dict(), turned.to_dict()), 0.95)
+    found = measure_objective(
+        "auc", Evidence(BiasTable.of(turned.first).beside("champion", turned)), 0.95
+    )
     assert (found.is_higher, found.is_lower) == (False, True)
     assert found.comparison.startswith("auc is lower by 0.0")
 
 
 @pytest.mark.parametrize("metric", OBJECTIVES)
 def test_without_a_champion_there_is_a_value_alone(metric):
-    report = evaluate_bias(Y_TRUE, GOOD, GROUPS).to_dict()
-    cell = {**report["overall"], **report["power_mean"], "final_score": report["final_score"]}
-    found = measure_objective(metric, Evidence(report), 0.95)
-    assert (found.value, found.change) == (cell[metric]["value"], None)
+    report = evaluate_bias(Y_TRUE, GOOD, GROUPS)
+    known = {"auc": report.overall.auc, "final_score": report.final_score}
+    found = measure_objective(metric, Evidence(BiasTable.of(report)), 0.95)
+    assert (found.value, found.change) == ((known | report.power_mean.by_metric())[metric], None)
     assert (found.is_higher, found.is_lower) == (False, False)
 
 
 def test_an_undefined_objective_says_why():
     groups = GROUPS | {"deaf": np.zeros(400, dtype=bool)}
     compared = compare_bias(Y_TRUE, GOOD, BAD, groups, confidence=0.9)
-    evidence = Evidence(compared.first.to_dict(), compared.to_dict())
+    evidence = Evidence(BiasTable.of(compared.first).beside("champion", compared))
     found = measure_objective("final_score", evidence, 0.95)
     assert found.change is None
     assert found.comparison.startswith("final_score has no difference: ")
@@ -80,4 +83,4 @@ def test_it_is_ready_for_json():
 
 def test_another_metric_is_refused():
     with pytest.raises(ValueError, match=r"`metric` must be one of auc, subgroup_auc, .*'fped'"):
-        measure_objective("fped", Evidence({}), 0.95)
+        measure_objective("fped", Evidence(BiasTable({}, {})), 0.95)

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from support.gate_cells import GAPS, cell, change, content
+from support.gate_cells import GAPS, cell, change, content, evidence_of
 
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
+from bias_metrics.gate.verdict import Rolled, SmallGroups
 from bias_metrics.gate.wording import over
 
 RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
@@ -44,7 +44,7 @@ CATEGORIES = {"religion": (GOOD, 100), "any": (GOOD, 400)}
 
 
 def test_a_small_group_is_judged_in_its_category_and_both_are_named():
-    verdict = judged(Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))))
+    verdict = judged(evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))))
     found = by_group(verdict)
     assert verdict.outcome == "pass"
     assert {name: (one.scope, one.outcome) for name, one in found.items()} == {
@@ -66,17 +66,17 @@ def test_a_small_group_is_judged_in_its_category_and_both_are_named():
 
 
 def test_a_value_that_no_set_could_show_is_not_named():
-    found = Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
+    found = evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
     told = by_group(judged(found, replace(FLOOR, floor=0.25)))["hindu"].sentence
     assert "(95 % bound), and no value would be seen in 80 of 100 such sets." in told
     ceiling = Rule("negative_aeg", "each", ceiling=0.1, min_negatives=25)
     wide = report(CATEGORIES, hindu=(cell(0.2, -0.1, 0.5), 5), muslim=(GOOD, 95))
-    told = by_group(judged(Evidence(wide), ceiling))["hindu"].sentence
+    told = by_group(judged(evidence_of(wide), ceiling))["hindu"].sentence
     assert "no value would be seen in 80 of 100 such sets" in told  # an AEG is at most .5
 
 
 def test_without_categories_a_small_group_is_insufficient():
-    found = Evidence(report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
+    found = evidence_of(report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
     key = evidence_needed([FLOOR])[0]
     assert decide({key: found}, [FLOOR]).outcome == "insufficient"
 
@@ -84,11 +84,11 @@ def test_without_categories_a_small_group_is_insufficient():
 @pytest.mark.parametrize("outcome", ["fail", "insufficient"])
 def test_the_category_is_judged_like_any_group(outcome):
     bad = {"religion": (BAD if outcome == "fail" else UNCLEAR, 100)}
-    assert judged(Evidence(report(bad, hindu=(GOOD, 5)))).outcome == outcome
+    assert judged(evidence_of(report(bad, hindu=(GOOD, 5)))).outcome == outcome
 
 
 def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passes():
-    verdict = judged(Evidence(report(CATEGORIES, hindu=(BAD, 5))))
+    verdict = judged(evidence_of(report(CATEGORIES, hindu=(BAD, 5))))
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == ("fail", "fail", "religion")
     assert "Alone it is shown to be below the floor 0.8." in hindu.sentence
@@ -96,13 +96,13 @@ def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passe
 
 def test_the_value_of_a_small_group_never_decides():
     rule = replace(FLOOR, mode="estimate")
-    assert judged(Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5))), rule).outcome == "pass"
+    assert judged(evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5))), rule).outcome == "pass"
 
 
 def test_alone_the_bounds_that_hold_together_decide():
     found = report(CATEGORIES, hindu=(BAD, 5))
-    wider = Evidence(report(hindu=(UNCLEAR, 5)))
-    assert judged(Evidence(found, alone=wider)).outcome == "pass"
+    wider = evidence_of(report(hindu=(UNCLEAR, 5)))
+    assert judged(evidence_of(found, alone=wider)).outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, hi
     small = change(0.3, 0.2, *ends, gap=gap) if gap else change(0.7, 0.9, *ends)
     rule = Rule(metric, "each", margin=0.5, min_negatives=25)
     champion = report({"religion": (equal, 100)}, hindu=(small, 12))
-    found = Evidence(report({"religion": (GOOD, 100)}, hindu=(GOOD, 12)), champion)
+    found = evidence_of(report({"religion": (GOOD, 100)}, hindu=(GOOD, 12)), champion)
     hindu = by_group(judged(found, rule))["hindu"]
     assert hindu.outcome == outcome
     shown = "Alone it is shown to be worse than the champion's." in hindu.sentence
@@ -134,7 +134,7 @@ def test_a_bound_of_fewer_than_ten_rows_excludes_no_loss_against_the_champion(n,
 
 
 def test_a_group_that_its_rows_say_nothing_about_lacks_evidence_though_its_category_passes():
-    verdict = judged(Evidence(report(CATEGORIES, hindu=(UNDEFINED, 0))))
+    verdict = judged(evidence_of(report(CATEGORIES, hindu=(UNDEFINED, 0))))
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == (
         "insufficient",
@@ -152,7 +152,7 @@ def named(*names):
 
 @pytest.mark.parametrize("small", [(UNDEFINED, 0), (UNCLEAR, 5)])
 def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
-    found = Evidence(report(hindu=small, muslim=(GOOD, 95)), small=named("hindu"))
+    found = evidence_of(report(hindu=small, muslim=(GOOD, 95)), small=named("hindu"))
     verdict = decide({evidence_needed([FLOOR])[0]: found}, [FLOOR])
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome) == ("pass", "skipped")
@@ -164,7 +164,7 @@ def test_a_hint_is_given_where_a_group_lacks_evidence_and_only_there():
     hint = "Its entry ended on 2026-11-01."
     for own, lacks in (((UNDEFINED, 0), True), ((UNCLEAR, 5), False)):
         small = SmallGroups(hints={"hindu": hint})
-        hindu = by_group(judged(Evidence(report(CATEGORIES, hindu=own), small=small)))["hindu"]
+        hindu = by_group(judged(evidence_of(report(CATEGORIES, hindu=own), small=small)))["hindu"]
         assert (hindu.outcome, hindu.hint) == (
             ("insufficient", hint) if lacks else ("skipped", None)
         )
@@ -175,12 +175,12 @@ def test_rows_that_are_worth_less_than_one_say_nothing_of_how_many_more_it_takes
     rows = report(CATEGORIES, hindu=(cell(0.9, 0.6, 0.95), 3))
     worth = {"positive": 3.0, "negative": 0.9, "background_positive": 90, "background_negative": 90}
     rows["subgroups"]["hindu"] = rows["subgroups"]["hindu"] | {"effective": worth}
-    assert by_group(judged(Evidence(rows)))["hindu"].rows_needed == {"negative": 25}
+    assert by_group(judged(evidence_of(rows)))["hindu"].rows_needed == {"negative": 25}
 
 
 def test_a_group_on_that_list_that_its_category_stands_for_says_both():
     groups = report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
-    hindu = by_group(judged(Evidence(groups, small=named("hindu"))))["hindu"]
+    hindu = by_group(judged(evidence_of(groups, small=named("hindu"))))["hindu"]
     assert "so it is judged in religion; the policy says that it is not measured here (no such" in (
         hindu.sentence
     )
@@ -190,23 +190,23 @@ def test_only_a_group_that_lacks_rows_for_the_rule_is_said_to():
     """Whoever has enough is judged all the same, so naming it as not measured would not help."""
     few = Rule("bpsn_auc", "each", floor=0.8, min_positives=1, min_negatives=5)
     for n, lacks in ((4, True), (5, False)):
-        [hindu] = judged(Evidence(report(hindu=(UNCLEAR, n))), few).results
+        [hindu] = judged(evidence_of(report(hindu=(UNCLEAR, n))), few).results
         assert (hindu.outcome, hindu.lacks_rows) == ("insufficient", lacks)
         both = report(hindu=(UNCLEAR, n), muslim=(GOOD, 95))
-        again = judged(Evidence(both, small=named("hindu")), few)
+        again = judged(evidence_of(both, small=named("hindu")), few)
         assert again.outcome == ("pass" if lacks else "insufficient")
-    alone = by_group(judged(Evidence(report(CATEGORIES, hindu=(UNDEFINED, 0)))))["hindu"]
+    alone = by_group(judged(evidence_of(report(CATEGORIES, hindu=(UNDEFINED, 0)))))["hindu"]
     assert alone.lacks_rows
 
 
 def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
-    found = Evidence(report(CATEGORIES, muslim=(BAD, 95)), small=named("muslim"))
+    found = evidence_of(report(CATEGORIES, muslim=(BAD, 95)), small=named("muslim"))
     assert judged(found).outcome == "fail"
 
 
 def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
     rule = replace(FLOOR, scope="worst")
-    found = Evidence(report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=named("hindu"))
+    found = evidence_of(report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=named("hindu"))
     worst, hindu = decide({evidence_needed([rule])[0]: found}, [rule]).results
     assert (worst.group, worst.outcome, hindu.outcome) == ("muslim", "pass", "skipped")
     assert covered_groups(rule, found, ["hindu", "muslim"]) == ("muslim",)
@@ -214,7 +214,7 @@ def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
 
 def test_where_everybody_is_on_that_list_nothing_passes():
     rule = replace(FLOOR, scope="worst")
-    found = Evidence(report(hindu=(UNDEFINED, 0)), small=named("hindu"))
+    found = evidence_of(report(hindu=(UNDEFINED, 0)), small=named("hindu"))
     verdict = decide({evidence_needed([rule])[0]: found}, [rule])
     assert verdict.outcome == "insufficient"
 
@@ -225,7 +225,7 @@ def against_champion(low, high, *, n=12, metric="bpsn_auc", categories=("religio
     equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
     own = change(0.3, 0.2, low, high, gap=gap) if gap else change(0.8, 0.8, low, high)
     champion = report(dict.fromkeys(categories, (equal, 100)), hindu=(own, n), gay=(equal, 99))
-    known = Evidence(
+    known = evidence_of(
         report(dict.fromkeys(categories, (GOOD, 100)), hindu=(GOOD, n), gay=(GOOD, 99)),
         champion,
         small=SmallGroups(**small),
@@ -287,7 +287,7 @@ def test_what_is_left_open_what_would_be_seen_and_what_is_missing_by_hand():
     ],
 )
 def test_the_rows_that_a_limit_needs_by_hand(rule, own, more):
-    found = Evidence(report(CATEGORIES, hindu=(own, 5), muslim=(GOOD, 95)))
+    found = evidence_of(report(CATEGORIES, hindu=(own, 5), muslim=(GOOD, 95)))
     hindu = by_group(judged(found, rule))["hindu"]
     assert hindu.rows_needed == {"negative": more}
 
@@ -307,7 +307,7 @@ def test_alone_the_change_is_said_and_what_it_is_from(metric, words):
 
 def test_near_the_best_value_the_wider_side_says_what_would_be_seen():
     perfect = cell(1.0, 0.67, 1.0)
-    hindu = by_group(judged(Evidence(report(CATEGORIES, hindu=(perfect, 5)))))["hindu"]
+    hindu = by_group(judged(evidence_of(report(CATEGORIES, hindu=(perfect, 5)))))["hindu"]
     assert hindu.visible == pytest.approx(0.33 * (1 + 0.8416212 / 1.6448536))
 
 
@@ -319,7 +319,7 @@ def test_of_a_better_group_no_loss_is_left_open():
 
 def test_a_number_that_is_not_finite_is_an_error_alone_too():
     infinite = cell(float("inf"), 0.5, 0.9)
-    verdict = judged(Evidence(report(CATEGORIES, hindu=(infinite, 5))))
+    verdict = judged(evidence_of(report(CATEGORIES, hindu=(infinite, 5))))
     assert verdict.outcome == "error"
     assert "not a finite number" in by_group(verdict)["hindu"].sentence
 
@@ -328,7 +328,7 @@ def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
     tree = Hierarchy({"religion": ("hindu",), "belief": ("religion",), "any": ("belief",)})
     rule, found = FLOOR, report({"religion": (GOOD, 10), "belief": (GOOD, 40)}, hindu=(GOOD, 5))
     key = evidence_needed([rule])[0]
-    verdict = decide({key: Evidence(found, small=SmallGroups(tree))}, [rule])
+    verdict = decide({key: evidence_of(found, small=SmallGroups(tree))}, [rule])
     assert by_group(verdict)["hindu"].judged_in == "belief"
     assert list(tree.above("hindu")) == ["religion", "belief", "any"]
     assert list(tree.grounds("hindu")) == ["religion", "belief"]
@@ -337,7 +337,7 @@ def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
 
 def test_where_no_category_has_support_the_group_is_insufficient_and_says_so():
     few = {"religion": (GOOD, 10), "any": (GOOD, 400)}
-    verdict = judged(Evidence(report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
+    verdict = judged(evidence_of(report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
     found = by_group(verdict)
     assert verdict.outcome == "insufficient"
     assert found["hindu"].sentence.startswith(
@@ -349,7 +349,7 @@ def test_where_no_category_has_support_the_group_is_insufficient_and_says_so():
 
 def test_the_worst_is_sought_among_large_groups_and_categories():
     rule = replace(FLOOR, scope="worst")
-    found = Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(cell(0.85, 0.81, 0.9), 95)))
+    found = evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(cell(0.85, 0.81, 0.9), 95)))
     worst, hindu = judged(found, rule).results
     assert (worst.scope, worst.group, worst.outcome) == ("worst", "muslim", "pass")
     assert worst.instead_of == ("hindu",)
@@ -359,26 +359,28 @@ def test_the_worst_is_sought_among_large_groups_and_categories():
 def test_an_aggregate_covers_categories_instead_of_small_groups():
     rule = Rule("final_score", "aggregate", floor=0.8, min_positives=25, min_negatives=25)
     plain = report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
-    found = Evidence(plain, small=SmallGroups(RELIGIONS))
+    found = evidence_of(plain, small=SmallGroups(RELIGIONS))
     assert covered_groups(rule, found, ["hindu", "muslim"]) == ("religion", "muslim")
     few = report({"religion": (GOOD, 10), "any": (GOOD, 400)}, hindu=(GOOD, 5), muslim=(GOOD, 95))
-    whole = replace(found, report=few)  # the top may stand for somebody in what joins everybody
+    # The top may stand for somebody in what joins everybody.
+    whole = replace(found, table=evidence_of(few).table)
     assert covered_groups(rule, whole, ["hindu", "muslim"]) == ("any", "muslim")
     plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
+    found = evidence_of(plain, small=SmallGroups(RELIGIONS))
     assert (
         judged(found, rule)
         .results[0]
         .sentence.endswith("hindu has 5 positives where 25 are needed.")
     )
     own = plain | {"power_mean": plain["power_mean"] | {"groups": ["religion", "muslim"]}}
-    rolled = {rule.name: Rolled(("religion", "muslim"), Evidence(own))}
+    rolled = {rule.name: Rolled(("religion", "muslim"), evidence_of(own))}
     result = judged(replace(found, rolled=rolled), rule).results[0]
     assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
     assert result.sentence.startswith("aggregate final_score over 1 identity and 1 category is 0.")
 
 
 def test_small_groups_are_those_of_any_rule_and_limit():
-    found = Evidence(
+    found = evidence_of(
         report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)),
         small=SmallGroups(RELIGIONS),
     )
@@ -414,7 +416,9 @@ def test_the_identities_of_civil_comments_are_in_five_categories_and_in_one():
 
 
 def test_a_small_group_that_is_shown_to_be_bad_fails_alone():
-    assert by_group(judged(Evidence(report(CATEGORIES, hindu=(BAD, 5)))))["hindu"].outcome == "fail"
+    assert (
+        by_group(judged(evidence_of(report(CATEGORIES, hindu=(BAD, 5)))))["hindu"].outcome == "fail"
+    )
 
 
 def test_an_aggregate_is_named_by_what_it_covers():

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, changed_decisions, compare_rate_gaps
+from bias_metrics import Rows, changed_decisions, compare_rate_gaps, evaluate_bias
 from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.metrics import changed_metrics
+from bias_metrics.table import BiasTable
 
 #        harmless            toxic
 Y_TRUE = [0, 0, 0, 0, 0, 1, 1, 1, 1]
@@ -85,11 +86,10 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
     rows = Rows(y_true, {"a": [1] * 400})
     compared = compare_rate_gaps(
         rows, first, second, threshold_a=0.5, threshold_b=0.5, confidence=rule.level
-    ).to_dict()
-    everyone = {"n": 400, "n_positive": 200}
-    report = {"overall": everyone, "subgroups": {"a": everyone}, "thresholds": {"given": {}}}
-    champion = report | {"thresholds": {"given": compared}}
-    [result] = decide({(None, rule.level): Evidence(report, champion)}, [rule]).results
+    )
+    table = BiasTable.of(evaluate_bias(y_true, first, {"a": [1] * 400}), {"given": compared.first})
+    found = Evidence(table.beside("champion", rates={"given": compared}))
+    [result] = decide({(None, rule.level): found}, [rule]).results
     assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
     assert f"{n_changed / 200:.4f} of the comments" in result.sentence
     told = {"pass": "within", "fail": "more than", "insufficient": "not shown to be within"}

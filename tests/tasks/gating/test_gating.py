@@ -12,6 +12,7 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 from support.partial import partial
 
 from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.table import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.freezing import SOURCES, freeze
@@ -299,10 +300,11 @@ def test_evidence_is_measured_against_the_background_on_its_record(tmp_path, row
     groups = {name: rows[f"identity/{name}"] for name in ("gay", "muslim")}
     for background in ("outside_subgroup", "no_identity"):
         evidence = evidence_of(tmp_path, rows, choices={"background": background})
-        found = evidence.measure([(None, 0.9)])[None, 0.9].report
+        found = evidence.measure([(None, 0.9)])[None, 0.9].table
         options = {"power_mean_groups": ["gay"], "confidence": 0.9, "background": background}
         scores = rows["label"], rows["score/candidate"]
-        assert found == evaluate_bias(*scores, groups, **options).to_dict()
+        table = BiasTable.of(evaluate_bias(*scores, groups, **options))
+        assert {key: found[key] for key in table} == dict(table)
 
 
 def test_the_rows_without_identity_are_counted_where_they_are_the_background(tmp_path, rows):

@@ -8,11 +8,10 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from support.judging import evidence_of, policy_of
-from support.partial import partial
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
-from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics import Difference, MetricValue, compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.planning import (
     Counts,
@@ -23,6 +22,7 @@ from bias_metrics.gate.planning import (
 )
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import AUCS
+from bias_metrics.table import BiasTable, Key
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan, told
@@ -83,7 +83,7 @@ def passes(policy, counts, outside, rng):
     rules = policy.decision_rules()
     [key] = evidence_needed(rules)
     found = compare_bias(labels, *(base + own), members, confidence=key[1])
-    evidence = {key: Evidence(found.first.to_dict(), found.to_dict())}
+    evidence = {key: Evidence(BiasTable.of(found.first).beside("champion", found))}
     return decide(evidence, rules).outcome == "pass"
 
 
@@ -439,17 +439,18 @@ def results(tmp_path_factory):
 
 def test_how_closely_models_agree_follows_from_the_error_of_their_difference():
     """Two errors of .1 with a correlation of .92: that of the difference is .04."""
-    cells, changes = (
-        {"a": {key: partial({"std_error": error}) for key in AUCS}} for error in (0.1, 0.04)
-    )
-    assert list(_correlations(cells, changes)) == pytest.approx([0.92] * len(AUCS))
-    alike, unlike = (
-        {"a": {key: partial({"std_error": error}) for key in AUCS}} for error in (1e-9, 0.2)
-    )
-    assert set(_correlations(cells, alike)) == {0.999}  # never quite the same numbers
-    assert set(_correlations(cells, unlike)) == {0.0}
-    exact = {"a": {key: partial({"std_error": None}) for key in AUCS}}
-    assert list(_correlations(cells, exact)) == list(_correlations(exact, changes)) == []
+
+    def agreeing(own, apart):
+        numbers = {}
+        for metric in AUCS:
+            numbers[Key(metric, "a")] = MetricValue(0.9, std_error=own)
+            numbers[Key(metric, "a", against="champion")] = Difference(0.9, 0.9, 0.0, apart)
+        return list(_correlations(BiasTable(numbers, {})))
+
+    assert agreeing(0.1, 0.04) == pytest.approx([0.92] * len(AUCS))
+    assert set(agreeing(0.1, 1e-9)) == {0.999}  # never quite the same numbers
+    assert set(agreeing(0.1, 0.2)) == {0.0}
+    assert agreeing(0.1, None) == agreeing(None, 0.04) == []
 
 
 def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(results):

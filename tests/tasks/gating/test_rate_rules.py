@@ -142,7 +142,7 @@ def test_a_model_without_a_threshold_of_its_own_is_refused(tmp_path, rows, optio
 
 def test_rows_that_do_not_give_the_reported_gaps_decide_nothing(tmp_path, rows):
     wrong = {"gay": {name: {"value": 0.0} for name in ("fpr_gap", "fnr_gap")}}
-    with pytest.raises(RuntimeError, match="fpr_gap/given/gay is 0"):
+    with pytest.raises(RuntimeError, match="fpr_gap/gay/given is 0"):
         judge(tmp_path, rows, [GIVEN], gaps=wrong)
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,11 +14,11 @@ from support.partial import partial
 from bias_metrics import evaluate_bias
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
+from bias_metrics.table import BiasTable, Key
 from biasgate.tasks.common.console import console
 from biasgate.tasks.evidence.answers import refuse_other_numbers
 from biasgate.tasks.measuring import identities
 from biasgate.tasks.measuring.identities import MAX_TASKS, measure_some, share_out_identities
-from biasgate.tasks.records import MeasuredNumbers
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.reporting.results import Published
@@ -122,11 +123,12 @@ def test_the_table_shows_the_worst_and_the_first_line_counts_the_rows(report, ca
 
 
 def test_comparing_with_the_report_reads_each_number_once(many):
-    report, other = report_of(many), many.to_dict()
-    refuse_other_numbers(report, MeasuredNumbers.from_dict(other))
-    other["subgroups"]["bad"]["bpsn_auc"]["value"] += 0.1
+    report, table = report_of(many), BiasTable.of(many)
+    refuse_other_numbers(report, table)
+    key = Key("bpsn_auc", "bad")
+    other = replace(table[key], value=table[key].value + 0.1)
     with pytest.raises(RuntimeError, match="bpsn_auc/bad"):
-        refuse_other_numbers(report, MeasuredNumbers.from_dict(other))
+        refuse_other_numbers(report, replace(table, numbers={**table, key: other}))
 
 
 def test_metric_keys_of_many_identities_are_all_different(report):

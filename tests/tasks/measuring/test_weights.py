@@ -6,6 +6,7 @@ import pytest
 from support.judging import policy_of
 
 from bias_metrics import Rows, evaluate_bias, evaluate_slices
+from bias_metrics.table import BiasTable, Key
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence.choose import choose_rows
@@ -108,13 +109,16 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
     options = {"sample_weight": rated["times"], "weight_kind": kind, "clusters": rated["thread"]}
     options["confidence"] = 0.9
     slices = {"short": rated["short"] == 1}
-    assert found[None, 0.9].report == evaluate_bias(*given, **options).to_dict()
+    whole = BiasTable.of(evaluate_bias(*given, **options))
+    assert {key: found[None, 0.9].table[key] for key in whole} == dict(whole)
     labels, scores, groups = given
     confidence = options.pop("confidence")
     rows = Rows(labels, groups, **options)
-    short = evaluate_slices(rows, scores, slices, confidence=confidence)["short"].to_dict()
-    assert found["short", 0.9].report == short
-    assert 0 < found[None, 0.9].champion["final_score"]["high"] < 0.002
+    short = evaluate_slices(rows, scores, slices, confidence=confidence)["short"]
+    table = found["short", 0.9].table
+    assert {key: table[key] for key in BiasTable.of(short)} == dict(BiasTable.of(short))
+    change = found[None, 0.9].table[Key("final_score", against="champion")]
+    assert 0 < change.high < 0.002
 
 
 def test_the_digest_covers_the_weights(frame, source, tmp_path):

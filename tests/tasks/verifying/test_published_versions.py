@@ -20,11 +20,11 @@ def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promot
         sides = [published_of(name, gateway, kept) for name in names]
         [found] = compare_published(*sides, names)
     assert (found.evaluation_set, found.paired) == ("comments", True)
-    assert found.comparison["overall"]["n"] == 600
+    assert found.comparison.overall.n == 600
     alias = f"models:/{MODEL}@champion"
     with ExitStack() as kept:
         [same] = compare_published(sides[1], published_of(alias, gateway, kept), names)
-    assert same.comparison["overall"]["auc"]["value"] == 0
+    assert same.comparison.overall.auc.value == 0
 
 
 def test_a_version_without_a_verdict_is_not_attested(gateway, tmp_path):

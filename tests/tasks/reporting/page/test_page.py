@@ -118,13 +118,22 @@ def test_each_number_stands_beside_the_champions(judged, page):
         for metric in SUBGROUP_METRICS:
             cell, known = (
                 grid[name][METRICS[metric].title],
-                judged[2].champion["subgroups"][name][metric]["second"],
+                judged[2].champion.subgroups[name][metric].second,
             )
             form = "+.3f" if METRICS[metric].is_gap else ".3f"
             assert cell.attributes["data-r"] == f"{known:{form}}".replace("-", "\N{MINUS SIGN}")
-        known = judged[2].champion["subgroups"][name]["bpsn_auc"]["second"]
+        known = judged[2].champion.subgroups[name]["bpsn_auc"].second
         place = float(grid[name]["BPSN AUC"].one("circle", class_="c").attributes["cx"])
         assert place == pytest.approx(100 * (known - low) / (1 - low), abs=0.1)
+
+
+def with_a_gain(details, *, p_holm):
+    """Let the BPSN AUC of one identity be higher than the champion's."""
+    known = details.champion.subgroups
+    ends = {"first": 0.9, "second": 0.5, "value": 0.4, "low": 0.3, "high": 0.5}
+    cell = replace(known["muslim"]["bpsn_auc"], **ends, p_holm=p_holm)
+    subgroups = {**known, "muslim": {**known["muslim"], "bpsn_auc": cell}}
+    return replace(details, champion=replace(details.champion, subgroups=subgroups))
 
 
 def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged):
@@ -132,11 +141,7 @@ def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged
     losses = [one for one in verdict.worsened if not one.without]
     assert losses
     shared = replace(losses[0], group="muslim", without=("gay",))
-    better = {**details.champion["subgroups"]["muslim"]["bpsn_auc"]}
-    better |= {"first": 0.9, "second": 0.5, "value": 0.4, "low": 0.3, "high": 0.5, "p_holm": 0.01}
-    subgroups = {**details.champion["subgroups"]}
-    subgroups["muslim"] = {**subgroups["muslim"], "bpsn_auc": better}
-    details = replace(details, champion={**details.champion, "subgroups": subgroups})
+    details = with_a_gain(details, p_holm=0.01)
     found = page_of((report, replace(verdict, worsened=losses), details))
     grid = grid_of(found.one("section", id="metrics").one("table", class_="grid"))
     assert "worse" in row_of(found, "gay").classes
@@ -158,13 +163,8 @@ def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged
 
 def test_a_gain_that_holms_adjustment_does_not_show_is_not_told(judged):
     report, verdict, details = judged
-    cell = {**details.champion["subgroups"]["muslim"]["bpsn_auc"]}
-    cell |= {"first": 0.9, "second": 0.5, "value": 0.4, "low": 0.3, "high": 0.5, "p_holm": 0.06}
-    subgroups = {**details.champion["subgroups"]}
-    subgroups["muslim"] = {**subgroups["muslim"], "bpsn_auc": cell}
-    champion = {**details.champion, "subgroups": subgroups}
     verdict = replace(verdict, worsened=[])
-    found = page_of((report, verdict, replace(details, champion=champion)))
+    found = page_of((report, verdict, with_a_gain(details, p_holm=0.06)))
     assert "Better than the champion" not in facts_of(found.one("ul", class_="verdicts"))
 
 
