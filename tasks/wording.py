@@ -203,8 +203,10 @@ _WRONG = {
 }
 
 
-def terms_in_words(found: ErrorsByTerm) -> str:
+def terms_in_words(found: ErrorsByTerm, at: str = "") -> str:
     """Name the terms whose comments are shown to be decided wrongly more often than all comments.
+
+    `at` says at which threshold, if not at the one in use.
 
     Examples
     --------
@@ -227,7 +229,7 @@ also "Bea"; all terms are in terms.csv
         also = f", also {first_names(more)}" if more else ""
         told.append(
             f"{own.n_errors:,} of {own.n:,} {kind} comments with {term} "
-            f"({printable(shown[0].subgroup)}) are {done} ({_percent(own.value)} % "
+            f"({printable(shown[0].subgroup)}) are {done}{at} ({_percent(own.value)} % "
             f"[{_percent(own.low)}, {_percent(own.high)}]; {_percent(every.value)} % of all){also}"
         )
     return "; ".join([*told, "all terms are in terms.csv"]) if told else ""

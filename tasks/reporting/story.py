@@ -172,7 +172,7 @@ class Story(VerdictStory):
             first=_first(report, worst),
             worst_is_shown=_is_shown(report, worst),
             changed="" if verdict.changed is None else changed_in_words(verdict.changed),
-            terms="" if report.terms is None else terms_in_words(report.terms),
+            terms=_terms(report),
             not_judged=unjudged(
                 {result.metric for result in verdict.results if _is_ruled(result)},
                 at_threshold=GIVEN in report.thresholds,
@@ -257,6 +257,13 @@ def _errors(report: Report) -> Errors | None:
         texts.append(text)
     nobody = "nobody's comments are shown to be flagged or missed more often than others'"
     return Errors(short(at.threshold), ". ".join(texts) or nobody)
+
+
+def _terms(report: Report) -> str:
+    if report.terms is None:
+        return ""
+    at = "" if GIVEN in report.thresholds else " at equal errors"
+    return terms_in_words(report.terms, at)
 
 
 def with_limit(number: str, limit: str) -> str:

@@ -100,7 +100,7 @@ class Page:
     @property
     def is_whole(self) -> bool:
         """Whether scores, thresholds and findings are on it, not on the pages of candidates."""
-        return sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
+        return not self.of_evaluation or sum(len(part.grid.rows) for part in self.parts) <= _WHOLE
 
     @property
     def champion(self) -> str:

@@ -131,6 +131,24 @@ def test_the_first_screen_names_the_terms_that_are_shown_and_where_all_are(judge
     assert Report.from_dict(report.to_dict()) == report
 
 
+def test_without_a_threshold_the_first_screen_says_at_which_terms_are_counted(judged):
+    report, verdict, _ = with_terms(judged, ["oak", "elm", "ash"], worst=["elm"])
+    equal = report.thresholds["equal_errors"]
+    report = replace(report, thresholds={"equal_errors": equal})
+    facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
+    assert '"elm" (gay) are flagged at equal errors (100.0 % [' in facts["Worst terms"]
+
+
+def test_a_candidates_own_page_has_every_section_however_many_identities(tmp_path):
+    many = judge(tmp_path, rows([f"group{at}" for at in range(50)], champion=True))
+    page = read_page(render(candidate_page(*many)))
+    assert len(table_of(page, CHANGED)) == 50
+    assert {"scores", "thresholds"} <= {one.attributes.get("id") for one in page.find("section")}
+    of_all = read_page(render(evaluation_page(summary_of([many]), by_place([many]))))
+    assert CHANGED not in of_all.text
+    assert "s/c/report.html" in of_all.text
+
+
 def test_a_fair_model_has_the_table_and_no_line(judged):
     report, verdict, _ = with_terms(judged, ["oak", "elm"])
     assert "Worst terms" not in dict(CandidateStory.of(Story.of(report, verdict)).facts)
