@@ -52,7 +52,7 @@ class Rows:
     ----------
     y_true : bool array of shape (n,)
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup; they may overlap.
     sample_weight : float array of shape (n,), optional
         0, or between 1e-100 and 1e100. A row of weight 0 does not count.

@@ -41,6 +41,13 @@ def check_mask(
         )
         raise ValueError(msg)
     _refuse_nulls(name, array)
+    if array.size and isinstance(array[0], str):
+        value = str(array[0])
+        msg = (
+            f"`{name}` must be boolean (or 0 and 1); got {value!r} (row 0). Compare it with the "
+            f"value that means yes, as in `values == {value!r}`."
+        )
+        raise TypeError(msg)
     msg = f"`{name}` must be boolean (or 0 and 1); got dtype {array.dtype}."
     raise TypeError(msg)
 
@@ -49,6 +56,8 @@ def check_scores(
     name: str, values: npt.ArrayLike, n: int | None = None, *, like: str = "y_true"
 ) -> FloatArray:
     """Return `values` as a finite floating array of shape (n,); float32 stays float32."""
+    if str(getattr(values, "dtype", "")) == "torch.bfloat16":  # numpy has no such type
+        values = values.float()  # type: ignore[union-attr]
     array = np.asarray(values)
     check_shape(name, array, n, like)
     if array.dtype.kind in "iub":
@@ -111,7 +120,7 @@ def check_subgroups(
 
     Without `n`, all masks must be as long as the first. Packed masks stay packed.
     """
-    given = by_name(subgroups, name)
+    given = by_name(_by_value(subgroups), name)
     if isinstance(given, PackedMasks):
         if n is not None and given.n_rows != n:
             msg = f"`{name}` must have {counted(n, 'row')} like `{like}`; got {given.n_rows}."
@@ -128,6 +137,25 @@ def check_subgroups(
         if n is None:
             n, like = masks[key].size, own_name
     return masks
+
+
+def _by_value(subgroups: Subgroups) -> Subgroups:
+    """Return the mask of each value of a column of group names; anything else as it is.
+
+    A missing or empty name is of no group.
+    """
+    if isinstance(subgroups, Mapping) or hasattr(subgroups, "columns"):
+        return subgroups
+    values = np.asarray(subgroups, dtype=object)
+    if values.ndim != 1 or not any(isinstance(one, str) for one in values):
+        return subgroups
+    named = np.array([not _is_missing(one) and one != "" for one in values], dtype=np.bool_)
+    names = set(values[named])
+    others = [one for one in names if not isinstance(one, str)]
+    if others:
+        msg = f"a column of group names must hold text; got {others[0]!r} too."
+        raise TypeError(msg)
+    return {name: values == name for name in sorted(names)}
 
 
 def check_power_mean_groups(

@@ -93,8 +93,9 @@ class Columns(Protocol):
         """Return one column."""
 
 
-Subgroups: TypeAlias = Mapping[str, npt.ArrayLike] | Columns
-"""Named memberships: a mapping of arrays, or a data frame of boolean columns."""
+Subgroups: TypeAlias = Mapping[str, npt.ArrayLike] | Columns | Sequence[str] | npt.NDArray[Any]
+"""Named memberships: a mapping of arrays, a data frame of boolean columns, or a column that has the
+name of each row's group."""
 
 
 def by_name(named: Any, argument: str) -> Mapping[str, npt.ArrayLike]:
@@ -116,6 +117,7 @@ def by_name(named: Any, argument: str) -> Mapping[str, npt.ArrayLike]:
         return {name: named[name] for name in names}
     msg = (
         f"`{argument}` must map a name to a boolean array, as in {{'muslim': mask}}, or be a "
-        f"data frame of boolean columns; got {type(named).__name__}."
+        "data frame of boolean columns or a column of group names; got "
+        f"{type(named).__name__}."
     )
     raise TypeError(msg)

@@ -128,7 +128,7 @@ def intersections(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup; no name may contain ` & `.
     max_order : int, default=2
         The largest number of subgroups to join; at least 2.

@@ -96,7 +96,7 @@ def roll_up(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup. Threshold identity fractions with `>= 0.5`
         first; the largest fraction of a category is not a fraction of raters.
     hierarchy : mapping of str to sequence of str

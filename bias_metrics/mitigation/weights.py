@@ -72,7 +72,7 @@ def balancing_weights(
     ----------
     y_true : bool array of shape (n,)
         True for toxic rows. Both classes are needed.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each identity; they may overlap.
     scheme : {"prior", "equal"}
         `prior` gives each identity, and the rows without any, the overall share of toxic rows, and

@@ -47,7 +47,7 @@ def compare_bias(
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion), of the same
         rows in the same order.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup.
     sample_weight, weight_kind
         As in `evaluate_bias`.
@@ -167,7 +167,7 @@ def compare_candidates(
         Name and scores of each candidate; at least one.
     y_score_champion : float array of shape (n,)
         Scores of the champion.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup.
     sample_weight, weight_kind, power, power_mean_groups, clusters, background
         As in `compare_bias`.

@@ -48,8 +48,9 @@ def evaluate_bias(
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
     y_score : float array of shape (n,)
         Higher means more toxic; any finite scale, as only the order counts.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup; they may overlap.
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        Name and membership of each subgroup; they may overlap. A column of names makes each of them
+        a subgroup; rows without a name are in none.
     sample_weight : float array of shape (n,), optional
         0, or between 1e-100 and 1e100. A row of weight 0 does not count.
     weight_kind : {"probability", "frequency"}, default="probability"

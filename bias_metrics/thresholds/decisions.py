@@ -90,7 +90,7 @@ def threshold_report(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold : float
         Finite; a score equal to it is flagged.

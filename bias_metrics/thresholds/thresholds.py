@@ -242,7 +242,7 @@ def threshold_table(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup; rows may belong to several or to none.
     thresholds : float array of shape (k,), optional
         By default every distinct score, ascending. That is two numbers per subgroup and score,

@@ -61,7 +61,10 @@ WRONG_ARRAYS = [
     (
         {"y_true": ["no", "yes", "no", "yes"]},
         TypeError,
-        "`y_true` must be boolean (or 0 and 1); got dtype <U3.",
+        (
+            "`y_true` must be boolean (or 0 and 1); got 'no' (row 0). Compare it with the value "
+            "that means yes, as in `values == 'no'`."
+        ),
     ),
     (
         {"y_true": [True, None, False, True]},
@@ -144,7 +147,11 @@ def test_every_function_checks_each_of_its_arrays(call, wrong, error, message):
             ValueError,
             "`in_subgroup` must be boolean (or 0 and 1); got 0.5 (row 1)." + HINT,
         ),
-        (list("abcd"), TypeError, "`in_subgroup` must be boolean (or 0 and 1); got dtype <U1."),
+        (
+            np.array(list("abcd"), dtype="S1"),
+            TypeError,
+            "`in_subgroup` must be boolean (or 0 and 1); got dtype |S1.",
+        ),
     ],
 )
 def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
@@ -160,7 +167,7 @@ def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
             TypeError,
             (
                 "`subgroups` must map a name to a boolean array, as in {'muslim': mask}, "
-                "or be a data frame of boolean columns; got list."
+                "or be a data frame of boolean columns or a column of group names; got list."
             ),
         ),
         ({7: [0, 1, 0, 1]}, TypeError, "`subgroups` must have strings as names; got 7."),
@@ -179,6 +186,46 @@ def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
 def test_a_report_refuses_wrong_subgroups(subgroups, error, message):
     with pytest.raises(error, match=exactly(message)):
         evaluate_bias(*GOOD.values(), subgroups)
+
+
+@pytest.mark.parametrize("missing", [None, "", float("nan")])
+def test_a_column_of_group_names_is_a_mask_for_each(missing):
+    rng = np.random.default_rng(0)
+    y_true, y_score = rng.random(200) < 0.5, rng.random(200)
+    names = rng.choice(np.array(["muslim", "jewish", missing], dtype=object), 200)
+    masks = {name: names == name for name in ("jewish", "muslim")}
+    expected = evaluate_bias(y_true, y_score, masks)
+    assert evaluate_bias(y_true, y_score, names) == expected
+    assert evaluate_bias(y_true, y_score, names.tolist()) == expected
+    assert list(expected.subgroups) == ["jewish", "muslim"]
+
+
+def test_a_column_of_names_and_numbers_is_refused():
+    message = "a column of group names must hold text; got 3 too."
+    with pytest.raises(TypeError, match=exactly(message)):
+        evaluate_bias(*GOOD.values(), ["muslim", "jewish", 3, None])
+
+
+def test_names_of_other_rows_are_refused():
+    pandas = pytest.importorskip("pandas")
+    y_true = pandas.Series(GOOD["y_true"], index=[3, 2, 1, 0])
+    names = pandas.Series(["muslim", "jewish", None, "muslim"])
+    with pytest.raises(ValueError, match=r"`subgroups` must have the index of `y_true`"):
+        evaluate_bias(y_true, GOOD["y_score"], names)
+
+
+class TensorOfBfloat16:
+    """A tensor of 16 bits whose numbers numpy cannot read."""
+
+    dtype = "torch.bfloat16"
+
+    def float(self):
+        return np.array([0.5, 0.25, 0.125, 1.0], dtype=np.float32)
+
+
+def test_scores_of_bfloat16_are_read_in_32_bits():
+    expected = evaluate_bias(GOOD["y_true"], [0.5, 0.25, 0.125, 1.0], {})
+    assert evaluate_bias(GOOD["y_true"], TensorOfBfloat16(), {}) == expected
 
 
 NO_GROUP = "`power_mean_groups` must name subgroups; got 'a', 'b' (known: g)."
