@@ -35,6 +35,7 @@ from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.running import (
     check_count_file,
     check_input,
+    check_places,
     check_sets,
     run_evaluation,
     run_flow,
@@ -340,6 +341,7 @@ def demo(
 
     store = show.store_of(output)
     with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
+        check_places(output, store)
         summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
         if as_json:
             print_json(summary)

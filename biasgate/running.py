@@ -34,7 +34,7 @@ def check_input(
 
         server.address_in(server.TRACKING)
         server.address_in(server.REGISTRY)
-        _check_places(output, store)
+        check_places(output, store)
         evaluation = read_evaluation(config, outcome_of, sample)
         if output is not None and not overwrite:
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
@@ -49,11 +49,11 @@ def check_count_file(config: str, output: Path, store: Path) -> None:
     with waiting("reading"):
         from biasgate.tasks.counting.settings import read_count_file  # noqa: PLC0415
 
-        _check_places(output, store)
+        check_places(output, store)
         read_count_file(Path(config))
 
 
-def _check_places(output: Path | None, store: Path) -> None:
+def check_places(output: Path | None, store: Path) -> None:
     """Refuse places that cannot be written to, or of which one is in the other."""
     from biasgate.tasks.common.files import require_apart, require_writable  # noqa: PLC0415
 

@@ -234,6 +234,8 @@ def test_a_store_inside_the_results_is_refused_before_work(home, begun, command)
     for places in (["--output", "."], ["--output", "o", "--store", "o/s"]):
         code, said = run(command, config, *places)
         assert (code, "must be folders apart, neither inside the other" in said) == (2, True), said
+    code, said = run("demo", "--output", "..")
+    assert (code, "must be folders apart, neither inside the other" in said) == (2, True), said
     assert (begun, sorted(home.iterdir())) == ([], before)
 
 

@@ -110,15 +110,41 @@ def require_writable(folder: Path, what: str) -> None:
 
 
 def require_apart(output: Path, store: Path) -> None:
-    """Refuse results in a store, or a store in results: whoever gets these would get comments."""
-    here, kept = output.resolve(), store.resolve()
-    if here in (kept, *kept.parents) or kept in here.parents:
+    """Refuse results in a store, or a store in results: whoever gets these would get comments.
+
+    Both as they are named and where links lead, since what collects results follows links.
+    """
+    here, kept = _resolved(output, "output"), _resolved(store, "store")
+    named = [Path(os.path.abspath(one)) for one in (output, store)]  # noqa: PTH100 - no links
+    if _overlap(here, kept) or _overlap(*named) or _links_into(here, kept):
         msg = (
             f"output {output} and store {store} must be folders apart, neither inside the other: "
             "the store has the comments, and results are passed on. Name another `--output` or "
             "`--store`."
         )
         raise InputError(msg)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one in (other, *other.parents) or other in one.parents
+
+
+def _resolved(path: Path, what: str) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # of links that lead in a circle
+        msg = f"{what} {path} must be a folder; its links lead in a circle."
+        raise InputError(msg) from error
+
+
+def _links_into(folder: Path, store: Path) -> bool:
+    """Return whether a link in a folder leads into a store, or to what the store is in."""
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            if path.is_symlink() and _overlap(Path(os.path.realpath(path)), store):
+                return True
+    return False
 
 
 def require_space(folder: Path, n_bytes: float, purpose: str, otherwise: str = "") -> None:

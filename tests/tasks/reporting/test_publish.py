@@ -72,3 +72,25 @@ def test_results_in_a_store_or_a_store_in_results_is_refused(tmp_path, monkeypat
                 check.fn(*places)
     assert [one.name for one in tmp_path.iterdir()] == ["link"]
     publish.check_places.fn("stored", "store")
+
+
+@pytest.mark.parametrize("link", ["out/in", "out/set/in"])
+@pytest.mark.parametrize("target", ["kept/store", "kept", "kept/store/sets"])
+def test_a_link_from_results_into_a_store_is_refused(tmp_path, monkeypatch, link, target):
+    """What uploads a folder of results follows links."""
+    monkeypatch.chdir(tmp_path)
+    Path("kept/store/sets").mkdir(parents=True)
+    Path("out/set").mkdir(parents=True)
+    Path("out/newest").symlink_to("set")
+    publish.check_places.fn("out", "kept/store")
+    Path(link).symlink_to((tmp_path / target).absolute())
+    for store in ("kept/store", link) if target == "kept/store" else ("kept/store",):
+        with pytest.raises(InputError, match="must be folders apart, neither inside the"):
+            publish.check_places.fn("out", store)
+
+
+def test_links_in_a_circle_are_no_place(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for places in (("loop", "store"), ("out", "loop")):
+        with pytest.raises(InputError, match="must be a folder; its links lead in a circle"):
+            publish.check_places.fn(*(str(tmp_path / one) for one in places))
