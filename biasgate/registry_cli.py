@@ -308,8 +308,8 @@ def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -
             raise InputError(msg)
         from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
         from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
+        from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
         from biasgate.tasks.verifying.published import verify_results  # noqa: PLC0415
-        from biasgate.tasks.verifying.verdict import verify_counted  # noqa: PLC0415
 
         with waiting("verifying"):
             # A summary is what `show` prints, whatever lies beside it.

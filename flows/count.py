@@ -18,6 +18,7 @@ from biasgate.tasks.counting.shards import FOLDER, add_shard, at_once, count_sha
 from biasgate.tasks.evidence.counted import Counted
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.publish import check_places
+from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 
 
 @flow(name="count", flow_run_name="count {config}", on_running=[own_run])
@@ -37,6 +38,7 @@ def count(config: str, output: str, store: str) -> Verdict:
     with temporary_files(), steps_of(config, store):
         check_places(output, store)
         settings, policy = read_count_file(Path(config))
+        TrustedKeys.here().refuse_revoked(PrivateKey.here())  # before any shard is counted
         counted = count_shards(settings, output)
         return judge_counts(counted, settings, policy, output)
 

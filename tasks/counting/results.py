@@ -52,6 +52,8 @@ from biasgate.tasks.reporting.page.writing import write_page
 from biasgate.tasks.reporting.report import metric_csv
 from biasgate.tasks.reporting.tables import PANELS
 from biasgate.tasks.scoring.candidate import refuse_other_scale
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import RESTS_ON_COUNTS, attest
 
 KIND = "counts"
 _BOUND = Bound(
@@ -65,7 +67,10 @@ _VERSIONS = ("numpy", "prefect")
 
 @task(name="judge counts")
 def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: str) -> Verdict:
-    """Write evidence, report, policy, verdict and page; return the verdict. Safe to retry."""
+    """Write evidence, report, policy, page, verdict and attestation; return the verdict.
+
+    Safe to retry.
+    """
     folder = Path(output)
     settings.refuse_other_shards(counted.record.shards)
     _refuse_one_class(counted.counts[CANDIDATE], settings)
@@ -91,6 +96,7 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / PAGE)
     write_json(folder / "verdict.json", verdict)
+    attest(verdict, folder, PrivateKey.here(), RESTS_ON_COUNTS)
     say(f"decided: {verdict.outcome} by policy {policy.name}")
     return verdict
 

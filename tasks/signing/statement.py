@@ -11,7 +11,7 @@ and what the result does not say.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,9 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD = "application/vnd.in-toto+json"
 # The files of a run that a verdict rests on; `verdict.json` is the first.
-RESTS_ON = ("verdict.json", "policy.json", "report.json", "evidence.parquet")
+_DOCUMENTS = ("verdict.json", "policy.json", "report.json")
+RESTS_ON = (*_DOCUMENTS, "evidence.parquet")
+RESTS_ON_COUNTS = (*_DOCUMENTS, "evidence.counts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +150,7 @@ def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -
                 digest={"sha256": digests[name]},
                 annotations=said if name == RESTS_ON[0] else {},
             )
-            for name in RESTS_ON
+            for name in (*_DOCUMENTS, *sorted(digests.keys() - set(_DOCUMENTS)))
         ],
         passed_tests=passed,
         warned_tests=warned,
@@ -162,21 +164,23 @@ def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -
     )
 
 
-def attest(verdict: Verdict, folder: Path, key: PrivateKey | None) -> None:
+def attest(
+    verdict: Verdict, folder: Path, key: PrivateKey | None, files: Sequence[str] = RESTS_ON
+) -> None:
     """Write the statement about the verdict in a folder, in an envelope, signed if there is a key.
 
     The files that the verdict rests on must be there already.
     """
-    statement = statement_of(verdict, file_digests(folder), now())
+    statement = statement_of(verdict, file_digests(folder, files), now())
     payload = json.dumps(
         statement.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
     )
     write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).record())
 
 
-def file_digests(folder: Path) -> dict[str, str]:
+def file_digests(folder: Path, files: Sequence[str] = RESTS_ON) -> dict[str, str]:
     """Return the SHA-256 of the bytes of each file that a verdict rests on."""
-    return {name: file_digest(folder / name) for name in RESTS_ON}
+    return {name: file_digest(folder / name) for name in files}
 
 
 def read_statement(envelope: Envelope, where: str) -> Statement:

@@ -127,7 +127,7 @@ def _verified(published: Published) -> tuple[list[Finding], Statement | None]:
             Finding("verdict", holds=name == folder, sentence=text),
             *same_digests(documents, name, evidence.digest),
         ]
-        attested, statement = _attested(place, verdict, digests, name)
+        attested, statement = attested_in(place, verdict, digests, name)
         findings += attested
         if all(finding.holds for finding in findings):
             evidence.require_size(n_rows_of(documents))
@@ -144,7 +144,7 @@ def _verified(published: Published) -> tuple[list[Finding], Statement | None]:
     return findings, statement
 
 
-def _attested(
+def attested_in(
     place: Path, verdict: Verdict, digests: Mapping[str, str], name: str
 ) -> tuple[list[Finding], Statement]:
     """Check the attestation of a verdict; return the statement about it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.plain import differences
 from biasgate.tasks.common.untrusted import read_json
-from biasgate.tasks.counting.settings import ENDING
-from biasgate.tasks.counting.shards import FOLDER, named
 from biasgate.tasks.evidence.answers import AnyEvidence
-from biasgate.tasks.evidence.counted import FILE as COUNTS
-from biasgate.tasks.evidence.counted import Counted, CountedEvidence, read_counted
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.chain import VouchedVerdicts
@@ -45,10 +41,8 @@ from biasgate.tasks.signing.statement import (
     statement_of,
     verdict_digest,
 )
-from biasgate.tasks.verifying.attestation import NO_PINS, Pins, verify_passes
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import (
-    UNNOTICED,
     Finding,
     VersionFiles,
     described,
@@ -309,64 +303,3 @@ def _attestation(gateway: Gateway, run_id: str) -> Any:
 
 def _but(sentence: str, differ: list[str]) -> str:
     return sentence if not differ else f"{sentence} Different: {first_few(differ)}."
-
-
-def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
-    """Recompute the verdict in a folder of counts, whatever it is.
-
-    Nothing is signed: it shows that the verdict follows from the counts, and where all are there,
-    that these are the sum of those of the shards.
-
-    Raises
-    ------
-    InputError
-        If there are no counts. A file that is none of biasgate's is a finding.
-    """
-    if not (folder / COUNTS).exists():
-        msg = f"{folder} must be a folder of counts; it has no {COUNTS}."
-        raise InputError(msg)
-    try:
-        return _verified_counts(folder, pins)
-    except Exception as error:  # noqa: BLE001 - counts of others may make any library fail
-        text = f"the counts cannot be verified: {described(error)}"
-        return [Finding("evidence", holds=False, sentence=text)]
-
-
-def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
-    documents = Documents.of(folder, "counts", COUNTS)
-    evidence = CountedEvidence(folder / COUNTS)
-    name = documents.verdict.evaluation_set.name
-    rows = evidence.digest
-    findings = list(same_digests(documents, name, rows))
-    findings += same_origin(documents.verdict, documents.report, evidence, None, name)
-    findings += _shards(folder / FOLDER, evidence.counted, name)
-    if all(finding.holds for finding in findings):
-        verdict = documents.verdict
-        findings += same_again(verdict, decide_again(documents, evidence), name)
-    text = f"the verdict on {name} is not signed, as none on counts is. {UNNOTICED}"
-    findings.append(Finding("signature", holds=True, sentence=text, checked=False))
-    statement = statement_of(documents.verdict, {**documents.digests, FILE: rows}, "")
-    findings += verify_passes([statement], any_outcome=True)
-    said = annotations_of(statement)
-    return findings + [
-        finding for finding in pins.check([said] if said else []) if finding.what != "model"
-    ]
-
-
-def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
-    """Add the counts of the shards again, if they are all there."""
-    record = whole.record
-    files = [folder / named(shard.sha256, record.key) for shard in record.shards]
-    n_there = sum(path.is_file() for path in files)
-    if n_there < len(files):
-        text = (
-            f"counts (*{ENDING}) of {len(files) - n_there} of {len(files)} shards of {name} are "
-            "not there, so they are not added again."
-        )
-        yield Finding("evidence", holds=True, sentence=text, checked=False)
-        return
-    again = Counted.sum(map(read_counted, files))
-    same = replace(again, record=record).to_bytes() == whole.to_bytes()
-    same = same and again.record.shards == record.shards
-    text = f"the counts on {name} are the sum of those of {len(files)} shards."
-    yield Finding("evidence", holds=same, sentence=text)

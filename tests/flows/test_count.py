@@ -62,7 +62,7 @@ def test_a_blocked_candidate_is_verified_by_a_pinned_policy(home, tmp_path):
     code, text = run("verify", out)
     assert (code, "gives the same one (fail)" in text) == (0, True), text
     assert "gives the same one (fail). Not compared: intervals, sentences and warnings" in text
-    assert "not checked signature: the verdict on chats is not signed, as none on counts" in text
+    assert "not checked signature: the attestation in chats is not signed, which is" in text
     pinned = json.loads((folder / "out/verdict.json").read_text())["policy"]["digest"]
     assert run("verify", folder / "out", "--policy-digest", pinned)[0] == 0
     assert run("verify", out, "--policy-digest", pinned)[0] == 3

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from support.promoted import signing_key, trust
 from support.shards import (
     COMMENT,
     FILE,
@@ -37,7 +38,7 @@ from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
 from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard, named
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
-from biasgate.tasks.verifying.verdict import verify_counted
+from biasgate.tasks.verifying.counted import verify_counted
 
 
 def count(path):
@@ -608,6 +609,51 @@ def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     [found] = verify_counted(Path("out"))
     assert not found.holds
     assert "evidence.counts must be counts of scores as biasgate writes them" in found.sentence
+
+
+def unsigned(world, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.delenv("BIASGATE_PRIVATE_KEY")
+        patch.setenv("BIASGATE_TRUSTED_KEYS", str(world / "nobody"))
+        trust(patch, world / "nobody")
+        judge(Path("chats.yaml"))
+
+
+def test_where_a_key_is_trusted_a_verdict_on_counts_must_be_signed(home, monkeypatch):
+    path = write_shards(home)
+    key = signing_key(monkeypatch, home / "secret")
+    trust(monkeypatch, home / "trusted", evaluations=key)
+    judge(path)
+    found = verify_counted(Path("out"))
+    assert all(one.holds for one in found)
+    [signature] = [one for one in found if one.what == "signature"]
+    assert signature.checked
+    assert "signed with the trusted key 'evaluations'" in signature.sentence
+
+    attestation = Path("out/attestation.json")
+    kept = attestation.read_bytes()
+    unsigned(home, monkeypatch)  # the same verdict, of somebody without the key
+    assert {one.what for one in verify_counted(Path("out")) if not one.holds} == {"signature"}
+    attestation.write_bytes(kept)
+    assert all(one.holds for one in verify_counted(Path("out")))
+    lenient = POLICY | {"rules": POLICY["rules"][:1]}
+    Path("own.yaml").write_text(yaml.safe_dump(lenient))
+    unsigned(home, monkeypatch)  # another verdict, beside an attestation of the first
+    attestation.write_bytes(kept)
+    assert {one.what for one in verify_counted(Path("out")) if not one.holds} == {"attestation"}
+    attestation.unlink()
+    [gone] = verify_counted(Path("out"))
+    assert (gone.holds, "attestation.json in chats must be there" in gone.sentence) == (False, True)
+
+
+def test_where_no_key_is_trusted_counts_may_be_without_an_attestation(home, monkeypatch):
+    monkeypatch.delenv("BIASGATE_PRIVATE_KEY", raising=False)
+    judge(write_shards(home))
+    Path("out/attestation.json").unlink()
+    found = verify_counted(Path("out"))
+    assert all(one.holds for one in found)
+    [told] = [one for one in found if one.what == "signature"]
+    assert (told.checked, "is not signed. Whoever can write" in told.sentence) == (False, True)
 
 
 def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
