@@ -95,11 +95,15 @@ def _summary(results: Results) -> Iterator[Finding]:
 
 
 def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
-    """Say whether what a summary says of a candidate is no better than its verdicts."""
+    """Say whether what a summary says of a candidate is no better than its verdicts.
+
+    By a policy that only reports the outcome is a pass, whatever the verdicts are.
+    """
     required = [verdict.outcome for verdict in verdicts if verdict.evaluation_set.required]
     if not verdicts:
         return decision.outcome != "pass"
-    if worst([decision.outcome, *required]) != decision.outcome:
+    only_reports = decision.report_only and all(one.policy.report_only for one in verdicts)
+    if not only_reports and worst([decision.outcome, *required]) != decision.outcome:
         return False
     same_code = all(verdict.code.bias_metrics == code_digest() for verdict in verdicts)
     return (

@@ -139,6 +139,24 @@ def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(
     assert (code, "But not: first, its outcome." in text) == (3, True), text
 
 
+def test_a_blocked_candidate_is_verified_where_the_policy_only_reports(tmp_path):
+    site = comments()
+    upside_down = site.assign(first=1 - site["first"])
+    folder = judge_site(tmp_path / "out", upside_down, report_only=True)
+    assert json.loads((folder / "summary.json").read_text("utf-8"))["outcome"] == "pass"
+    assert verdict_of(folder, "first")["outcome"] == "fail"
+    code, text = run("verify", folder)
+    assert (code, "DOES NOT HOLD" in text) == (0, False), text
+    summarised(folder, decide)
+    code, text = run("verify", folder)
+    assert (code, "But not: first." in text) == (3, True), text
+
+
+def decide(summary):
+    """Let the policy of a summary do more than report."""
+    summary["decisions"][0]["report_only"] = False
+
+
 def judged_set(folder):
     return json.loads((folder / "verdict.json").read_text("utf-8"))["evaluation_set"]
 
