@@ -9,6 +9,7 @@ from typing import Any
 from bias_metrics import RuleResult
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL
 from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import WORDS, Word, word_of
@@ -137,7 +138,12 @@ class CandidateStory:
         groups.sort(key=lambda name: name != worst.first)
         if groups:
             return ["show", place, "--identity", groups[0]]
-        if worst.unsettled and worst.verdict.counts is None:
+        lacks_rows = any(
+            check.status == "insufficient" and check not in worst.without_rival
+            for check in worst.unmet
+            if check.result.group is not None
+        )
+        if worst.unsettled and lacks_rows and worst.verdict.counts is None:
             return ["policy", "plan", f"{place}/policy.json", place]
         model = worst.verdict.candidate.model
         if worst.unmet or model is None:
@@ -315,11 +321,17 @@ class CandidateStory:
         begins_with = None if self.worst is None else self.worst.first
         failed.sort(key=lambda result: result.group != begins_with)
         useless = [check for check in unmet if check.result.rule == USEFUL]
-        unmet = [check for check in unmet if check not in useless]
+        unscored = [check for check in unmet if _is_unruled(check.result)]
+        no_rival = [check for story in self.stories for check in story.without_rival]
+        unmet = [check for check in unmet if check not in [*useless, *unscored, *no_rival]]
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
+        parts += [_UNRULED] if unscored else []
         parts += [_needed(failed[0])] if failed else []
         if failed[1:]:
             parts.append(counted(len(failed) - 1, "more failed check"))
+        for kind in RIVALS:
+            n = sum(check.result.kind == kind for check in no_rival)
+            parts += [f"a {kind} for {counted(n, 'check')}{_NO_RIVAL[kind]}"] if n else []
         parts += _lacking([check.result for check in unmet if not check.has_failed])
         return self._cured("; ".join(parts))
 
@@ -342,6 +354,8 @@ _USEFUL = {
     True: "scores that separate toxic comments from harmless ones",
     False: "a threshold that flags some comments, and not all",
 }
+_UNRULED = f"a score for every comment, or `{MISSING}` in the policy"
+_NO_RIVAL = {"champion": " (or `allow_first: true` in the policy)", "reference": " (`reference:`)"}
 # By the kind of a limit.
 _NEEDED = {
     "floor": "at least {limit}",
@@ -387,6 +401,11 @@ def _lacking(results: Sequence[RuleResult]) -> Iterator[str]:
     for text, found in zip(texts, (few, limit, margin, together), strict=True):
         if found:
             yield _with_names(text, found)
+
+
+def _is_unruled(result: RuleResult) -> bool:
+    """Say whether scores are missing, and the policy has no limit for them."""
+    return result.rule == MISSING and not result.limit
 
 
 def _against(results: Sequence[RuleResult], *, rival: bool) -> list[RuleResult]:

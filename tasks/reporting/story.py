@@ -315,11 +315,19 @@ def _headline(said: VerdictStory, worst: RuleResult | None, no_use: Sequence[str
         return f"{text} (slice {worst.slice})." if worst.slice else f"{text}."
     if failed:
         return failed[0].sentence
+    return _unsettled(said)
+
+
+def _unsettled(said: VerdictStory) -> str:
+    """Return in one sentence why a verdict without a failed check is not settled, if it is not."""
+    lacking = [check for check in said.unmet if check.status == "insufficient"]
+    missing = said.without_rival
+    if missing and len(missing) == len(lacking):
+        return f"There is no {missing[0].result.kind} to compare with."
     if said.unsettled:
         names = first_names([_in_slices(name, said.unmet) for name in said.unsettled])
         return f"Nothing is shown to fail, but it is not settled for {names}."
-    lacking = (check.sentence for check in said.unmet if check.status == "insufficient")
-    return next(lacking, "No check failed.")
+    return lacking[0].sentence if lacking else "No check failed."
 
 
 def _in_slices(group: str, unmet: Sequence[Check]) -> str:

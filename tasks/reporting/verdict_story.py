@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bias_metrics import RuleResult
-from bias_metrics.gate import WORST_FIRST, Loss
+from bias_metrics.gate import RIVALS, WORST_FIRST, Loss
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import Word
@@ -154,6 +154,19 @@ class VerdictStory:
     def failing(self) -> tuple[str, ...]:
         """The identities of which a check failed, the worst first."""
         return _groups(check for check in self.unmet if check.has_failed)
+
+    @property
+    def without_rival(self) -> tuple[Check, ...]:
+        """The checks against a champion or reference that does not exist: no comments help."""
+        rivals = {"champion": self.verdict.champion, "reference": self.verdict.reference}
+        absent = {kind for kind in RIVALS if rivals[kind] is None}
+        return tuple(
+            check
+            for check in self.unmet
+            if check.status == "insufficient"
+            and check.result.kind in absent
+            and check.result.bound is None
+        )
 
     @property
     def unsettled(self) -> tuple[str, ...]:

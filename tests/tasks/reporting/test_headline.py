@@ -18,6 +18,7 @@ from support.made import (
 
 from bias_metrics import MetricValue
 from bias_metrics.gate import RULE as HARM
+from bias_metrics.gate import USEFUL, judge_missing
 from bias_metrics.gate.exceptions import PassException
 from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
@@ -231,6 +232,49 @@ def lacking(**parts):
 )
 def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
     assert "; ".join(_lacking(results)) == said
+
+
+NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
+
+
+def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
+    checks = [check("No champion.", group=name, **NO_RIVAL) for name in "ab"]
+    story = story_of("ab", *checks, outcome="insufficient")
+    assert story.headline == "There is no champion to compare with."
+    needed = "a champion for 2 checks (or `allow_first: true` in the policy)"
+    assert dict(story.facts)["To pass"] == needed
+    assert story.next_command("out") == ["show", "out", "--all"]
+    useless = check(
+        "No use.", "insufficient", group=None, rule=USEFUL, metric="auc", scope="overall"
+    )
+    story = story_of("ab", *checks, useless, outcome="insufficient")
+    assert story.next_command("out") == ["show", "out", "--all"]
+    few = check("Few rows.", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
+    both = story_of("ab", *checks, few, outcome="insufficient")
+    assert both.headline == "Nothing is shown to fail, but it is not settled for a, b."
+    told = f"{needed}; 1 check has too few comments or clusters (b)"
+    assert dict(both.facts)["To pass"] == told
+    assert both.next_command("out")[:2] == ["policy", "plan"]
+
+
+def test_with_a_champion_its_checks_may_lack_comments():
+    few = check("Few rows.", group="b", **NO_RIVAL)
+    story = story_of("ab", few, outcome="insufficient", champion=rival_of())
+    assert dict(story.facts)["To pass"] == "1 check has too few comments or clusters (b)"
+
+
+def test_a_reference_that_is_missing_is_named_by_its_key():
+    lacking = check("No reference.", group="b", **NO_RIVAL | {"kind": "reference"})
+    story = story_of("ab", lacking, outcome="insufficient", champion=rival_of())
+    assert story.headline == "There is no reference to compare with."
+    assert dict(story.facts)["To pass"] == "a reference for 1 check (`reference:`)"
+
+
+def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
+    found = {"overall": {"n_missing": 3, "n": 90}}
+    story = story_of("a", *judge_missing(found, None), outcome="insufficient")
+    needed = "a score for every comment, or `max_missing` in the policy"
+    assert dict(story.facts)["To pass"] == needed
 
 
 @pytest.mark.parametrize("metric", ["missing_rate", "missing_gap"])
