@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 # A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.
-_FORMULA, _HARMLESS = re.compile(r"\s*[=+@\t\r-]"), re.compile(r"[+-][\w.+-]*")
+_FORMULA = re.compile(r"\s*[=+@\t\r-]")
+_HARMLESS = re.compile(r"[+-](\d*\.?\d*(e[+-]?\d+)?|[\d.-]*[^\W\d][\w.-]*)", re.IGNORECASE)
 
 
 def csv_of(columns: Iterable[str], rows: Iterable[Iterable[Any]], line_end: str = "\n") -> str:
@@ -23,8 +24,9 @@ def csv_of(columns: Iterable[str], rows: Iterable[Iterable[Any]], line_end: str 
 def as_cell(value: Any) -> Any:
     """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
 
-    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is. Text that begins with
-    `'` gets a second one, so that whoever removes the first `'` of a cell has the exact text.
+    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is; `-1+1` is a sum. Text
+    that begins with `'` gets a second one, so that whoever removes the first `'` of a cell has the
+    exact text.
     """
     if not isinstance(value, str):
         return value

@@ -20,7 +20,9 @@ from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.story import Story
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
-NO_FORMULAS = ["muslim", "-5", "-0.5", "+1e-5", "-dQw4w9WgXcQ", "a=b", "", "1-2"]
+FORMULAS += ["-1+1", "+1-1", "-A1+B1", "-1-1"]
+NO_FORMULAS = ["muslim", "-5", "-0.5", "+1e-5", "-1E+5", "-.5", "-dQw4w9WgXcQ", "-1-a", "-", "a=b"]
+NO_FORMULAS += ["", "1-2"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)

@@ -151,7 +151,8 @@
   function csv(table) {
     const quoted = (text) => {
       const hyphened = text.replace("−", "-");
-      const isFormula = /^\s*[=+@\t\r-]/.test(hyphened) && !/^[+-][\w.+-]*$/.test(hyphened);
+      const harmless = /^[+-](\d*\.?\d*(e[+-]?\d+)?|[\d.-]*[a-z_][\w.-]*)$/i;
+      const isFormula = /^\s*[=+@\t\r-]/.test(hyphened) && !harmless.test(hyphened);
       const safe = isFormula || hyphened.startsWith("'") ? `'${hyphened}` : hyphened;
       return `"${safe.replaceAll('"', '""')}"`;
     };
