@@ -109,10 +109,24 @@ def hint_for_forms(wanted: Iterable[str], found: Iterable[str]) -> str:
         if other is not None:
             return (
                 f" Some ids differ only in their form, as {shown_id(other)} does from "
-                f"{shown_id(one)}. Write the ids of both files as text: in pandas, read them with "
-                "`dtype=str`."
+                f"{shown_id(one)}. {_cure_of_forms(one.strip(), other.strip())}"
             )
     return ""
+
+
+def _cure_of_forms(one: str, other: str) -> str:
+    """Return how ids of two files become the same."""
+    if any(text.endswith(".0") for text in (one, other)):
+        return (
+            "Write ids that are whole numbers without `.0`: in pandas, with `.astype('int64')` "
+            "before you write the file."
+        )
+    if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other):
+        return (
+            "Make the file again from ids that were read as text (in pandas, `dtype=str`): a "
+            "number loses its leading zeros, and its last digits if it is large."
+        )
+    return "Write them alike in both files."
 
 
 def _plain_form(text: str) -> str:

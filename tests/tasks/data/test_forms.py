@@ -246,20 +246,23 @@ def test_a_name_in_a_cell_is_known_in_every_normal_form(tmp_path):
     assert found.column("identity/zoë").to_pylist() == [1.0, 0.0] * 6
 
 
+WHOLE, AGAIN, ALIKE = "without `.0`", "read as text", "Write them alike in both files."
 PAIRS = [
-    ("7097858", "7097858.0"),
-    ("007029192", "7029192"),
-    ("7097858", "7.097858e+06"),
-    ("c1", "C1"),
-    ("c1", " c1 "),
-    ("c1", '"c1"'),
-    ("c1", "c1\u200b"),
+    ("7097858", "7097858.0", WHOLE),
+    ("007029192", "7029192.0", WHOLE),
+    ("007029192", "7029192", AGAIN),
+    ("7097858", "7.097858e+06", AGAIN),
+    ("c1", "C1", ALIKE),
+    ("c1", " c1 ", ALIKE),
+    ("c1", '"c1"', ALIKE),
+    ("c1", "c1\u200b", ALIKE),
 ]
 
 
-@pytest.mark.parametrize("pair", [*PAIRS, *(pair[::-1] for pair in PAIRS)])
-def test_ids_that_differ_in_their_form_alone_are_said_to(tmp_path, pair):
-    in_set, in_file = pair
+@pytest.mark.parametrize(
+    ("in_set", "in_file", "cure"), [*PAIRS, *((b, a, cure) for a, b, cure in PAIRS)]
+)
+def test_ids_that_differ_in_their_form_alone_are_said_to(tmp_path, in_set, in_file, cure):
     rows = frozen(tmp_path, ROWS.assign(id=[in_set, *(f"x{n}" for n in range(1, N))]))
     ids = [in_file, *(f"x{n}" for n in range(1, N))]
     scores = pd.DataFrame({"id": ids, "prediction": np.arange(N) / N})
@@ -267,9 +270,10 @@ def test_ids_that_differ_in_their_form_alone_are_said_to(tmp_path, pair):
     options = {"name": "m", "kind": "scores", "path": tmp_path / "scores.csv"}
     with (
         CANDIDATES.validate_python(options).open(None) as scorer,
-        pytest.raises(InputError, match=r"Some ids differ only in their form, as .*`dtype=str`"),
+        pytest.raises(InputError, match="Some ids differ only in their form, as ") as error,
     ):
         scorer.check(rows)
+    assert cure in str(error.value)
 
 
 def test_other_ids_get_no_hint_about_their_form():
