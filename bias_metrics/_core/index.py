@@ -54,9 +54,12 @@ def _refuse_other_index(name: str, index: Any, like: str, other: Any) -> None:
     wrong = np.flatnonzero(labels != others)
     if wrong.size and not index.equals(other):
         row = int(wrong[0])
+        got, has = (
+            one.item() if isinstance(one, np.number) else one for one in (labels[row], others[row])
+        )
         msg = (
-            f"`{name}` must have the index of `{like}`; got {labels[row]!r} where that has "
-            f"{others[row]!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
+            f"`{name}` must have the index of `{like}`; got {got!r} where that has "
+            f"{has!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
             "`.to_numpy()` of each to take the rows in order."
         )
         raise ValueError(msg)

@@ -93,6 +93,11 @@ def test_another_index_is_refused_with_what_to_do(call, name, like):
     )
 
 
+def test_numbers_of_an_index_are_shown_as_they_are_written():
+    with pytest.raises(ValueError, match=r"`; got 1 where that has 0 \(row 0\)"):
+        roc_auc(pd.Series([0, 1]), pd.Series([0.5, 0.6], index=[1, 0]))
+
+
 def test_other_lengths_are_refused_with_their_numbers():
     with pytest.raises(ValueError, match=f"`y_score` must have {N} rows like `y_true`; got 10"):
         roc_auc(series(LABEL), pd.Series(SCORE[:10]))
