@@ -126,6 +126,9 @@ class HttpEndpoint(Judge, CandidateSettings):
                 f"`batch_size` must be at most {preset.limits.texts} for preset {self.preset}; "
                 f"got {self.batch_size}"
             )
+            if self.preset == CUSTOM:
+                more = f"`limits: {{texts: {self.batch_size}}}`"
+                msg += f". If the service takes as many, write {more} in `protocol`"
             raise ValueError(msg)
         return self
 

@@ -55,6 +55,14 @@ def test_categories_are_combined_by_a_named_rule(combine, score):
     assert found == pytest.approx([score], abs=1e-15)
 
 
+def test_a_batch_beyond_an_own_protocol_is_refused_with_the_key_that_allows_it():
+    with pytest.raises(
+        ValueError, match=r"at most 8 for preset custom; got 9\. .*`limits: {texts: 9}`"
+    ):
+        own(batch_size=9)
+    assert own(protocol={"limits": {"texts": 9}}, batch_size=9).batch_size == 9
+
+
 def test_one_category_may_count_alone():
     answer = lambda _: {"out": [{"c": {"x": 0.5, "y": 0.2}}]}  # noqa: E731
     assert scored(answer, ["a"], {"score": {"at": "$.c"}}, categories=["y"])[0] == [0.2]
