@@ -46,6 +46,9 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
         findings += found
         if statement is not None:
             statements.setdefault(published.names[1], []).append(statement)
+    if not results.each:
+        text = f"{results.folder} has no verdict, so there is nothing that could hold."
+        findings.append(Finding("verdict", holds=False, sentence=text))
     findings += _summary(results)
     decided = [] if results.summary is None else results.summary.decisions
     not_passed = {one.candidate for one in decided if one.outcome != "pass"}

@@ -247,6 +247,18 @@ def test_verdicts_that_require_different_sets_do_not_hold_together(
     assert (code, bool(re.search(wrong, text))) == (expected, expected == 3), text
 
 
+def empty(summary):
+    summary.update(verdicts=[], decisions=[], outcome_of=[], outcome="insufficient", sets=[])
+
+
+def test_a_summary_of_nothing_does_not_hold(results, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(results, folder)
+    summarised(folder, empty)
+    code, text = run("verify", folder)
+    assert (code, "has no verdict, so there is nothing that could hold." in text) == (3, True), text
+
+
 def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
     """What `show` prints is verified, whatever else lies in the folder."""
     folder = tmp_path / "results"
