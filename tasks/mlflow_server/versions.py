@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # on standard error
 _VERSIONS_A_PAGE = 1000
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_NOT_A_NUMBER = "a version must be a whole number from 1, as MLflow shows it"
 _OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 
 
@@ -169,8 +171,7 @@ class Registry:
         try:
             if "@" in path:
                 return _version(self.client.get_model_version_by_alias(*path.rsplit("@", 1)))
-            name, _, version = path.rpartition("/")
-            return _version(self.client.get_model_version(name, version))
+            return self._numbered(*path.rpartition("/")[::2])
         except MlflowException as error:
             if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
                 raise
@@ -184,6 +185,14 @@ class Registry:
                     "the file that MLflow makes where none is set, as in sqlite:///mlflow.db."
                 )
             raise InputError(msg) from error
+
+    def _numbered(self, name: str, version: str) -> ModelVersion:
+        """Return a version by its number, which is written in one way."""
+        from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException  # noqa: PLC0415
+
+        if not _NUMBER.fullmatch(version):
+            raise MlflowException(_NOT_A_NUMBER, INVALID_PARAMETER_VALUE)
+        return _version(self.client.get_model_version(name, version))
 
     def alias(self, name: str, alias: str) -> ModelVersion | None:
         """Return the version that an alias names, or None."""

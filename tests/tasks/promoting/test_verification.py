@@ -835,3 +835,15 @@ def test_a_version_does_not_hold_where_the_entry_that_blocked_it_was_tampered_wi
     with pytest.raises(InputError, match="must verify before it is attested; it does not: "):
         write_attestation(MODEL, number, tmp_path / "a.jsonl", gateway)
     assert not (tmp_path / "a.jsonl").exists()
+
+
+@pytest.mark.mlflow
+@pytest.mark.parametrize("named", ["01", " 1", "1 ", "+1", "\u0661", "0", "latest", "9" * 20])
+def test_a_version_is_named_by_its_number_alone(gateway, store, champion, named):
+    del champion
+    for read in (
+        lambda: verify(MODEL, named, gateway, store),
+        lambda: promote_version(MODEL, named, "good", gateway),
+    ):
+        with pytest.raises(InputError, match=r"must be in the registry .*; a version must be a"):
+            read()
