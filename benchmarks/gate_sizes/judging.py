@@ -169,14 +169,11 @@ def _losses(rows: Rows, alone: list[RuleResult], policy: Policy) -> list[list[An
     names = {str(one.group): rows.members[str(one.group)] for one in against}
     scores = rows.scores["candidate"], rows.scores["champion"]
     level = policy.decision_rules()[0].level
-    compared = compare_bias(
-        rows.labels, *scores, names, clusters=rows.clusters, confidence=level
-    ).to_dict()
+    compared = compare_bias(rows.labels, *scores, names, clusters=rows.clusters, confidence=level)
     found = []
     for one in against:
         is_gap = METRICS[one.metric].is_gap
-        cell = compared["subgroups"][one.group][one.metric]
-        change = measured(cell, "champion", is_gap=is_gap)
+        change = measured(compared.subgroups[one.group][one.metric], is_gap=is_gap)
         bound = change.high if is_gap else change.low
         loss = bound if is_gap or bound is None else -bound
         found.append([one.metric, one.group, one.judged_in, _rounded(loss), _fewest(rows, one)])
