@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bias_metrics import BiasReport
+from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import DominantUnits, counted
 from biasgate.tasks.data.near_words import NearTerms
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.records import Choices, Report, ReportedChoices
+from biasgate.tasks.records import Choices, Explained, Report, ReportedChoices
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -48,10 +49,16 @@ def cautions(
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
     near_terms: Mapping[str, NearTerms] = {},
+    explained: Explained | None = None,
 ) -> list[str]:
-    """Return every other warning of a report, in sentences; empty if nothing looks wrong."""
+    """Return every other warning of a report, in sentences; empty if nothing looks wrong.
+
+    `explained` has the calibration and the errors at thresholds, if they were measured.
+    """
     found = [
         warn_of_inversion(bias, candidate),
+        warn_of_predicted_labels(explained),
+        warn_of_flagging_most(explained),
         warn_of_training_sample(candidate),
         warn_of_misjoin(bias),
         warn_of_unmatched_terms(unmatched_terms),
@@ -107,6 +114,31 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
         f"{UPSIDE_DOWN}: the overall AUC is {overall.value:.3f}, its upper bound "
         f"{overall.high:.3f}. Harmless comments get higher scores than toxic ones ({who}). If "
         f"higher means harmless, {do}. If the labels are reversed, correct the label column."
+    )
+
+
+def warn_of_predicted_labels(explained: Explained | None) -> str | None:
+    """Warn if even the lowest scores are at least 0.5, as the larger of two shares is."""
+    calibration = None if explained is None else explained.calibration
+    bins = [] if calibration is None else calibration.overall.reliability
+    if not bins or bins[0].mean_score < 0.5:
+        return None
+    return (
+        f"even the lowest scores have a mean of {bins[0].mean_score:.2f}. They may be scores of "
+        "the predicted label, whichever it is. If so, let the model return the score of the toxic "
+        "class, or read the file with `label` and `positive_label`."
+    )
+
+
+def warn_of_flagging_most(explained: Explained | None) -> str | None:
+    """Warn if the threshold in use flags most harmless comments: it may be on another scale."""
+    at = None if explained is None else explained.thresholds.get(GIVEN)
+    rate = None if at is None else at.overall.false_positive_rate.value
+    if at is None or rate is None or rate <= 0.5:
+        return None
+    return (
+        f"at the threshold {at.threshold:g}, {rate:.1%} of all harmless comments are flagged. "
+        "Check that the threshold is on the scale of the scores."
     )
 
 

@@ -89,7 +89,7 @@ def build_report(
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(bias, reported, candidate, unmatched, near),
+            *cautions(bias, reported, candidate, unmatched, near, explained),
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,

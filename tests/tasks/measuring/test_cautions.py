@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from support.judging import evidence_of
 from support.partial import partial
 
 from bias_metrics import evaluate_bias
@@ -16,6 +17,7 @@ from biasgate.tasks.measuring.cautions import (
     on_unmeasured_rows,
     warn_of_inversion,
 )
+from biasgate.tasks.measuring.explaining import calibrate, explain
 from biasgate.tasks.records import ReportedChoices
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -67,6 +69,34 @@ def test_scores_upside_down_name_their_column_and_what_to_do():
     )
     assert "(column 'non_toxic' of candidate 'mine')" in warning
     assert "name the column of the toxic class with `score:`, or write 1 - score" in warning
+
+
+def explained(tmp_path, score, threshold=None):
+    columns = {"id": np.arange(600).astype(str), "label": LABEL, "identity/gay": GAY}
+    evidence = evidence_of(tmp_path, columns | {"score/candidate": score})
+    return replace(explain(evidence, bias(score), threshold), calibration=calibrate(evidence))
+
+
+def test_scores_of_the_predicted_label_are_noticed_without_a_column_of_labels(tmp_path):
+    share = 1 / (1 + np.exp(-3 * (GOOD - 0.5)))
+    predicted = np.maximum(share, 1 - share)
+    found = cautions(bias(predicted), ALL, FILE, {}, explained=explained(tmp_path, predicted))
+    [warning] = [one for one in found if one.startswith("even the lowest scores")]
+    assert "read the file with `label` and `positive_label`" in warning
+    assert cautions(bias(share), ALL, FILE, {}, explained=explained(tmp_path, share)) == []
+
+
+@pytest.mark.parametrize(
+    ("threshold", "begins"), [(0.5, ["at the threshold 0.5, "]), (50, []), (None, [])]
+)
+def test_a_threshold_on_another_scale_than_the_scores_is_noticed(tmp_path, threshold, begins):
+    percent = 100 / (1 + np.exp(-3 * (GOOD - 0.5)))
+    known = explained(tmp_path, percent, threshold)
+    found = cautions(bias(percent), ALL, FILE, {}, explained=known)
+    assert [one[: len("at the threshold 0.5, ")] for one in found] == begins
+    flagged = known.thresholds.get("given")
+    rate = 0 if flagged is None else flagged.overall.false_positive_rate.value
+    assert (rate > 0.9) is bool(begins)
 
 
 def test_a_model_upside_down_is_named_without_a_column():
