@@ -41,8 +41,9 @@ from biasgate.running import (
     run_flow,
     run_tasks_by,
 )
+from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.included import is_count_file, save_included
+from biasgate.tasks.included import is_count_file, save_included, typed_argument
 from biasgate.tasks.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
 
@@ -148,7 +149,10 @@ def evaluate(
                 msg = "`--save` only writes a copy: give it without `--output` and `--sample`."
                 raise InputError(msg)
             save_included(config, save)
-            typer.echo(f"saved {save}: change it, then run `biasgate evaluate {save} --output out`")
+            again = command_line(
+                "evaluate", typed_argument(str(save.absolute())), "--output", "out"
+            )
+            typer.echo(f"saved {save}: change it, then run `{again}`")
             return
         if output is None:
             msg = "`--output` must be given: the folder for reports, verdicts and figures."

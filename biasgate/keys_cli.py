@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from biasgate.options import AsJson, example
 from biasgate.printing import print_json
+from biasgate.tasks.common.command_lines import command_line
 from biasgate.telling import errors_told
 
 app = typer.Typer(
@@ -45,9 +47,9 @@ def new(
             print_json({"key_id": key.public.key_id, "private": str(file), "public": str(public)})
             return
         typer.echo(f"private key {file}: keep it secret. Where evaluations run:")
-        typer.echo(f"  export {PRIVATE_KEY}={file.resolve()}")
+        typer.echo(f"  export {PRIVATE_KEY}={shlex.quote(str(file.resolve()))}")
         typer.echo(f"public key {public}. Where verdicts are verified:")
-        typer.echo(f"  biasgate keys trust {public}")
+        typer.echo(f"  {command_line('keys', 'trust', public)}")
         typer.echo(f"id {key.public.key_id}")
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
 
-from biasgate.tasks.common.console import command, console, shown
+from biasgate.tasks.common.command_lines import command_line
+from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.secrets import masked
 
@@ -77,16 +78,17 @@ def print_findings(findings: Sequence[Any]) -> None:
 
 
 def print_next_steps(output: Path, store: Path) -> None:
-    """Print the next steps after the demo."""
+    """Print the next steps after the demo; a command ends its line, so that it can be copied."""
+    blocked = output / "templates" / "biased_labels"
+    places = "--from", blocked, "--store", store, "--output", f"{output}-mitigated"
     steps = {
-        "look at": f"{output / 'report.html'}  (in any browser)",
-        "compare": f"{command()} ui --store {store}  (open `evaluate demo`)",
-        "retrain": f"{command()} mitigate --from {output / 'templates' / 'biased_labels'} "
-        f"--store {store} --output {output}-mitigated  (trained against bias)",
-        "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
-        "measure": "your own model: docs/start.md in the repository",
+        "look at the page in any browser": str(output / "report.html"),
+        "compare the runs of `evaluate demo`": command_line("ui", "--store", store),
+        "retrain against bias": command_line("mitigate", *places),
+        "change the evaluation": command_line("evaluate", "demo", "--save", "my_demo.yaml"),
+        "measure your own model": "docs/start.md in the repository",
     }
     out = console()
     out.print("\nWhat to do next:")
-    for verb, what in steps.items():
-        out.print(f"  {verb:8} {shown(what)}", soft_wrap=True)
+    for what, how in steps.items():
+        out.print(f"  {what}: {shown(how)}", soft_wrap=True)

@@ -20,7 +20,7 @@ from biasgate.printing import (
     print_json,
     print_sentence,
 )
-from biasgate.tasks.common.console import as_path, is_path
+from biasgate.tasks.common.command_lines import as_path, command_line, is_path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say, waiting
@@ -259,7 +259,7 @@ def verify(
     elif model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
-        nor = f" The folder of an evaluation has a slash: biasgate verify {as_path(model)}"
+        nor = f" The folder of an evaluation has a slash: {command_line('verify', as_path(model))}"
         with registry(store, quiet=as_json, nor=nor) as gateway:
             from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
             from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415

@@ -123,7 +123,7 @@ def _side(
         if not found:
             from biasgate.tasks.reporting.comparing import no_candidate  # noqa: PLC0415
 
-            raise InputError(no_candidate(named, other, folder, each))
+            raise InputError(no_candidate(named, other, folder, each, str(store)))
         return found
     if named.startswith(_VERSION):
         from biasgate.tasks.verifying.own_verdicts import published_of  # noqa: PLC0415
@@ -163,7 +163,7 @@ def trend(
         if as_json:
             print_json(found)
             return
-        print_trend(found, metric, everything=everything)
+        print_trend(found, metric, str(store), everything=everything)
 
 
 @app.command(

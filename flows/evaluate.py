@@ -381,12 +381,12 @@ def judge_candidates(
         ]
         context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         verdicts = [
-            judge_candidate(on_sets, rivals, against, context, evaluation, run)
+            judge_candidate(on_sets, rivals, against, context, evaluation, run, output)
             for on_sets in measured
         ]
         beside = [
             [
-                judge_on_set(on_set, rivals, scores, context, evaluation, run)
+                judge_on_set(on_set, rivals, scores, context, evaluation, run, output)
                 for on_set, scores in zip(on_sets, against, strict=True)
             ]
             for on_sets in watched
@@ -414,6 +414,7 @@ def judge_candidate(
     context: Context,
     evaluation: Evaluation,
     run: EvaluationRun,
+    output: str,
 ) -> list[LoggedVerdict]:
     """Return a candidate's verdict on every set.
 
@@ -421,7 +422,7 @@ def judge_candidate(
     - describe the registered version by its model cards
     """
     verdicts = [
-        judge_on_set(one, rivals, scores, context, evaluation, run)
+        judge_on_set(one, rivals, scores, context, evaluation, run, output)
         for one, scores in zip(measured, against, strict=True)
     ]
     model, policy = evaluation.registered_model, evaluation.policy
@@ -436,6 +437,7 @@ def judge_on_set(
     context: Context,
     evaluation: Evaluation,
     run: EvaluationRun,
+    output: str,
 ) -> LoggedVerdict:
     """Return the verdict on one set, logged.
 
@@ -449,6 +451,6 @@ def judge_on_set(
     )
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
-    write_candidate_page(measured, verdict, evidence)
+    write_candidate_page(measured, verdict, evidence, output, str(run.workplace.store))
     evidence.release()
     return log_candidate_run(measured, verdict, run)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from yaml import YAMLError
 
+from biasgate.tasks.common.command_lines import as_path, path_from_here
 from biasgate.tasks.common.errors import InputError
 
 # In a checkout and in the installed package alike.
@@ -50,6 +51,12 @@ def command_argument(config: str | Path) -> str:
     """
     text = os.fspath(config)
     return text if text in included_names() else str(Path(text).resolve())
+
+
+def typed_argument(config: str) -> str:
+    """Return what is typed in the current folder for what `command_argument` returned."""
+    text = path_from_here(config)
+    return as_path(text) if text in included_names() and text != config else text
 
 
 def save_included(name: str, target: Path) -> None:

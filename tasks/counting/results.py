@@ -94,7 +94,7 @@ def judge_counts(counted: Counted, settings: CountFile, policy: Policy, output: 
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     (folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     write_details(details, folder)
-    write_page(candidate_page(report, verdict, details), folder / PAGE)
+    write_page(candidate_page(report, verdict, details, output), folder / PAGE)
     write_json(folder / "verdict.json", verdict)
     attest(verdict, folder, PrivateKey.here(), RESTS_ON_COUNTS)
     say(f"decided: {verdict.outcome} by policy {policy.name}")

@@ -197,10 +197,10 @@ def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersio
     try:
         return ledger.gateway.resolve(f"models:/{ledger.model}/{number}")
     except InputError as error:
+        reset = ledger.gateway.command("promote", ledger.model, "--reset", "--reason", "TEXT")
         msg = (
             f"version {number} of {ledger.model} must exist: it is the {CHAMPION} by entry "
-            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: biasgate promote "
-            f"{ledger.model} --reset --reason TEXT"
+            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: {reset}"
         )
         raise InputError(msg) from error
 
@@ -213,7 +213,7 @@ def alias_apart(ledger: Ledger) -> str | None:
     number = last.content.version
     again = (
         f"champion is version {number}, and candidates are compared with it. To set the alias "
-        f"again: biasgate promote {ledger.model} {number}"
+        f"again: {ledger.gateway.command('promote', ledger.model, number)}"
         if number
         else "there is no champion, and candidates are compared with none. Delete the alias."
     )

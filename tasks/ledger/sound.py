@@ -43,12 +43,13 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     chain = ledger.chain if chain is None else chain
     wrong = wrong_with(ledger, chain)
     if wrong:
+        model, command = ledger.model, ledger.gateway.command
+        reset = command("promote", model, "VERSION", "--reset", "--reason", "TEXT")
         msg = (
             f"the ledger {ledger.name} must be unchanged before anything is promoted; "
-            f"{'; '.join(wrong[:3])}. Look at `biasgate history {ledger.model}` and `biasgate "
-            f"verify {ledger.model}`. To accept the ledger as it is, name the version that is "
-            f"champion: biasgate promote {ledger.model} VERSION --reset --reason TEXT (without "
-            "VERSION: none is)."
+            f"{'; '.join(wrong[:3])}. Look at `{command('history', model)}` and "
+            f"`{command('verify', model)}`. To accept the ledger as it is, name the version that "
+            f"is champion (without VERSION: none is): {reset}"
         )
         raise InputError(msg)
     remember(ledger, chain)

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.artifacts import (
     fetch,
@@ -68,6 +69,10 @@ class Registry:
     """The folder of a store for downloads. Default: the system's folder for temporary files."""
     registry: str | None = field(default=None, kw_only=True)
     """Address of the registry, if it is not the tracking URI."""
+
+    def command(self, *words: str) -> str:
+        """Return a command on this registry as it is typed in the current folder."""
+        return command_line(*words, *store_option("" if self.work is None else self.work.parent))
 
     @property
     def registry_uri(self) -> str:

@@ -263,7 +263,7 @@ def reset(
         if Chain.of(entries).all_digests != chain.all_digests:
             msg = (
                 f"the ledger {ledger.name} must stay as it was shown; it has changed since. Look "
-                f"at `biasgate history {model}`, and run the reset again."
+                f"at `{gateway.command('history', model)}`, and run the reset again."
             )
             raise InputError(msg)
         claimed = ledger.claim(entry, chain)

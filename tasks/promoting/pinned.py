@@ -76,10 +76,10 @@ def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway)
     pinned = Ledger(gateway, registered_model).chain.policy
     objection = objection_to_policy(policy.name, policy.digest, pinned, registered_model)
     if objection is not None and not policy.report_only:
+        register = gateway.command("policy", "register", "FILE", "--model", registered_model)
         msg = (
             f"`policy` must be the registered one: {objection}. Use it, leave out "
-            "`registered_model`, or register the new one: biasgate policy register FILE --model "
-            f"{registered_model}"
+            f"`registered_model`, or register the new one: {register}"
         )
         raise InputError(msg)
 

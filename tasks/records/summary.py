@@ -70,6 +70,7 @@ class Summary(Record):
 
     `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
     the evaluation file, or the name of an included evaluation; `sample` is that of the command.
+    `store_path` is where the store was, for commands that need it; empty if it is unknown.
     `moved` says of a night which identities moved by more than chance since earlier nights.
     """
 
@@ -84,6 +85,7 @@ class Summary(Record):
     store: dict[str, int]
     config: str
     sample: int | None = None
+    store_path: str = ""
     moved: list[str] = field(default_factory=list)
 
 

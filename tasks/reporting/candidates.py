@@ -12,6 +12,7 @@ from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
+from biasgate.tasks.common.command_lines import store_option
 from biasgate.tasks.outcomes import WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.reporting.story import (
@@ -123,10 +124,11 @@ class CandidateStory:
         told = exceptions_in_words(decisive, most, name_sets=len(every) > 1) if passed else []
         return list(dict.fromkeys([*told, *self.reservations]))
 
-    def next_command(self, folder: str, place: str = "") -> list[str]:
+    def next_command(self, folder: str, place: str = "", store: str = "") -> list[str]:
         """Return what to run next, without the command's own name.
 
         `folder` has the results; `place` those on the worst set, if they are not in it by name.
+        `store`: the store, if it is known.
         """
         worst = self.worst
         if worst is None:
@@ -148,7 +150,7 @@ class CandidateStory:
         model = worst.verdict.candidate.model
         if worst.unmet or model is None:
             return ["show", folder, "--all"]
-        return ["verify", *model.removeprefix("models:/").split("/")]
+        return ["verify", *model.removeprefix("models:/").split("/"), *store_option(store)]
 
     @property
     def told(self) -> list[str]:

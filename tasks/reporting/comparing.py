@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from bias_metrics import ChangedRows, Difference, MetricValue, Overall
 from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
+from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.evidence.measure import Measuring
@@ -107,7 +107,9 @@ def compare_published(
     return [_compare(one, other, names) for one, other in pairs]
 
 
-def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]) -> str:
+def no_candidate(
+    named: str, other: str, folder: Path, each: Sequence[Published], store: str = ""
+) -> str:
     """Say that a folder has no candidate `named`, to compare with `other`, and what to do."""
     known = ", ".join(dict.fromkeys(published.names[1] for published in each))
     text = f"{named!r} must be a candidate in {folder}; it has {known}."
@@ -122,7 +124,7 @@ def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]
             "has its numbers beside theirs."
         )
     own = one.verdict.candidate.model or str(one.folder)
-    command = shlex.join(["biasgate", "compare", own, version])
+    command = command_line("compare", own, version, *store_option(store))
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
 

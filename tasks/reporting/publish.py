@@ -172,6 +172,7 @@ def summarise_evaluation(
         store=sizes_of(Path(store)),
         config=command_argument(config),
         sample=sample,
+        store_path=store,
         moved=list(moved),
     )
     _remove_former(Path(output), decided.verdicts)

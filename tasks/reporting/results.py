@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +84,16 @@ class Results:
     def first(self) -> Published | None:
         """The candidate and the set whose picture stands for all: of the worst outcome."""
         return min(self.each, key=lambda published: by_outcome(published.story), default=None)
+
+    @property
+    def store_path(self) -> str:
+        """Where the store of the evaluation was; empty if it is unknown."""
+        if self.summary is not None:
+            return self.summary.store_path
+        path = self.folder.resolve().parent.parent / SUMMARY
+        with suppress(InputError, OSError):
+            return read_record(path, Summary).store_path
+        return ""
 
     def content(self) -> Any:
         """Return what `--json` prints: `summary.json`, or `verdict.json` of a single candidate."""

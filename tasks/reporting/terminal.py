@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
@@ -15,7 +14,8 @@ from rich.text import Text
 
 from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import METRICS
-from biasgate.tasks.common.console import as_path, command, console, shown
+from biasgate.tasks.common.command_lines import as_path, command_line, store_option
+from biasgate.tasks.common.console import console, shown
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
@@ -80,10 +80,12 @@ def print_results(
         if as_written:
             _print_what_checks(out, results)
         return
-    places = [str(results.folder)] * (1 if results.summary is not None else 2)
-    following = [line.next_command(*places) for line in results.lines]
+    folder = str(results.folder)
+    place = folder if results.summary is None else ""
+    store_path = results.store_path
+    following = [line.next_command(folder, place, store_path) for line in results.lines]
     for line, command_after in zip(results.lines, following, strict=True):
-        _print_candidate(out, line, command_after, store, everything=everything)
+        _print_candidate(out, line, command_after, everything=everything)
     if results.summary is not None:
         for sentence in results.summary.moved:
             out.print(shown(sentence), soft_wrap=True)
@@ -101,7 +103,6 @@ def _print_candidate(
     out: Console,
     line: CandidateStory,
     following: list[str],
-    store: Path | None,
     *,
     everything: bool,
 ) -> None:
@@ -121,10 +122,7 @@ def _print_candidate(
         out.print(part, soft_wrap=True)
     if is_cut:
         out.print(f"{' ' * _INDENT}[dim]and more: show --all[/]")
-    if following[0] == "verify" and store is not None:
-        following += ["--store", str(store)]
-    text = f"{command()} {shlex.join(following)}"
-    _print_labelled(out, "Next", shown(text), "bold", _INDENT)
+    _print_labelled(out, "Next", shown(command_line(*following)), "bold", _INDENT)
 
 
 def _print_labelled(out: Console, label: str, markup: str, style: str, indent: int = 0) -> None:
@@ -204,7 +202,7 @@ def _print_what_checks(out: Console, results: Results) -> None:
     if results.summary is None and named - {one.names[0] for one in results.each}:
         # It is verified with the other sets that its verdict requires.
         folder = Path(os.path.relpath(whole)) if (whole / SUMMARY).exists() else folder
-    check = f"{command()} verify {shlex.quote(as_path(folder))}"
+    check = command_line("verify", as_path(folder))
     _print_labelled(out, "As written, not checked. To check", shown(check), "bold")
 
 
@@ -213,12 +211,12 @@ def _print_where_to_look(
 ) -> None:
     places = {"Look at": str(results.page)}
     if with_all:
-        places["All numbers"] = f"{command()} show {shlex.quote(str(results.folder))} --all"
+        places["All numbers"] = command_line("show", results.folder, "--all")
     server = os.environ.get("MLFLOW_TRACKING_URI")
     if server:
         places["MLflow"] = masked(server)
     elif store is not None:
-        places["MLflow"] = f"{command()} ui --store {store}"
+        places["MLflow"] = command_line("ui", "--store", store)
     for what, place in places.items():
         _print_labelled(out, what, shown(place), "bold")
 
@@ -339,7 +337,9 @@ def _different(compared: Compared) -> str:
 # ---- Nights
 
 
-def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool = False) -> None:
+def print_trend(
+    nights: Sequence[Night], metric: str | None, store: str = "", *, everything: bool = False
+) -> None:
     """Print who moved, then what else is news; every number only if it is asked for."""
     out = console()
     *before, last = nights
@@ -354,7 +354,7 @@ def print_trend(nights: Sequence[Night], metric: str | None, *, everything: bool
         more = f" (and {len(others):,} more)" if others else ""
         out.print(f"night {night.number}, {night.at[:10]}: {shown(first)}{more}", soft_wrap=True)
     if not everything and metric is None:
-        again = f"{command()} trend {shlex.quote(last.evaluation)} --all"
+        again = command_line("trend", last.evaluation, "--all", *store_option(store))
         out.print(f"[bold]Every number[/]: {shown(again)}", soft_wrap=True)
         return
     for lines in lines_of(nights):

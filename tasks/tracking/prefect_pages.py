@@ -60,7 +60,7 @@ class MlflowPages:
         self._experiment_id = gateway.experiment_of(run.run_id)
         self.hint = ""
         if not is_server:
-            self.hint = f"The link opens while `biasgate ui --store {run.workplace.store}` runs."
+            self.hint = f"The link opens while `{gateway.command('ui')}` runs."
 
     def of_run(self, run_id: str) -> str:
         """Return the address of one run."""

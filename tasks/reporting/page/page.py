@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from biasgate.tasks.common.command_lines import NAME, as_path, path_from_here, store_option
+from biasgate.tasks.included import typed_argument
 from biasgate.tasks.outcomes import Word, word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Trend
@@ -80,15 +82,16 @@ class Page:
     """The evaluation sets."""
     parts: tuple[Part, ...]
     """Each candidate on each set."""
-    models: tuple[str, ...]
-    """Registered models that the verdicts are about."""
     versions: tuple[tuple[str, str], ...]
     """Of the software."""
-    config: str = ""
-    output: str = ""
-    """The evaluation file and the folder of results; empty on the page of a candidate."""
-    sample: int | None = None
-    """The command's `--sample`."""
+    output: str = "."
+    """The folder of results."""
+    verified: str = "."
+    """The folder whose verdicts are recomputed: of a candidate, with all sets that are required."""
+    store: str = ""
+    """The store; empty if it is unknown."""
+    evaluate: tuple[str, ...] = ()
+    """The command that makes the page again; empty on the page of a candidate."""
     trend: TrendView | None = None
     """Tonight beside the nights before."""
 
@@ -165,11 +168,11 @@ class Page:
     def facts(self, line: CandidateStory) -> list[tuple[str, str, bool]]:
         """Return what to know of a candidate, each with a label and whether it is a command.
 
-        The command is for where the folder of results is; that of a candidate's page, in its own.
+        The command is for the folder where the evaluation was started.
         """
         found = [(label, text, False) for label, text in line.facts if label not in self.shared]
-        places = (Path(self.output).name,) if self.output else (".", ".")
-        command = shlex.join(["biasgate", *line.next_command(*places)])
+        place = "" if self.of_evaluation else self.output
+        command = shlex.join([NAME, *line.next_command(self.output, place, self.store)])
         last = {TO_PASS, GAINED, DECISION}
         at = next((at for at, (label, _, _) in enumerate(found) if label in last), len(found))
         found.insert(at, ("Next", command, True))
@@ -178,12 +181,8 @@ class Page:
     @property
     def commands(self) -> list[str]:
         """What makes the page again, and recomputes its verdicts."""
-        places = Path(self.config).name, Path(self.output).name
-        evaluate = ["biasgate", "evaluate", places[0], "--output", places[1]]
-        evaluate += [] if self.sample is None else ["--sample", str(self.sample)]
-        lines = [evaluate] if self.config else []
-        lines += [["biasgate", "verify", model] for model in self.models]
-        return [shlex.join(line) for line in lines]
+        verify = "verify", as_path(self.verified)
+        return [shlex.join([NAME, *line]) for line in (self.evaluate, verify) if line]
 
     @property
     def names(self) -> frozenset[str]:
@@ -200,13 +199,25 @@ class Page:
 Judged = tuple[Report, Verdict, Details]
 
 
-def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
-    """Return the page of one candidate on one set."""
+def candidate_page(
+    report: Report, verdict: Verdict, details: Details, output: str = ".", store: str = ""
+) -> Page:
+    """Return the page of one candidate on one set, whose results are in `output`."""
     judged = {(verdict.evaluation_set.name, verdict.candidate.name): (report, verdict, details)}
     page = _page(report.candidate.name, judged, {})
     [part] = page.parts
     line = replace(CandidateStory.of(part.story), name=report.candidate.name)
-    return replace(page, of_evaluation=False, word=line.word, lines=(line,))
+    output = path_from_here(output)
+    is_part = bool({*verdict.required_sets} - {verdict.evaluation_set.name})
+    return replace(
+        page,
+        of_evaluation=False,
+        word=line.word,
+        lines=(line,),
+        output=output,
+        verified=str(Path(output).parent.parent) if is_part else output,
+        store=store,
+    )
 
 
 def evaluation_page(
@@ -223,10 +234,22 @@ def evaluation_page(
         word=word_of(summary),
         lines=tuple(CandidateStory.each(summary.decisions, [part.story for part in page.parts])),
         trend=None if trend is None else describe_trend(trend),
-        config=summary.config,
-        output=output,
-        sample=summary.sample,
+        output=path_from_here(output),
+        verified=path_from_here(output),
+        store=summary.store_path,
+        evaluate=tuple(_repeat_command(summary, output, is_night=trend is not None)),
     )
+
+
+def _repeat_command(summary: Summary, output: str, *, is_night: bool) -> Iterator[str]:
+    """Yield the command that makes the page again; that of a night makes a new folder beside it."""
+    command, place = ("nightly", Path(output).parent) if is_night else ("evaluate", Path(output))
+    yield from (command, typed_argument(summary.config), "--output", path_from_here(place))
+    yield from store_option(summary.store_path)
+    yield from () if summary.sample is None else ("--sample", str(summary.sample))
+    if {*summary.outcome_of} != {decision.candidate for decision in summary.decisions}:
+        for name in summary.outcome_of:
+            yield from ("--candidate", name)
 
 
 def _page(title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[str, SetUse]) -> Page:
@@ -238,8 +261,6 @@ def _page(title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[st
     )
     reports = {of_set: report for (of_set, _), (report, _, _) in reversed([*judged.items()])}
     _, verdict, details = next(iter(judged.values()))
-    uris = {(one.candidate.model or "") for one, _, _ in judged.values()}
-    models = {one.removeprefix("models:/").partition("/")[0] for one in uris if one}
     return Page(
         title=title,
         of_evaluation=True,
@@ -252,7 +273,6 @@ def _page(title: str, judged: Mapping[tuple[str, str], Judged], uses: Mapping[st
             for name in dict.fromkeys(map(_first, judged))
         ),
         parts=parts,
-        models=tuple(sorted(models)),
         versions=(("biasgate", verdict.code.version), *details.versions.items()),
     )
 

@@ -41,14 +41,20 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
-def write_candidate_page(measured: Measured, verdict: Verdict, evidence: EvidenceFile) -> None:
-    """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry."""
+def write_candidate_page(
+    measured: Measured, verdict: Verdict, evidence: EvidenceFile, output: str, store: str
+) -> None:
+    """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry.
+
+    They will be published in a folder of `output`.
+    """
     folder, report = Path(measured.folder), measured.report
     details = measure_details(report, evidence)
     write_details(details, folder)
     if verdict.changed is not None:
         (folder / CHANGED_FILE).write_text(changed_csv(verdict.changed), "utf-8")
-    write_page(candidate_page(report, verdict, details), folder / FILE)
+    place = f"{output}/{measured.source.name}/{measured.candidate.name}"
+    write_page(candidate_page(report, verdict, details, place, store), folder / FILE)
     draw_judged(report, verdict, details.champion, folder)
 
 

@@ -178,10 +178,12 @@ class RegisteredScores(CandidateSettings):
                 raise InputError(msg)
             options = {"name": self.name, "kind": "scores", "path": folder / self.file}
             options |= {**self.read_by.columns, "allow_missing": self.allow_missing}
+            reset = workplace.gateway.command(
+                "promote", version.name, "--reset", "--reason", "TEXT"
+            )
             cure = (
                 f"{version.uri} is a file of scores, which is valid for one set only. For other "
-                "comments, register a model; if it is the champion, `biasgate promote NAME "
-                "--reset` ends that."
+                f"comments, register a model; if it is the champion, `{reset}` ends that."
             )
             return ScoreTable(ScoreFile.model_validate(options), cure)
 

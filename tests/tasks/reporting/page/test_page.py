@@ -1,6 +1,7 @@
 """Pages: what is in them and in which order, that their numbers are the report's."""
 
 import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -479,10 +480,32 @@ def test_a_pass_with_exceptions_is_not_told_as_a_pass(five):
     assert replace(page, lines=(blocked[0], blocked[0])).outcomes[0] == ("Passed", "nobody")
 
 
-def test_the_commands_name_the_real_file_and_folder(five):
-    page = evaluation_page(summary_of(five), by_place(five), output="/home/somebody/results of x")
-    text = read_page(render(page)).one("section", id="reproduce").one("pre").text
-    assert text == "biasgate evaluate evaluation.yaml --output 'results of x'"
+def test_the_commands_name_the_real_file_folder_and_store(five, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = str(tmp_path / "my store")
+    summary = replace(summary_of(five), config=f"{tmp_path}/my file.yaml", store_path=store)
+    page = evaluation_page(summary, by_place(five), output="results of x")
+    found = read_page(render(page)).one("section", id="reproduce").one("pre")
+    assert page.commands == [
+        "biasgate evaluate 'my file.yaml' --output 'results of x' --store 'my store'",
+        "biasgate verify './results of x'",
+    ]
+    assert found.text == " ".join(page.commands)
+    changed = replace(summary, sample=500, outcome_of=summary.outcome_of[:1], store_path="")
+    page = evaluation_page(changed, by_place(five), output="/elsewhere/x")
+    [candidate] = changed.outcome_of
+    repeat = "evaluate 'my file.yaml' --output /elsewhere/x --sample 500 --candidate"
+    assert page.commands[0] == f"biasgate {repeat} {shlex.quote(candidate)}"
+
+
+def test_a_candidate_is_verified_with_all_sets_that_its_verdict_requires(judged):
+    report, verdict, details = judged
+    own = f"out/{verdict.evaluation_set.name}/{verdict.candidate.name}"
+    page = candidate_page(report, verdict, details, own)
+    assert page.commands == [f"biasgate verify {own}"]
+    several = replace(verdict, required_sets=[verdict.evaluation_set.name, "another"])
+    page = candidate_page(report, several, details, own)
+    assert page.commands == ["biasgate verify ./out"]
 
 
 def test_sets_have_their_own_tables(tmp_path):
