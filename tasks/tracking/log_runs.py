@@ -62,8 +62,6 @@ from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tag
 # a chart for each metric, and its pages fail at some thousands.
 LOGGED = 500
 LOGGED_TAG = "biasgate.metrics_of"
-# The numbers that MLflow's list of models shows, beside the worst ones and the checks.
-OF_MODEL = {"auc/overall", "final_score", *(f"power_mean/{name}" for name in FINAL_SCORE_PARTS)}
 
 
 def metric_keys(report: Numbers | Report) -> dict[str, float]:
@@ -199,16 +197,13 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
     with gateway.failing(run_id):
         judged = _log_inputs(gateway, experiment_id, run_id, report)
         metrics, tags = logged_metrics(report)
-        of_model = headline_metrics(report, verdict)
-        of_model |= {key: value for key, value in metrics.items() if key in OF_MODEL}
-        others = {key: value for key, value in metrics.items() if key not in of_model}
-        gateway.log(run_id, metrics=of_model, judged=judged)
+        metrics = headline_metrics(report, verdict) | metrics
+        gateway.log(run_id, metrics=metrics, judged=judged)
         story = Published(Path(measured.folder), report, verdict).story
         note = candidate_note(story, experiment_id, run_id)
         gateway.log(
             run_id,
             params=_params(report, verdict),
-            metrics=others,
             tags=headline_tags(story, report)
             | parent.source
             | tags

@@ -1,14 +1,25 @@
 """A tracking server over HTTP instead of the local store: the same results, the same gate."""
 
+import base64
 import dataclasses
+import json
 import shutil
 import socket
+import zlib
+from pathlib import Path
 
 import pytest
 import yaml
+from support.blocks import blocks_of
 
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.common.errors import ServerError
+
+from .conftest import ROWS
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guides" / "operate.md"
+DOCS = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 
 
 @pytest.mark.slow
@@ -30,6 +41,56 @@ def test_a_server_gets_runs_artifacts_and_the_champion(world, tmp_path):
         for result, name in ((first, "words"), (again, "champion"))
     )
     assert one == other
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mlflow_server")
+def test_each_query_of_the_guide_finds_what_it_says_on_a_server(world, tmp_path):
+    """Beside a set `news` there is one on which no model is unfair."""
+    folder = tmp_path / "world"
+    shutil.copytree(world.folder, folder, ignore=shutil.ignore_patterns("store", "output"))
+    remote = dataclasses.replace(world, folder=folder)
+    sets = [
+        ROWS | {"name": "news"},
+        ROWS | {"name": "posts", "terms": ["muslim", "deaf"], "required": False},
+    ]
+    policy = yaml.safe_load((folder / "fair.yaml").read_text())
+    policy["rules"] = [{"metric": "auc", "scope": "overall", "floor": 0.5, "mode": "estimate"}]
+    (folder / "lax.yaml").write_text(yaml.safe_dump(policy))
+    result = remote.evaluate("toxicity", name="toxicity", evaluation_sets=sets, policy="lax.yaml")
+    [block] = [one for one in blocks_of(GUIDE) if "search_" in one.content]
+    assert sum(path.read_text("utf-8").count("client.search_") for path in DOCS) == 3
+    names = {}
+    exec(compile(block.content, "guide", "exec"), names)  # noqa: S102 - our own page
+    found = {key: [one.info.run_name for one in names[key]] for key in ("runs", "unfair_runs")}
+    assert set(found["runs"]) == {"words on news", "shifted on news"}
+    assert found["unfair_runs"] == ["shifted on news"]
+    [unfair] = names["unfair_models"]
+    assert unfair.name == "shifted"
+    of_news = {one.key: one.value for one in unfair.metrics if one.dataset_name == "news"}
+    assert of_news == result.run("shifted on news").data.metrics
+    assert of_news["bpsn_auc/gay"] < 0.6
+    # On the other set nothing is unfair to them, so that the query's set is heeded.
+    changed = block.content.replace("'news'", "'posts'").replace("bpsn_auc/gay", "auc/overall")
+    exec(compile(changed, "guide", "exec"), names)  # noqa: S102 - our own page
+    assert {one.info.run_name for one in names["runs"]} == {"words on posts", "shifted on posts"}
+    assert names["unfair_models"] == []
+    views = [
+        json.loads(text)
+        for key, text in names["client"].get_experiment(names["experiment"]).tags.items()
+        if key.startswith("mlflow.sharedViewState.")
+    ]
+    packed = [one["state"].removeprefix("deflate;") for one in views if "state" in one]
+    filters = [
+        found
+        for one in packed
+        if (found := json.loads(zlib.decompress(base64.b64decode(one))).get("searchFilter"))
+    ]
+    assert len(filters) == 2
+    everything = {*found["runs"], "words on posts", "shifted on posts"}
+    for condition in filters:
+        shown = names["client"].search_runs([names["experiment"]], condition)
+        assert {one.info.run_name for one in shown} == everything
 
 
 @pytest.mark.parametrize("variable", ["MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"])
