@@ -72,7 +72,7 @@ class World:
         experiments = [one.experiment_id for one in self.gateway.client.search_experiments()]
         return list(self.gateway.client.search_runs(experiments, condition))
 
-    def evaluate(self, name, **changes):
+    def evaluate(self, name, /, **changes):
         """Evaluate a file made of EVALUATION and some changes; a failure is a result, too."""
         config = self.folder / f"{name}.yaml"
         config.write_text(yaml.safe_dump(EVALUATION | changes), "utf-8")

@@ -81,11 +81,8 @@ def test_each_query_of_the_guide_finds_what_it_says_on_a_server(world, tmp_path)
         if key.startswith("mlflow.sharedViewState.")
     ]
     packed = [one["state"].removeprefix("deflate;") for one in views if "state" in one]
-    filters = [
-        found
-        for one in packed
-        if (found := json.loads(zlib.decompress(base64.b64decode(one))).get("searchFilter"))
-    ]
+    states = [json.loads(zlib.decompress(base64.b64decode(one))) for one in packed]
+    filters = [one["searchFilter"] for one in states if one.get("searchFilter")]
     assert len(filters) == 2
     everything = {*found["runs"], "words on posts", "shifted on posts"}
     for condition in filters:
