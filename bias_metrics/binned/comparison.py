@@ -7,9 +7,9 @@ standard error of a difference is taken as the largest possible, the sum of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,33 +25,26 @@ from bias_metrics._core.differences import (
 )
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue, Named
+from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.pairs import Pairs
-from bias_metrics.binned.report import Key, compared, numbers_of
+from bias_metrics.binned.report import Key, cells_of, compared, numbers_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, Metric
-from bias_metrics.report.report import BiasComparison, Overall
+from bias_metrics.report.report import BiasComparison, BiasReport, Overall
 from bias_metrics.rows import Background
-
-if TYPE_CHECKING:
-    from bias_metrics.binned.counts import ScoreCounts
 
 
 def comparison_of(
-    first: ScoreCounts,
-    second: ScoreCounts,
-    pairs: ScoreCounts | None,
+    models: tuple[BinCounts, BinCounts],
+    pairs: BinCounts | None,
+    reports: Sequence[BiasReport],
     confidence: float,
-    **options: Any,
 ) -> BiasComparison:
-    """Return the comparison; see `ScoreCounts.compare`."""
-    for counts in (second, pairs):
-        if counts is not None:
-            refuse_other_rows(first, counts)
-    reports = [counts.report(confidence=confidence, **options) for counts in (first, second)]
-    a, b = reports
+    """Return the comparison of two models' reports; see `ScoreCounts.compare`."""
+    (first, second), (a, b) = models, reports
     numbers = [numbers_of(report) for report in reports]
     cells: dict[str | None, dict[str, Difference]] = {None: {}}
     cells |= {name: {} for name in first.names}
-    known, sizes = (second, pairs, a.background), first.cells(a.background)
+    known, sizes = (second, pairs, a.background), cells_of(first, a.background)
     related = first.once(known, lambda: dict(_related(first, *known)))
     for (name, metric), together in related.items():
         own, other = (number[name][metric] for number in numbers)
@@ -120,7 +113,7 @@ class Related:
 
 
 def _related(
-    first: ScoreCounts, second: ScoreCounts, pairs: ScoreCounts | None, background: Background
+    first: BinCounts, second: BinCounts, pairs: BinCounts | None, background: Background
 ) -> Iterator[tuple[Key, Related | None]]:
     """Yield how the two models' numbers are related, where that is known and both have an error."""
     if pairs is None:
@@ -129,7 +122,7 @@ def _related(
     known, of_models = Pairs.of(first, second, pairs), (first, second)
     rows = (compared(of_model, background) for of_model in (*of_models, pairs))
     for (key, *of_first), (_, *of_second), (_, *of_pairs) in zip(*rows, strict=True):
-        a, b = (counts.cells(background)[key] for counts in of_models)
+        a, b = (cells_of(counts, background)[key] for counts in of_models)
         y, x = zip(of_first, of_second, of_pairs, strict=True)
         if a.binned.std_error is None or b.binned.std_error is None:
             yield key, None
@@ -169,9 +162,9 @@ def _apart(a: MetricValue, b: MetricValue) -> Difference:
     return Difference(a.value, b.value, value, error, low, high)
 
 
-def refuse_other_rows(first: ScoreCounts, second: ScoreCounts) -> None:
-    """Refuse counts of two models unless they are of the same rows, as far as counts tell."""
-    of_rows: Mapping[str, Callable[[ScoreCounts], Any]] = {
+def refuse_other_rows(first: BinCounts, *others: BinCounts) -> None:
+    """Refuse counts of models unless they are of the same rows, as far as counts tell."""
+    of_rows: Mapping[str, Callable[[BinCounts], Any]] = {
         "shards": lambda counts: counts.shards,
         "names": lambda counts: counts.names,
         "numbers of rows": lambda counts: [
@@ -180,6 +173,6 @@ def refuse_other_rows(first: ScoreCounts, second: ScoreCounts) -> None:
         ],
     }
     for what, of in of_rows.items():
-        if of(first) != of(second):
+        if any(of(first) != of(other) for other in others):
             msg = f"counts that are compared must be of the same rows; their {what} differ."
             raise ValueError(msg)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +18,8 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.ranks import inner
-from bias_metrics.binned.bins import bins_of
-from bias_metrics.binned.report import Counts
-
-if TYPE_CHECKING:
-    from bias_metrics.binned.counts import ScoreCounts
+from bias_metrics.binned.bin_counts import BinCounts
+from bias_metrics.binned.bins import Counts, bins_of
 
 BITS = 4
 Rows = tuple[Counts, Counts, Counts]
@@ -46,7 +42,7 @@ class Pairs:
     of_pairs: tuple[Counts, Counts]
 
     @classmethod
-    def of(cls, first: ScoreCounts, second: ScoreCounts, pairs: ScoreCounts) -> Pairs:
+    def of(cls, first: BinCounts, second: BinCounts, pairs: BinCounts) -> Pairs:
         """Find the wide bins."""
         codes = pairs.least.astype(np.int64)
         both = codes // (2 * _HALF) - _HALF, codes % (2 * _HALF) - _HALF

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, negated, paired, sized
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.values import MetricValue
+from bias_metrics.binned.bin_counts import BinCounts
+from bias_metrics.binned.bins import Counts
 from bias_metrics.binned.comparison import refuse_other_rows, widest
 from bias_metrics.binned.pairs import Pairs
-from bias_metrics.binned.report import Counts
 from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
 from bias_metrics.thresholds.decisions import ThresholdReport
@@ -32,14 +33,11 @@ from bias_metrics.thresholds.thresholds import (
     reach_of,
 )
 
-if TYPE_CHECKING:
-    from bias_metrics.binned.counts import ScoreCounts
-
 Range = tuple[float, float] | None
 
 
 def rate_gaps_of(
-    counts: ScoreCounts,
+    counts: BinCounts,
     threshold: float,
     threshold_range: Range,
     confidence: float,
@@ -55,12 +53,12 @@ def rate_gaps_of(
     return RateGaps(threshold, found, confidence)
 
 
-def equal_error_of(counts: ScoreCounts) -> EqualErrorRate:
+def equal_error_of(counts: BinCounts) -> EqualErrorRate:
     """Return the rates; see `ScoreCounts.equal_error_rate`."""
     return equal_error(_classes(counts))
 
 
-def equal_error_range_of(counts: ScoreCounts, confidence: float) -> tuple[float, float]:
+def equal_error_range_of(counts: BinCounts, confidence: float) -> tuple[float, float]:
     """Return the range; see `ScoreCounts.equal_error_range`."""
     classes = _classes(counts)
     threshold = equal_error(classes).threshold
@@ -77,7 +75,7 @@ def equal_error_range_of(counts: ScoreCounts, confidence: float) -> tuple[float,
     return float(beyond[max(first - 1, 0)]), float(beyond[last + 1])
 
 
-def _classes(counts: ScoreCounts) -> SortedClasses:
+def _classes(counts: BinCounts) -> SortedClasses:
     """Return the counts as weighted rows, each with the least score of its bin."""
     weight = counts.everyone.ravel()
     known = weight > 0
@@ -86,7 +84,7 @@ def _classes(counts: ScoreCounts) -> SortedClasses:
 
 
 def threshold_report_of(
-    counts: ScoreCounts, threshold: float, groups: tuple[str, ...]
+    counts: BinCounts, threshold: float, groups: tuple[str, ...]
 ) -> ThresholdReport:
     """Return the errors; see `ScoreCounts.threshold_report`."""
 
@@ -106,16 +104,15 @@ def threshold_report_of(
 
 
 def rate_gap_comparison_of(
-    models: tuple[ScoreCounts, ScoreCounts],
-    pairs: ScoreCounts | None,
+    models: tuple[BinCounts, BinCounts],
+    pairs: BinCounts | None,
     thresholds: tuple[float, float],
     ranges: tuple[Range, Range],
     confidence: float,
     background: Background,
 ) -> RateGapComparison:
     """Return the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
-    for counts in (models[1], *(() if pairs is None else (pairs,))):
-        refuse_other_rows(models[0], counts)
+    refuse_other_rows(*models, *(() if pairs is None else (pairs,)))
     a, b = (
         rate_gaps_of(counts, at, around, confidence, background)
         for counts, at, around in zip(models, thresholds, ranges, strict=True)
@@ -147,8 +144,8 @@ class Decisions:
 
     def __init__(
         self,
-        models: tuple[ScoreCounts, ScoreCounts],
-        pairs: ScoreCounts,
+        models: tuple[BinCounts, BinCounts],
+        pairs: BinCounts,
         thresholds: tuple[float, float],
         ranges: tuple[Range, Range],
     ) -> None:
@@ -222,7 +219,7 @@ def _widened(found: Difference, by: float) -> Difference:
 
 
 def gap_ends(
-    counts: ScoreCounts, threshold: float, rate: Rate, background: Background
+    counts: BinCounts, threshold: float, rate: Rate, background: Background
 ) -> Iterator[tuple[str, tuple[ShareGap, ShareGap]]]:
     """Yield the smallest and the largest gap of each subgroup that is possible."""
     for group, own in zip(counts.names, counts.subgroups, strict=True):
@@ -234,7 +231,7 @@ def gap_ends(
 
 
 def share_ends(
-    counts: ScoreCounts, threshold: float, rate: Rate, rows: Counts
+    counts: BinCounts, threshold: float, rate: Rate, rows: Counts
 ) -> tuple[Share, Share]:
     """Return the smallest and the largest share of some rows with the event that is possible."""
     sure, possible = counts.reaches(threshold)
@@ -246,7 +243,7 @@ def share_ends(
 
 
 def _moved(
-    counts: ScoreCounts, threshold_range: Range, rate: Rate, background: Background
+    counts: BinCounts, threshold_range: Range, rate: Rate, background: Background
 ) -> dict[str, tuple[float, ...]]:
     """Return the gap of each subgroup at the ends of a threshold's range, if it has one."""
     ends = [dict(gap_ends(counts, end, rate, background)) for end in threshold_range or ()]

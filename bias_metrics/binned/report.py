@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from bias_metrics._core.cells import Auc, lacks, placed_auc
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.ranks import Placed, Runs, inner, spread_of_squares
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.binned.bin_counts import BinCounts
+from bias_metrics.binned.bins import Counts
 from bias_metrics.calibration import ReliabilityBin, Sample, bias_of, curve_of, labels_of
 from bias_metrics.estimate import Number, Positives
 from bias_metrics.metrics import CALIBRATION_GAP, CLASSES, METRICS, PAIRS, SUBGROUP_METRICS
@@ -26,11 +28,6 @@ from bias_metrics.report.report import BiasReport, Overall, PowerMeans, Subgroup
 from bias_metrics.report.steps import report_from
 from bias_metrics.rows import Background
 
-if TYPE_CHECKING:
-    from bias_metrics.binned.counts import ScoreCounts
-
-
-Counts = npt.NDArray[np.int64]
 Bracket = tuple[float, float]
 Key = tuple[str | None, str]
 """A subgroup, or None for all rows; and a metric."""
@@ -99,8 +96,13 @@ class Cell:
         return replace(self.binned, value=low), replace(self.binned, value=high)
 
 
-def cells_of(counts: ScoreCounts, background: Background) -> dict[Key, Cell]:
-    """Return the cells of each subgroup, after the overall AUC."""
+def cells_of(counts: BinCounts, background: Background) -> dict[Key, Cell]:
+    """Return the cells of each subgroup, after the overall AUC; measured once."""
+    found: dict[Key, Cell] = counts.once(background, lambda: _cells(counts, background))
+    return found
+
+
+def _cells(counts: BinCounts, background: Background) -> dict[Key, Cell]:
     several = counts.least < counts.most
     found = {}
     for (name, metric), y, x in compared(counts, background):
@@ -113,7 +115,7 @@ def cells_of(counts: ScoreCounts, background: Background) -> dict[Key, Cell]:
     return found
 
 
-def compared(counts: ScoreCounts, background: Background) -> Iterator[tuple[Key, Counts, Counts]]:
+def compared(counts: BinCounts, background: Background) -> Iterator[tuple[Key, Counts, Counts]]:
     """Yield the rows y and x that each number compares: first the overall AUC, of nobody."""
     positive, negative = counts.everyone
     yield (None, "auc"), negative, positive
@@ -127,7 +129,7 @@ def compared(counts: ScoreCounts, background: Background) -> Iterator[tuple[Key,
 
 
 def report_of(
-    counts: ScoreCounts,
+    counts: BinCounts,
     *,
     power: float,
     groups: tuple[str, ...],
@@ -135,16 +137,16 @@ def report_of(
     background: Background,
 ) -> BiasReport:
     """Return the report at a confidence."""
-    measured = {key: cell.at(confidence) for key, cell in counts.cells(background).items()}
+    measured = {key: cell.at(confidence) for key, cell in cells_of(counts, background).items()}
     found = _reported(counts, measured, power, groups, background)
     return replace(found, confidence=confidence)
 
 
 def brackets_of(
-    counts: ScoreCounts, *, power: float, groups: tuple[str, ...], background: Background
+    counts: BinCounts, *, power: float, groups: tuple[str, ...], background: Background
 ) -> dict[str | None, dict[str, Bracket | None]]:
     """Return between which two numbers each exact value lies."""
-    measured = {key: cell.ends() for key, cell in counts.cells(background).items()}
+    measured = {key: cell.ends() for key, cell in cells_of(counts, background).items()}
     report = _reported(counts, measured, power, groups, background)
     return {
         name: {metric: _bracket(value) for metric, value in values.items()}
@@ -163,7 +165,7 @@ def numbers_of(report: BiasReport) -> Numbers:
 
 
 def _reported(
-    counts: ScoreCounts,
+    counts: BinCounts,
     measured: Mapping[Key, MetricValue],
     power: float,
     groups: tuple[str, ...],
@@ -219,7 +221,7 @@ def _bracket(value: MetricValue) -> Bracket | None:
 Reliability = dict[str | None, tuple[ReliabilityBin, ...]]
 
 
-def reliability_of(counts: ScoreCounts, n_bins: int, confidence: float) -> Reliability:
+def reliability_of(counts: BinCounts, n_bins: int, confidence: float) -> Reliability:
     """Return the bins; see `ScoreCounts.reliability`."""
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."
@@ -230,7 +232,7 @@ def reliability_of(counts: ScoreCounts, n_bins: int, confidence: float) -> Relia
     return {name: _curve(counts, own, n_bins, confidence) for name, own in rows}
 
 
-def _no_probabilities(counts: ScoreCounts) -> str | None:
+def _no_probabilities(counts: BinCounts) -> str | None:
     """Say that scores are not probabilities, if so."""
     if not counts.n or 0 <= counts.least[0] <= counts.most[-1] <= 1:
         return None
@@ -239,7 +241,7 @@ def _no_probabilities(counts: ScoreCounts) -> str | None:
 
 
 def calibration_gaps_of(
-    counts: ScoreCounts, confidence: float, background: Background
+    counts: BinCounts, confidence: float, background: Background
 ) -> dict[str, MetricValue]:
     """Return the gaps; see `ScoreCounts.calibration_gaps`."""
     reason = _no_probabilities(counts)
@@ -272,7 +274,7 @@ class _Mean:
     positives: tuple[Positives, ...]
 
     @classmethod
-    def of(cls, counts: ScoreCounts, own: Counts) -> _Mean:
+    def of(cls, counts: BinCounts, own: Counts) -> _Mean:
         """Measure the bias of rows, of which there are some."""
         known = np.flatnonzero(own)
         weight, n = own.ravel()[known].astype(np.float64), int(own.sum())
@@ -327,7 +329,7 @@ def _gap(own: _Mean, other: _Mean, confidence: float) -> MetricValue:
 
 
 def _curve(
-    counts: ScoreCounts, own: Counts, n_bins: int, confidence: float
+    counts: BinCounts, own: Counts, n_bins: int, confidence: float
 ) -> tuple[ReliabilityBin, ...]:
     of_bin = own.sum(axis=0)
     total = int(of_bin.sum())

@@ -160,9 +160,11 @@ def public_functions():
             elif inspect.isclass(found):
                 if not is_dataclass(found) and "__init__" in vars(found):
                     yield name, found
-                for method in vars(found):
-                    if not method.startswith("_") and callable(getattr(found, method)):
-                        yield f"{name}.{method}", getattr(found, method)
+                for method in dir(found):
+                    known = getattr(found, method)
+                    written = inspect.isfunction(known) or inspect.ismethod(known)
+                    if written and not method.startswith("_"):
+                        yield f"{name}.{method}", known
 
 
 def inputs_of(name, function):

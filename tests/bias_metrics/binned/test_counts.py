@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_metrics import Rows, ScoreCounts, evaluate_bias
-from bias_metrics.binned.bins import refuse_impossible
+from bias_metrics.binned.archive import refuse_impossible
 from bias_metrics.metrics import SUBGROUP_METRICS
 
 N = 600
@@ -349,10 +349,10 @@ def test_bytes_that_unpack_to_too_much_are_refused(monkeypatch):
     data = counted(*rows_and_scores()).to_bytes()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    monkeypatch.setattr("bias_metrics.binned.bins.MOST_BYTES", size - 1)
+    monkeypatch.setattr("bias_metrics.binned.archive.MOST_BYTES", size - 1)
     with pytest.raises(ValueError, match=f"at most {size - 1:,} bytes; got {size:,}"):
         ScoreCounts.from_bytes(data)
-    monkeypatch.setattr("bias_metrics.binned.bins.MOST_BYTES", size)
+    monkeypatch.setattr("bias_metrics.binned.archive.MOST_BYTES", size)
     assert ScoreCounts.from_bytes(data).n == N
 
 

@@ -1,0 +1,137 @@
+"""The archive of counts, which anybody may have written."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics.binned.bin_counts import BinCounts
+from bias_metrics.binned.bins import MANTISSA, MOST_ROWS, bins_of
+
+Kind = TypeVar("Kind", bound=BinCounts)
+MOST_BYTES = 2**30
+_LEVEL = 3  # of compression: the highest one takes twice as long, and saves a tenth
+_ARRAYS = ("bins", "least", "most", "everyone", "anyone", "subgroups")
+
+
+def packed(counts: BinCounts) -> bytes:
+    """Return the archive; see `ScoreCounts.to_bytes`."""
+    arrays = {"about": np.frombuffer(_about(counts), dtype=np.uint8)}
+    arrays |= {name: getattr(counts, name) for name in _ARRAYS}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            part = io.BytesIO()
+            np.lib.format.write_array(part, array, allow_pickle=False)
+            packed = part.getvalue(), zipfile.ZIP_DEFLATED, _LEVEL
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), *packed)
+    return file.getvalue()
+
+
+def _about(counts: BinCounts) -> bytes:
+    about = {"bits": counts.bits, "shards": sorted(counts.shards), "names": list(counts.names)}
+    return json.dumps(about).encode()
+
+
+def unpacked(data: bytes, cls: type[Kind]) -> Kind:
+    """Read an archive; see `ScoreCounts.from_bytes`."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _refuse_size(archive)
+            arrays = {name: _array(archive.read(f"{name}.npy")) for name in ("about", *_ARRAYS)}
+        written = arrays.pop("about").tobytes()
+        about = json.loads(written)
+        found = cls(
+            int(about["bits"]),
+            frozenset(map(str, about["shards"])),
+            tuple(map(str, about["names"])),
+            **arrays,
+        )
+        _refuse_other(written, _about(found))
+        refuse_impossible(found)
+    except Exception as error:
+        # Whoever wrote the archive decides what zipfile, json and numpy raise.
+        msg = f"these bytes are not counts of scores: {error}."
+        raise ValueError(msg) from error
+    return found
+
+
+def _refuse_other(about: bytes, again: bytes) -> None:
+    if about != again:
+        msg = "`about` must be as it is written, no key twice"
+        raise ValueError(msg)
+
+
+def _refuse_size(archive: zipfile.ZipFile) -> None:
+    names = archive.namelist()
+    if len(set(names)) < len(names):
+        msg = "no file may be in the archive twice"
+        raise ValueError(msg)
+    size = sum(entry.file_size for entry in archive.infolist())
+    if size > MOST_BYTES:
+        msg = f"they must unpack to at most {MOST_BYTES:,} bytes; got {size:,}"
+        raise ValueError(msg)
+
+
+def _array(content: bytes) -> npt.NDArray[Any]:
+    """Return an array in NumPy's format, of bytes that are there: nothing is allocated for it."""
+    stream = io.BytesIO(content)
+    np.lib.format.read_magic(stream)
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    order: Literal["F", "C"] = "F" if is_fortran else "C"
+    return np.ndarray(shape, dtype, buffer=content, offset=stream.tell(), order=order)
+
+
+def refuse_impossible(counts: BinCounts) -> None:
+    """Refuse counts that cannot have come from rows; say what contradicts what."""
+    if not 0 <= counts.bits <= MANTISSA:
+        msg = f"`bits` must be from 0 to {MANTISSA}; got {counts.bits}"
+        raise ValueError(msg)
+    k, groups = counts.bins.size, len(counts.names)
+    shapes = {
+        "bins": (k,),
+        "least": (k,),
+        "most": (k,),
+        "everyone": (2, k),
+        "anyone": (2, k),
+        "subgroups": (groups, 2, k),
+    }
+    for name, shape in shapes.items():
+        array = getattr(counts, name)
+        kind = np.float64 if name in {"least", "most"} else np.int64
+        if array.shape != shape or array.dtype != kind:
+            msg = (
+                f"`{name}` must be {np.dtype(kind)} of shape {shape}; "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+            raise ValueError(msg)
+    n = [int(bound) for bound in counts.everyone.sum(axis=1, dtype=np.float64)]
+    own = [bins_of(ends, counts.bits) for ends in (counts.least, counts.most)]
+    wrong = {
+        "`names` must differ": len(set(counts.names)) < groups,
+        "`bins` must ascend": bool((np.diff(counts.bins) <= 0).any()),
+        "`least` must be at most `most`": not bool((counts.least <= counts.most).all()),
+        "`least` and `most` must be finite": not bool(
+            (np.isfinite(counts.least) & np.isfinite(counts.most)).all()
+        ),
+        "`least` and `most` must lie in their bins": not all(
+            np.array_equal(bins, counts.bins) for bins in own
+        ),
+        "no count may be negative": bool(
+            min(of.min(initial=0) for of in (counts.everyone, counts.anyone, counts.subgroups)) < 0
+        ),
+        "every bin must have a row": not bool(counts.everyone.any(axis=0).all()),
+        f"there must be at most {MOST_ROWS:,} rows": sum(n) > MOST_ROWS,
+        "a subgroup must be part of those in any": bool((counts.subgroups > counts.anyone).any()),
+        "those in any subgroup must be part of all, and in one of them": bool(
+            (counts.anyone > np.minimum(counts.everyone, counts.subgroups.sum(axis=0))).any()
+        ),
+    }
+    for rule, broken in wrong.items():
+        if broken:
+            raise ValueError(rule)
