@@ -234,6 +234,13 @@ def test_what_a_pass_takes_is_no_more_than_is_known(results, said):
     assert "; ".join(_lacking(results)) == said
 
 
+def test_a_warning_is_told_before_numbers_that_the_first_screen_may_leave_out():
+    [one] = story_of("ab", outcome="pass").stories
+    warned = replace(one, warnings=("Look.",), not_judged=("fpr_gap",))
+    labels = [label for label, _ in CandidateStory.of(warned).facts]
+    assert labels.index("Warning") + 1 == labels.index("Not judged")
+
+
 NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
 
 
