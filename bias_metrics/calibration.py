@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,14 @@ from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
 from bias_metrics._core.values import MetricValue
 from bias_metrics.estimate import Change, Estimate, Number
 from bias_metrics.metrics import CALIBRATION_GAP, METRICS
-from bias_metrics.rows import Places, Rows
+from bias_metrics.rows import Places, RowOptions, Rows
 
 N_BINS = 10
 
@@ -152,11 +153,13 @@ class CalibrationComparison(Tabular):
 
 @aligned
 def calibration_report(
-    rows: Rows,
+    y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
     *,
     confidence: float = 0.95,
     n_bins: int = N_BINS,
+    **options: Unpack[RowOptions],
 ) -> CalibrationReport:
     """Measure whether scores are probabilities, for each subgroup and its background.
 
@@ -166,14 +169,19 @@ def calibration_report(
 
     Parameters
     ----------
-    rows : Rows
-        The rows.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score : float array of shape (n,)
         Probabilities. If any is outside [0, 1], all numbers are undefined, with that reason.
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     confidence : float, default=0.95
         Confidence of each interval and of the bands.
     n_bins : int, default=10
         Bins of equally many rows, at least 2; fewer where scores are tied.
+    **options
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `Rows`.
 
     Returns
     -------
@@ -203,24 +211,26 @@ def calibration_report(
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> y_score = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
-    >>> found = calibration_report(Rows(y_true, {"gay": gay}), y_score)
+    >>> found = calibration_report(y_true, y_score, {"gay": gay})
     >>> print(found.subgroups["gay"].bias, found.gaps["gay"])
     0.200 [0.066, 0.334] 0.200 [0.014, 0.386]
     """
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."
         raise ValueError(msg)
-    level = check_confidence(confidence)
+    level, rows = check_confidence(confidence), Rows.of(y_true, subgroups, **options)
     return MeasuredCalibration(rows, {"y_score": y_score}, n_bins=n_bins).report(level)
 
 
 @aligned
 def compare_calibration(
-    rows: Rows,
+    y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
     *,
     confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> CalibrationComparison:
     """Compare the calibration of two models on the same rows.
 
@@ -228,12 +238,17 @@ def compare_calibration(
 
     Parameters
     ----------
-    rows : Rows
-        The rows.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score_a, y_score_b : float array of shape (n,)
         Probabilities of the first model (the candidate) and the second (the champion).
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     confidence : float, default=0.95
         Confidence of each interval.
+    **options
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `Rows`.
 
     Returns
     -------
@@ -255,11 +270,11 @@ def compare_calibration(
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> a = [0.3, 0.5, 0.5, 0.7] * 20
     >>> b = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
-    >>> rows = Rows(y_true, {"gay": gay})
-    >>> round(compare_calibration(rows, a, b).subgroups["gay"]["bias"].value, 3)
+    >>> found = compare_calibration(y_true, a, b, {"gay": gay})
+    >>> round(found.subgroups["gay"]["bias"].value, 3)
     -0.2
     """
-    level = check_confidence(confidence)
+    level, rows = check_confidence(confidence), Rows.of(y_true, subgroups, **options)
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
     return MeasuredCalibration(rows, scores).comparison(level)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ __all__ = [
     "WEIGHT_KINDS",
     "Background",
     "Places",
+    "RowOptions",
     "Rows",
     "WeightKind",
     "any_of",
@@ -43,6 +44,15 @@ BACKGROUNDS: tuple[Background, ...] = get_args(Background)
 MOST_ROWS = 10**9
 
 Places = npt.NDArray[np.intp]
+
+
+class RowOptions(TypedDict, total=False):
+    """What may be known of rows beside their labels and subgroups; see `Rows`."""
+
+    sample_weight: npt.ArrayLike | None
+    weight_kind: WeightKind
+    clusters: npt.ArrayLike | None
+    background: Background
 
 
 class Rows:
@@ -120,6 +130,28 @@ class Rows:
             _refuse_fractions(self.sample_weight)
         self.clusters = check_clusters(clusters, self.n)
         self.background = check_choice("background", background, BACKGROUNDS)
+
+    @classmethod
+    def of(
+        cls,
+        y_true: npt.ArrayLike | Rows,
+        subgroups: Subgroups | None = None,
+        **options: Unpack[RowOptions],
+    ) -> Rows:
+        """Return rows as they are, if they are given in the place of labels; or check them.
+
+        Raises
+        ------
+        TypeError
+            If subgroups or options are given beside rows, which have their own.
+        """
+        if not isinstance(y_true, Rows):
+            return cls(y_true, {} if subgroups is None else subgroups, **options)
+        if subgroups is not None or options:
+            name = "subgroups" if subgroups is not None else next(iter(options))
+            msg = f"`{name}` must not be given beside Rows, which have their own."
+            raise TypeError(msg)
+        return y_true
 
     @property
     def n(self) -> int:

@@ -19,7 +19,11 @@ def aligned(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        refuse_misaligned(known.bind(*args, **kwargs).arguments)
+        given = dict(known.bind(*args, **kwargs).arguments)
+        for name, one in known.parameters.items():
+            if one.kind is one.VAR_KEYWORD:  # each by its own name
+                given |= given.pop(name, {})
+        refuse_misaligned(given)
         return function(*args, **kwargs)
 
     return checked

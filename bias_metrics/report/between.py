@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Tabular
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.steps import MeasuredSubgroup
-from bias_metrics.rows import Rows
+from bias_metrics.rows import RowOptions, Rows
 
 _BLOCK = 256  # subgroups whose pairs with all others are looked at at once
 
@@ -51,7 +52,12 @@ class SubgroupSpread(Tabular):
 
 @aligned
 def subgroup_spread(
-    rows: Rows, y_score: npt.ArrayLike, *, confidence: float = 0.95
+    y_true: npt.ArrayLike | Rows,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
+    *,
+    confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> dict[str, SubgroupSpread]:
     """Measure how far subgroups are apart: for each metric the highest value minus the lowest.
 
@@ -60,12 +66,17 @@ def subgroup_spread(
 
     Parameters
     ----------
-    rows : Rows
-        The rows.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score : float array of shape (n,)
         Scores; higher for the positive class.
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     confidence : float, default=0.95
         Confidence of each interval.
+    **options
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `Rows`.
 
     Returns
     -------
@@ -96,11 +107,11 @@ def subgroup_spread(
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> y_score = [0.1, 0.4, 0.5, 0.9] * 10 + [0.4, 0.6, 0.5, 0.7] * 10
     >>> others = [1 - one for one in gay]
-    >>> found = subgroup_spread(Rows(y_true, {"gay": gay, "others": others}), y_score)
+    >>> found = subgroup_spread(y_true, y_score, {"gay": gay, "others": others})
     >>> found["subgroup_auc"].lowest, str(found["subgroup_auc"].value)
     ('gay', '0.250 [0.060, 0.438]')
     """
-    level = check_confidence(confidence)
+    level, rows = check_confidence(confidence), Rows.of(y_true, subgroups, **options)
     return spread_of(Measurement(rows, rows.scores("y_score", y_score)), level)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.report import BiasReport, SubgroupBias
 from bias_metrics.report.steps import Intervals, Options, measure_subgroup, summarise_bias
-from bias_metrics.rows import Background, Rows, WeightKind
+from bias_metrics.rows import Background, RowOptions, Rows, WeightKind
 
 
 @aligned
@@ -187,10 +187,16 @@ class SliceReports(dict[str, BiasReport], Tabular):
 
 @aligned
 def evaluate_slices(
-    rows: Rows,
+    y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
+    *,
     slices: Subgroups,
-    **options: Any,
+    power: float = -5.0,
+    power_mean_groups: Sequence[str] | None = None,
+    intervals: Intervals = True,
+    confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> SliceReports:
     """Measure the bias within each of several slices of the rows, such as short comments.
 
@@ -201,15 +207,20 @@ def evaluate_slices(
 
     Parameters
     ----------
-    rows : Rows
-        All rows.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score : float array of shape (n,)
         As in `evaluate_bias`.
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     slices : mapping of str to bool array of shape (n,), or data frame
         Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
         `lengths < 100`. They may overlap.
+    power, power_mean_groups, intervals, confidence : optional
+        As in `evaluate_bias`.
     **options
-        `power`, `power_mean_groups`, `intervals` and `confidence` as in `evaluate_bias`.
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `Rows`.
 
     Returns
     -------
@@ -231,11 +242,19 @@ def evaluate_slices(
     >>> y_true, gay = [0, 1, 0, 1] * 2, [0, 0, 1, 1] * 2
     >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
     >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
-    >>> found = evaluate_slices(Rows(y_true, {"gay": gay}), y_score, slices)
+    >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices=slices)
     >>> [report.subgroups["gay"].subgroup_auc.value for report in found.values()]
     [0.0, 1.0]
     """
-    scores, asked = rows.scores("y_score", y_score), Options.of(rows, **options)
+    rows = Rows.of(y_true, subgroups, **options)
+    asked = Options.of(
+        rows,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        intervals=intervals,
+        confidence=confidence,
+    )
+    scores = rows.scores("y_score", y_score)
     masks = check_subgroups(slices, rows.n, name="slices")
     return SliceReports(
         {name: report_of(rows.within(mask), scores[mask], asked) for name, mask in masks.items()}

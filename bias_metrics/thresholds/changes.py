@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from bias_metrics._core.cuts import reaches
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics.metrics import Changed, changed_metrics
-from bias_metrics.rows import Rows
+from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.thresholds.shares import Events, Share
 
 
@@ -108,13 +109,15 @@ class ChangedDecisions(Tabular):
 
 @aligned
 def changed_decisions(
-    rows: Rows,
+    y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
     *,
     threshold_a: float,
     threshold_b: float,
     confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> ChangedDecisions:
     """Count whose rows a model flags, or misses, that another did not.
 
@@ -123,14 +126,18 @@ def changed_decisions(
 
     Parameters
     ----------
-    rows : Rows
-        The rows, without weights.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score_a, y_score_b : float array of shape (n,)
         Finite scores of the first model (the candidate) and the second (the champion).
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     confidence : float, default=0.95
         With which the intervals of all subgroups and directions hold together (Bonferroni).
+    **options
+        `clusters` as in `evaluate_bias`; not beside `Rows`.
 
     Returns
     -------
@@ -152,13 +159,13 @@ def changed_decisions(
 
     Examples
     --------
-    >>> rows = Rows([0, 0, 0, 1], {"gay": [1, 1, 0, 1]})
-    >>> found = changed_decisions(
-    ...     rows, [0.9, 0.2, 0.1, 0.4], [0.3, 0.1, 0.2, 0.8], threshold_a=0.5, threshold_b=0.5
-    ... )
+    >>> y_true, gay = [0, 0, 0, 1], {"gay": [1, 1, 0, 1]}
+    >>> a, b = [0.9, 0.2, 0.1, 0.4], [0.3, 0.1, 0.2, 0.8]
+    >>> found = changed_decisions(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
     >>> [(one.n_changed, one.n) for one in found.subgroups["gay"].values()]
     [(1, 2), (1, 1)]
     """
+    rows = Rows.of(y_true, subgroups, **options)
     rows.refuse("changed_decisions", "sample_weight")
     level = check_confidence(confidence)
     scores = rows.scores("y_score_a", y_score_a), rows.scores("y_score_b", y_score_b)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,13 @@ from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import share_difference_interval, wilson_interval
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Estimate
-from bias_metrics.rows import Places, Rows
+from bias_metrics.rows import Places, RowOptions, Rows
 from bias_metrics.thresholds.errors import RATES
 
 _MEASURED = {name: RATES[name] for name in ("accuracy", "precision", "recall")} | {
@@ -120,7 +121,13 @@ class Indicators(Tabular):
 
 @aligned
 def decision_indicators(
-    rows: Rows, y_score: npt.ArrayLike, *, threshold: float, confidence: float = 0.95
+    y_true: npt.ArrayLike | Rows,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
+    *,
+    threshold: float,
+    confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> Indicators:
     """Measure how often decisions at a threshold are right, overall and by subgroup.
 
@@ -133,16 +140,21 @@ def decision_indicators(
 
     Parameters
     ----------
-    rows : Rows
-        The rows, with sampling weights or clusters if they have any.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score : float array of shape (n,)
         Finite scores, or decisions as 0 and 1 with a threshold of 0.5.
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given: one that was
         chosen on these rows makes decisions look better than they are.
     confidence : float, default=0.95
         Confidence of each interval of a share. The intervals of all gaps hold together with it
         (Bonferroni). There is none if the rows that count fall into fewer than 20 clusters.
+    **options
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `Rows`.
 
     Returns
     -------
@@ -182,6 +194,7 @@ def decision_indicators(
     >>> found.subgroups["gay"].shares["accuracy"].value  # 1 of 3
     0.3333333333333333
     """
+    rows = Rows.of(y_true, subgroups, **options)
     level = check_confidence(confidence)
     at = check_threshold(threshold)
     scores = rows.scores("y_score", y_score)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy.typing as npt
 
@@ -13,11 +13,12 @@ from bias_metrics._core.cuts import reaches
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.report import cell_of
-from bias_metrics.rows import Rows
+from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.thresholds.changes import changed_rows, count_changes
 from bias_metrics.thresholds.shares import Events, Share, ShareGap
 
@@ -94,12 +95,14 @@ class RateGapComparison(Tabular):
 
 @aligned
 def rate_gaps(
-    rows: Rows,
+    y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
     *,
     threshold: float,
     threshold_range: tuple[float, float] | None = None,
     confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> RateGaps:
     """Compare each subgroup's error rates at one threshold with those of its background.
 
@@ -111,10 +114,12 @@ def rate_gaps(
 
     Parameters
     ----------
-    rows : Rows
-        The rows, without weights.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score : float array of shape (n,)
         Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
@@ -123,6 +128,8 @@ def rate_gaps(
     confidence : float, default=0.95
         Confidence of each interval. There is none if subgroup or background has fewer than 20
         clusters with rows of the counted class.
+    **options
+        `clusters` and `background` as in `evaluate_bias`; not beside `Rows`.
 
     Returns
     -------
@@ -151,27 +158,30 @@ def rate_gaps(
 
     Examples
     --------
-    >>> rows = Rows([0, 0, 0, 0, 1, 1], {"gay": [1, 1, 0, 0, 0, 1]})
-    >>> found = rate_gaps(rows, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], threshold=0.5)
+    >>> y_true, subgroups = [0, 0, 0, 0, 1, 1], {"gay": [1, 1, 0, 0, 0, 1]}
+    >>> found = rate_gaps(y_true, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], subgroups, threshold=0.5)
     >>> cells = found.subgroups["gay"]
     >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
+    rows = Rows.of(y_true, subgroups, **options)
     measured = MeasuredRates(rows, {"y_score": y_score}, [threshold])
     return measured.report(check_confidence(confidence), threshold_range)
 
 
 @aligned
 def compare_rate_gaps(
-    rows: Rows,
+    y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
+    subgroups: Subgroups | None = None,
     *,
     threshold_a: float,
     threshold_b: float,
     threshold_range_a: tuple[float, float] | None = None,
     threshold_range_b: tuple[float, float] | None = None,
     confidence: float = 0.95,
+    **options: Unpack[RowOptions],
 ) -> RateGapComparison:
     """Compare the error rate gaps of two models on the same rows, each at its own threshold.
 
@@ -179,16 +189,20 @@ def compare_rate_gaps(
 
     Parameters
     ----------
-    rows : Rows
-        The rows, without weights.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion).
+    subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
+        As in `evaluate_bias`; not beside `Rows`.
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     threshold_range_a, threshold_range_b : tuple of two floats, optional
         If the thresholds were estimated: give both or neither; see `rate_gaps`.
     confidence : float, default=0.95
         As in `rate_gaps`.
+    **options
+        `clusters` and `background` as in `evaluate_bias`; not beside `Rows`.
 
     Returns
     -------
@@ -208,14 +222,15 @@ def compare_rate_gaps(
 
     Examples
     --------
-    >>> rows = Rows([0, 0, 0, 0] * 10, {"gay": [0, 0, 1, 1] * 10})
+    >>> y_true, gay = [0, 0, 0, 0] * 10, {"gay": [0, 0, 1, 1] * 10}
     >>> a, b = [0.1, 0.2, 0.9, 0.2] * 10, [0.1, 0.2, 0.3, 0.2] * 10
-    >>> found = compare_rate_gaps(rows, a, b, threshold_a=0.5, threshold_b=0.5)
+    >>> found = compare_rate_gaps(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
     >>> one = found.subgroups["gay"]["fpr_gap"]
     >>> one.first, one.second, round(one.size_low, 2)
     (0.5, 0.0, 0.17)
     """
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
+    rows = Rows.of(y_true, subgroups, **options)
     measured = MeasuredRates(rows, scores, [threshold_a, threshold_b])
     ranges = threshold_range_a, threshold_range_b
     return measured.comparison(check_confidence(confidence), ranges)

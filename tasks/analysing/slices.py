@@ -59,7 +59,11 @@ class SlicesAnalysis(Analysis):
         checked = rows.evidence.measured.checked(rows.background)
         looked_at = len(masks) * len(rows.masks) * len(AUCS)
         found, together = (
-            dict(evaluate_slices(checked, rows.y_score, masks, intervals="cells", confidence=level))
+            dict(
+                evaluate_slices(
+                    checked, rows.y_score, slices=masks, intervals="cells", confidence=level
+                )
+            )
             for level in (CONFIDENCE, bonferroni_level(looked_at, (1 - CONFIDENCE) / 2))
         )
         overall = rows.evidence.measurement

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -122,17 +123,15 @@ def _measured(published: Published, filing: Filing) -> Classifier:
     by_slice = _slices(everyone, filing)
     for name in filing.languages:
         _require_both_classes(name, rows.y_true[by_slice[name]])
-    options = {"threshold": threshold, "confidence": CONFIDENCE}
-    by_identity = decision_indicators(rated.checked(evidence.background), rated.y_score, **options)
+    measure = partial(decision_indicators, threshold=threshold, confidence=CONFIDENCE)
+    by_identity = measure(rated.checked(evidence.background), rated.y_score)
     return Classifier(
         published=published,
         purpose=None if known is None else known.purpose,
         appeals=None if known is None else known.appeals,
-        indicators=replace(
-            by_identity, overall=decision_indicators(rows, scores, **options).overall
-        ),
+        indicators=replace(by_identity, overall=measure(rows, scores).overall),
         slices={
-            name: decision_indicators(rows.within(mask), scores[mask], **options).overall
+            name: measure(rows.within(mask), scores[mask]).overall
             for name, mask in by_slice.items()
         },
         n_clusters=None if rows.clusters is None else int(np.unique(rows.clusters).size),

@@ -75,7 +75,7 @@ GAY_ = series(GAY)
             "y_score_b",
             "y_true",
         ),
-        (lambda: evaluate_slices(ROWS, SCORE, {"a": turned(GAY)}), "slices['a']", "rows"),
+        (lambda: evaluate_slices(ROWS, SCORE, slices={"a": turned(GAY)}), "slices['a']", "y_true"),
         (
             lambda: Rows(LABEL, {}, sample_weight=GAY_, clusters=turned(GAY)),
             "clusters",

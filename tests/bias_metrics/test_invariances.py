@@ -79,7 +79,7 @@ def reports_of_slices(rows):
     groups = {"g": rows.in_subgroup, "rest": ~rows.in_subgroup}
     slices = {"all": np.ones_like(rows.in_subgroup), "toxic or g": rows.y_true | rows.in_subgroup}
     all_rows = bias_metrics.Rows(rows.y_true, groups, sample_weight=rows.sample_weight)
-    found = bias_metrics.evaluate_slices(all_rows, rows.y_score, slices)
+    found = bias_metrics.evaluate_slices(all_rows, rows.y_score, slices=slices)
     return [report.overall.auc.value for report in found.values()]
 
 

@@ -1,11 +1,22 @@
 """Rows: checked once, taken in part, and counted by what their weights mean."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, rate_gaps
+from bias_metrics import (
+    Rows,
+    calibration_report,
+    changed_decisions,
+    compare_calibration,
+    compare_rate_gaps,
+    decision_indicators,
+    evaluate_slices,
+    rate_gaps,
+    subgroup_spread,
+)
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.rows import MOST_ROWS
 
@@ -105,5 +116,48 @@ def test_labels_of_rows_stay_with_a_part():
     labels = pd.Series(Y_TRUE, index=list("wxyz"))
     part = Rows(labels, GROUPS).within(np.array([1, 3]))
     assert list(part.index) == ["x", "z"]
-    with pytest.raises(ValueError, match="`y_score` must have the index of `rows`"):
+    with pytest.raises(ValueError, match="`y_score` must have the index of `y_true`"):
         rate_gaps(part, pd.Series([0.1, 0.2], index=["z", "x"]), threshold=0.1)
+
+
+def functions_of_rows():
+    """Calls of every function that takes labels or rows: each with one and with the other."""
+    y_true = np.arange(200) % 2 == 0
+    scores, other = np.linspace(0.1, 0.9, 200), np.linspace(0.2, 0.8, 200)[::-1]
+    masks, clusters = {"gay": np.arange(200) % 3 == 0}, np.arange(200) // 2
+    rows = Rows(y_true, masks, clusters=clusters)
+    at = {"threshold_a": 0.5, "threshold_b": 0.5}
+    for function, extra in (
+        (rate_gaps, {"threshold": 0.5}),
+        (decision_indicators, {"threshold": 0.5}),
+        (calibration_report, {}),
+        (subgroup_spread, {}),
+        (evaluate_slices, {"slices": {"first": np.arange(200) < 100}}),
+    ):
+        yield (
+            function.__name__,
+            partial(function, y_true, scores, masks, clusters=clusters, **extra),
+            partial(function, rows, scores, **extra),
+        )
+    for function, extra in (
+        (compare_rate_gaps, at),
+        (changed_decisions, at),
+        (compare_calibration, {}),
+    ):
+        yield (
+            function.__name__,
+            partial(function, y_true, scores, other, masks, clusters=clusters, **extra),
+            partial(function, rows, scores, other, **extra),
+        )
+
+
+@pytest.mark.parametrize(
+    ("arrays", "rows"),
+    [one[1:] for one in functions_of_rows()],
+    ids=[one[0] for one in functions_of_rows()],
+)
+def test_labels_and_subgroups_are_as_good_as_rows(arrays, rows):
+    assert arrays() == rows()
+    for name, value in (("subgroups", {}), ("clusters", [0] * 200), ("background", "no_identity")):
+        with pytest.raises(TypeError, match=f"`{name}` must not be given beside Rows, which have"):
+            rows(**{name: value})

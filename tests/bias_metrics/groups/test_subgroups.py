@@ -105,7 +105,7 @@ def test_a_rolled_up_hierarchy_passes_through_strict_json_unchanged():
 
 def test_within_a_slice_the_background_is_in_the_slice_too():
     short = np.array([50, 30, 99, 100, 20, 10, 500, 60]) < 100
-    found = evaluate_slices(Rows(Y_TRUE, GROUPS), Y_SCORE, {"short": short})
+    found = evaluate_slices(Rows(Y_TRUE, GROUPS), Y_SCORE, slices={"short": short})
     bias = found["short"].subgroups["muslim"]
     assert bias.n == 2
     # Negative .6 against background positives .8 and .5 of the slice.

@@ -50,7 +50,7 @@ def alone(rows, in_slice, **options):
 def slices_of(rows, slices, **options):
     y_true, y_score, subgroups = rows
     of_rows = {name: options.pop(name) for name in OF_ROWS if name in options}
-    return evaluate_slices(Rows(y_true, subgroups, **of_rows), y_score, slices, **options)
+    return evaluate_slices(Rows(y_true, subgroups, **of_rows), y_score, slices=slices, **options)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

@@ -123,9 +123,9 @@ def test_slices_by_frequencies_are_those_of_repeated_rows():
     rows = np.repeat(np.arange(N), times)
     short = np.arange(N) % 2 == 0
     options = {"sample_weight": times, "weight_kind": "frequency"}
-    found = evaluate_slices(Rows(y_true, masks, **options), y_score, {"short": short})
+    found = evaluate_slices(Rows(y_true, masks, **options), y_score, slices={"short": short})
     repeated = evaluate_slices(
-        Rows(y_true[rows], masks_of(masks, rows)), y_score[rows], {"short": short[rows]}
+        Rows(y_true[rows], masks_of(masks, rows)), y_score[rows], slices={"short": short[rows]}
     )
     assert found == repeated
 

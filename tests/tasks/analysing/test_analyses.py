@@ -259,7 +259,7 @@ def test_slices_that_are_alike_are_seldom_shown_to_differ():
         rows = Rows(toxic, masks)
         slices = {str(one): language == one for one in range(5)}
         found, together = (
-            dict(evaluate_slices(rows, score, slices, intervals="cells", confidence=level))
+            dict(evaluate_slices(rows, score, slices=slices, intervals="cells", confidence=level))
             for level in (0.95, bonferroni_level(5 * 4 * 3, 0.025))
         )
         shown += any("is shown to differ most" in text for text in _sentences(found, together, []))

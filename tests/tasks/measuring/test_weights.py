@@ -114,7 +114,7 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
     labels, scores, groups = given
     confidence = options.pop("confidence")
     rows = Rows(labels, groups, **options)
-    short = evaluate_slices(rows, scores, slices, confidence=confidence)["short"]
+    short = evaluate_slices(rows, scores, slices=slices, confidence=confidence)["short"]
     table = found["short", 0.9].table
     assert {key: table[key] for key in BiasTable.of(short)} == dict(BiasTable.of(short))
     change = found[None, 0.9].table[Key("final_score", against="champion")]
