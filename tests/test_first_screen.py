@@ -322,7 +322,7 @@ def test_what_limits_an_outcome_is_told_wherever_the_outcome_is(tmp_path):
     [(report, verdict, details)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     choices = report.evaluation_set.choices
     assert verdict.reservations == reservations(report, [])
-    lacking = "40 of 100 comments have no score (refused 40). It is most often so for gay."
+    lacking = "40 of 100 comments have no score (40 refused). It is most often so for gay."
     limited = replace(
         report,
         missing=partial({"sentence": lacking}),

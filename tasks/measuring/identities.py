@@ -20,6 +20,7 @@ from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Missing, Report
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.outcomes import describe_reasons
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.
@@ -111,16 +112,6 @@ def summarise_identities(
     return found
 
 
-_WORDS = {
-    "empty": "empty",
-    "language": "language not supported",
-    "no_score": "none in the file",
-    "no_answer": "no usable answer",
-    "refused": "refused",
-    "too_long": "too long",
-}
-
-
 @task(name="count missing scores", task_run_name="count missing scores of {evidence.folder!m}")
 def count_missing(evidence: EvidenceFile, scores: str) -> Missing | None:
     """Return how many comments have no score, and why; None if all have one. Only reads."""
@@ -135,9 +126,9 @@ def count_missing(evidence: EvidenceFile, scores: str) -> Missing | None:
 def missing_sentence(found: Missing) -> str:
     """Say how many comments have no score, and for which identity it is most often so."""
     overall = found.overall
-    why = ", ".join(f"{_WORDS.get(reason, reason)} {n:,}" for reason, n in found.reasons.items())
     is_one = overall.n_missing == 1
     has, left_out = ("has", "It is") if is_one else ("have", "They are")
+    why = describe_reasons(found.reasons)
     text = f"{overall.n_missing:,} of {overall.n:,} comments {has} no score ({why}). "
     text += f"{left_out} left out of all other numbers."
     gaps = {

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from bias_metrics.parts import counted
+
 NO_ANSWER, TOO_LONG = "no_answer", "too_long"
-ANSWERED = "status "
-"""How reasons begin that a service gave by itself."""
+ANSWERED, OTHER = "status ", "other answers"
+"""How reasons begin that a service gave by itself, and the sum of the rare ones."""
+_WITHOUT_SCORE = f"{ANSWERED}200"
+_WORDS = {
+    "language": "in an unsupported language",
+    "no_score": "without a score in the file",
+    NO_ANSWER: "without a usable answer",
+    TOO_LONG: "too long",
+    "tokenizer": "not split into tokens",
+}
+
+
+def describe_reasons(reasons: Mapping[str, int]) -> str:
+    """Return how many scores are missing for each reason, as in `40 refused, 2 too long`."""
+    return ", ".join(_describe_reason(reason, n) for reason, n in reasons.items())
+
+
+def _describe_reason(reason: str, n: int) -> str:
+    if reason == OTHER:
+        return counted(n, "other answer")
+    if reason.startswith(_WITHOUT_SCORE):
+        return counted(n, "answer") + f" without a score{reason.removeprefix(_WITHOUT_SCORE)}"
+    if reason.startswith(ANSWERED):
+        return counted(n, "answer") + f" with {reason}"
+    return f"{n:,} {_WORDS.get(reason, reason)}"
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import duration, progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, refuse_other_scale
-from biasgate.tasks.scoring.outcomes import PartlyScored
+from biasgate.tasks.scoring.outcomes import PartlyScored, describe_reasons
 from biasgate.tasks.scoring.scored_set import RECORD, ScoredSet, ScoresRecord, Shards
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training_rows import find_training_rows
@@ -237,7 +237,7 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
     values = np.unique(known)
     if known.size <= 2 and known.size < scores.size:
         lacking = f"only {known.size} have one" if known.size else "all are missing"
-        why = ", ".join(f"{reason} {n:,}" for reason, n in scored.reasons().most_common())
+        why = describe_reasons(dict(scored.reasons().most_common()))
         msg = (
             f"candidate {candidate.name!r} must have a score for some rows; of {scores.size}, "
             f"{lacking} ({why})."

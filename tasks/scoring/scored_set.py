@@ -21,7 +21,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.report import TrainedOn
-from biasgate.tasks.scoring.outcomes import ANSWERED
+from biasgate.tasks.scoring.outcomes import ANSWERED, OTHER
 from biasgate.tasks.scoring.scorer import Scorer
 
 RECORD = "record.json"
@@ -130,7 +130,6 @@ class ScoredSet:
 ROWS_A_SHARD = 10_000
 _KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"
 _SCHEMA = pa.schema({"id": pa.string(), "score": pa.float64()})
-OTHER = "other answers"
 _MOST_ANSWERS = 3
 REASON = "missing"
 """The column that says why a row has no score; in shards alone in which some have none."""

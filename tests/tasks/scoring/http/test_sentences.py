@@ -76,5 +76,6 @@ def test_one_refused_comment_of_a_set_is_counted_with_the_sentence(tmp_path):
 
 
 def test_a_set_of_which_all_comments_are_refused_ends_with_the_sentence(tmp_path):
-    with pytest.raises(InputError, match=r"all are missing \(status 200 \(No such script\) 3\)"):
+    told = r"all are missing \(3 answers without a score \(No such script\)\)"
+    with pytest.raises(InputError, match=told):
         scored(tmp_path, ["a riddle", "riddles", "riddle!"], "riddle")
