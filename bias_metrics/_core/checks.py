@@ -144,7 +144,7 @@ def _by_value(subgroups: Subgroups) -> Subgroups:
 
     A missing or empty name is of no group.
     """
-    if isinstance(subgroups, Mapping) or hasattr(subgroups, "columns"):
+    if isinstance(subgroups, Mapping) or hasattr(type(subgroups), "columns"):
         return subgroups
     values = np.asarray(subgroups, dtype=object)
     if values.ndim != 1 or not any(isinstance(one, str) for one in values):

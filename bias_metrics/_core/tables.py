@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from bias_metrics._core.checks import check_choice
+from bias_metrics.suggestion import did_you_mean
 
 Row = dict[str, Any]
 # As many rows as pandas prints.
@@ -111,6 +112,34 @@ class Tabular(ABC):
 
     def _table(self) -> Table:
         return Table.of(self.rows())
+
+
+class ByGroup(Tabular):
+    """A result with numbers of each subgroup: `result["gay"]`, `result["bpsn_auc", "gay"]`."""
+
+    subgroups: Mapping[str, Any]
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Any:
+        """Return the numbers of a subgroup, or its number of one metric.
+
+        Raises
+        ------
+        KeyError
+            If there is no such subgroup or metric, with those that there are.
+        """
+        metric, name = (None, key) if isinstance(key, str) else key
+        cells = _known(self.subgroups, name)
+        if metric is None:
+            return cells
+        return _known(cells if isinstance(cells, Mapping) else cells.by_metric(), metric)
+
+
+def _known(named: Mapping[str, Any], name: str) -> Any:
+    if name not in named:
+        hint = did_you_mean(name, named)
+        msg = f"there is no {name!r} (known: {', '.join(named) or 'none'}).{hint}"
+        raise KeyError(msg)
+    return named[name]
 
 
 def flat(plain: Mapping[str, Any]) -> Row:

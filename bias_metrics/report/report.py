@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
+from bias_metrics._core.tables import ByGroup, Row, Table, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue, Named, NumbersByMetric, V, with_metrics
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
@@ -98,7 +98,7 @@ class PowerMeans(NumbersByMetric):
 
 
 @dataclass(frozen=True)
-class BiasReport(Tabular):
+class BiasReport(ByGroup):
     """Every number of one evaluation."""
 
     overall: Overall[MetricValue]
@@ -163,7 +163,7 @@ class BiasReport(Tabular):
 
 
 @dataclass(frozen=True)
-class BiasComparison(Tabular):
+class BiasComparison(ByGroup):
     """Every difference of one comparison."""
 
     first: BiasReport

@@ -15,7 +15,7 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import Row, Tabular, labelled
+from bias_metrics._core.tables import ByGroup, Row, Tabular, labelled
 from bias_metrics.metrics import Changed, changed_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.thresholds.shares import Events, Share
@@ -65,7 +65,7 @@ class ChangedRows(Tabular):
 
 
 @dataclass(frozen=True)
-class ChangedDecisions(Tabular):
+class ChangedDecisions(ByGroup):
     """The changed decisions of each subgroup."""
 
     thresholds: tuple[float, float]

@@ -14,7 +14,7 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import Row, Tabular, labelled
+from bias_metrics._core.tables import ByGroup, Row, labelled
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.report import cell_of
@@ -24,7 +24,7 @@ from bias_metrics.thresholds.shares import Events, Share, ShareGap
 
 
 @dataclass(frozen=True)
-class RateGaps(Tabular):
+class RateGaps(ByGroup):
     """Every metric at one threshold."""
 
     threshold: float
@@ -56,7 +56,7 @@ class RateGaps(Tabular):
 
 
 @dataclass(frozen=True)
-class RateGapComparison(Tabular):
+class RateGapComparison(ByGroup):
     """Every metric of two models, each at its own threshold."""
 
     first: RateGaps
