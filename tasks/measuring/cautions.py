@@ -27,7 +27,7 @@ _MANY_NEAR, _TOLD_NEAR = 0.05, 5  # of the comments in which an identity was fou
 def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]:
     """Return what limits the outcome on a set, in sentences.
 
-    A sample in place of the whole set, comments that have no score (for whom most often), are not
+    A sample in place of the whole set, comments that have no score (for whom more often), are not
     measured or in no slice, copies of a text, few clusters or rows that decide numbers.
     """
     found = [

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bias_metrics import BiasReport
-from bias_metrics.report import MeasuredSubgroup, Options
+from bias_metrics import BiasReport, MissingScores
+from bias_metrics.report import MeasuredSubgroup, Options, bonferroni_level
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -22,6 +22,7 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import describe_reasons
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.wording import first_names
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
@@ -120,28 +121,30 @@ def count_missing(evidence: EvidenceFile, scores: str) -> Missing | None:
     found = evidence.missing(CONFIDENCE)
     reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
     known = Missing.from_dict(found.to_dict() | {"reasons": reasons, "sentence": ""})
-    return replace(known, sentence=missing_sentence(known))
+    level = bonferroni_level(len(found.subgroups), (1 - CONFIDENCE) / 2)
+    return replace(known, sentence=missing_sentence(known, evidence.missing(level)))
 
 
-def missing_sentence(found: Missing) -> str:
-    """Say how many comments have no score, and for which identity it is most often so."""
+def missing_sentence(found: Missing, joint: MissingScores) -> str:
+    """Report how many comments have no score, and the identities with significantly more.
+
+    The intervals of `joint` must hold together, since the identities with the largest gaps are
+    selected.
+    """
     overall = found.overall
     is_one = overall.n_missing == 1
     has, left_out = ("has", "It is") if is_one else ("have", "They are")
     why = describe_reasons(found.reasons)
     text = f"{overall.n_missing:,} of {overall.n:,} comments {has} no score ({why}). "
     text += f"{left_out} left out of all other numbers."
-    gaps = {
-        name: one.missing_gap
-        for name, one in found.subgroups.items()
-        if one.missing_gap is not None and one.missing_gap.value is not None
-    }
-    if not gaps:
+    gaps = {name: one.missing_gap for name, one in joint.subgroups.items()}
+    shown = {name: gap for name, gap in gaps.items() if gap and gap.low is not None and gap.low > 0}
+    if not shown:
         return text
-    most = max(gaps, key=lambda name: gaps[name].value or 0.0)
-    gap, rate = gaps[most], found.subgroups[most].missing_rate.value or 0.0
-    bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
+    most, *others = sorted(shown, key=lambda name: -float(shown[name]))
+    gap, rate = shown[most], joint.subgroups[most].missing_rate
+    also = f" Also significantly more often for {first_names(others)}." if others else ""
     return (
-        f"{text} Compared with others it is most often so "
-        f"for {most}: {rate:.1%}, {gap.value:+.3f}{bounds}."
+        f"{text} Compared with others it is significantly more often so for {most}: {rate:.1%}, "
+        f"{gap:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}].{also}"
     )

@@ -95,7 +95,7 @@ def test_refusals_are_reported_by_identity_with_intervals(home):
     assert gay["missing_rate"]["value"] == 40 / gay["n"]
     assert 0 < gay["missing_gap"]["low"] < gay["missing_gap"]["value"] < gay["missing_gap"]["high"]
     assert "44 of 400 comments have no score (44 refused)" in done["unruled"][1]
-    assert "most often so for gay" in done["unruled"][1]
+    assert "significantly more often so for gay" in done["unruled"][1]
     table = pd.read_csv(folder / "unruled/rows/served/bias_metrics.csv")
     assert table["n_missing"].tolist() == [40]
     assert table["missing_gap_low"].tolist() == [gay["missing_gap"]["low"]]
