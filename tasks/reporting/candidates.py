@@ -325,6 +325,9 @@ class CandidateStory:
         useless = [check for check in unmet if check.result.rule == USEFUL]
         unscored = [check for check in unmet if _is_unruled(check.result)]
         no_rival = [check for story in self.stories for check in story.without_rival]
+        cures = dict(_NO_RIVAL)
+        if any(story.needs_champion for story in self.stories):
+            cures["champion"] = _ONLY_CHAMPION
         unmet = [check for check in unmet if check not in [*useless, *unscored, *no_rival]]
         parts = [_USEFUL[check.result.metric == "auc"] for check in useless]
         parts += [_UNRULED] if unscored else []
@@ -333,7 +336,7 @@ class CandidateStory:
             parts.append(counted(len(failed) - 1, "more failed check"))
         for kind in RIVALS:
             n = sum(check.result.kind == kind for check in no_rival)
-            parts += [f"a {kind} for {counted(n, 'check')}{_NO_RIVAL[kind]}"] if n else []
+            parts += [f"a {kind} for {counted(n, 'check')}{cures[kind]}"] if n else []
         parts += _lacking([check.result for check in unmet if not check.has_failed])
         return self._cured("; ".join(parts))
 
@@ -358,6 +361,11 @@ _USEFUL = {
 }
 _UNRULED = f"a score for every comment, or `{MISSING}` in the policy"
 _NO_RIVAL = {"champion": " (or `allow_first: true` in the policy)", "reference": " (`reference:`)"}
+_ONLY_CHAMPION = (
+    " (no other rule blocks, so `allow_first` does not help: judge the first version by a policy "
+    "with floors, such as `default`, or set it with `biasgate promote NAME VERSION --reset "
+    "--reason TEXT`)"
+)
 # By the kind of a limit.
 _NEEDED = {
     "floor": "at least {limit}",

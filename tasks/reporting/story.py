@@ -322,7 +322,7 @@ def _unsettled(said: VerdictStory) -> str:
     """Return in one sentence why a verdict without a failed check is not settled, if it is not."""
     lacking = [check for check in said.unmet if check.status == "insufficient"]
     missing = said.without_rival
-    if missing and len(missing) == len(lacking):
+    if missing and all(check in missing for check in lacking):
         return f"There is no {missing[0].result.kind} to compare with."
     if said.unsettled:
         names = first_names([_in_slices(name, said.unmet) for name in said.unsettled])

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bias_metrics import RuleResult
-from bias_metrics.gate import RIVALS, WORST_FIRST, Loss
+from bias_metrics.gate import RIVALS, USEFUL, WORST_FIRST, Loss
+from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
 from biasgate.tasks.outcomes import Word
@@ -160,13 +161,27 @@ class VerdictStory:
         """The checks against a champion or reference that does not exist: no comments help."""
         rivals = {"champion": self.verdict.champion, "reference": self.verdict.reference}
         absent = {kind for kind in RIVALS if rivals[kind] is None}
+        statuses = {"insufficient", "skipped"} if self.needs_champion else {"insufficient"}
         return tuple(
             check
-            for check in self.unmet
-            if check.status == "insufficient"
+            for check in self.checks
+            if check.status in statuses
             and check.result.kind in absent
             and check.result.bound is None
         )
+
+    @property
+    def needs_champion(self) -> bool:
+        """Whether a champion is lacking, and all blocking rules of the policy only compare with it.
+
+        `allow_first` does not help then: nothing passes where every check is skipped.
+        """
+        own = [
+            result.kind
+            for result in self.verdict.results
+            if result.action == "block" and result.rule not in {USEFUL, MISSING}
+        ]
+        return self.verdict.champion is None and set(own) == {"champion"}
 
     @property
     def unsettled(self) -> tuple[str, ...]:

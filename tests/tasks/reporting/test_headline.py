@@ -264,6 +264,21 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
     assert both.next_command("out")[:2] == ["policy", "plan"]
 
 
+@pytest.mark.parametrize("outcome", ["insufficient", "skipped"])
+def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
+    checks = [check("None.", **NO_RIVAL | {"outcome": outcome}, group=name) for name in "ab"]
+    scored = check("All.", "pass", rule="max_missing", kind="ceiling", group=None)
+    warned = check("Warned.", "fail", action="warn", group="a")
+    found = verdict_of(*checks, scored, warned, outcome="insufficient")
+    story = CandidateStory.of(Story.of(report_with({"a": {}, "b": {}}), found))
+    assert story.headline == "There is no champion to compare with."
+    needed = dict(story.facts)["To pass"]
+    assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` does")
+    assert "`biasgate promote NAME VERSION --reset --reason TEXT`" in needed
+    passed = verdict_of(*checks, check("Fine.", "pass", group="a"), outcome="pass")
+    assert not VerdictStory.of_verdict(passed).needs_champion
+
+
 def test_with_a_champion_its_checks_may_lack_comments():
     few = check("Few rows.", group="b", **NO_RIVAL)
     story = story_of("ab", few, outcome="insufficient", champion=rival_of())
