@@ -50,7 +50,7 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.thresholds.changes import ChangedDecisions, ChangedRows, changed_decisions
+from bias_metrics.thresholds.changes import ChangedDecisions, changed_decisions
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
@@ -63,6 +63,7 @@ from bias_metrics.thresholds.rate_gaps import (
     compare_rate_gaps,
     rate_gaps,
 )
+from bias_metrics.thresholds.shares import CountedShare
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
     ThresholdTable,
@@ -83,7 +84,7 @@ __all__ = [
     "CalibrationReport",
     "CandidateComparisons",
     "ChangedDecisions",
-    "ChangedRows",
+    "CountedShare",
     "Difference",
     "EqualErrorRate",
     "EqualityDifference",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bias_metrics import ChangedRows
+from bias_metrics import CountedShare
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
@@ -170,19 +170,19 @@ _DIRECTIONS = {
 }
 
 
-def changed_in_words(changed: Mapping[str, Mapping[str, ChangedRows]]) -> str:
+def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     """Say whose decisions change most, by the shares that are shown.
 
     Examples
     --------
-    >>> one, none = ChangedRows(12, 480, 0.009, 0.051), ChangedRows(0, 90, 0.0, 0.06)
+    >>> one, none = CountedShare(12, 480, 0.009, 0.051), CountedShare(0, 90, 0.0, 0.06)
     >>> print(changed_in_words({"muslim": {"newly_flagged": one, "newly_missed": none}}))
     12 of 480 harmless comments about muslim are newly flagged (2.5 % [0.9, 5.1])
     """
     told = []
     for metric, (kind, done) in _DIRECTIONS.items():
         of_metric = {name: of_group[metric] for name, of_group in changed.items()}
-        known = {name: one for name, one in of_metric.items() if one.n_changed}
+        known = {name: one for name, one in of_metric.items() if one.count}
         if not known:
             continue
         name = max(known, key=lambda key: (known[key].low or 0.0, known[key].value or 0.0))
@@ -191,7 +191,7 @@ def changed_in_words(changed: Mapping[str, Mapping[str, ChangedRows]]) -> str:
         if one.low is not None and one.high is not None:
             ends = f" [{100 * one.low:.1f}, {100 * one.high:.1f}]"
         share = f"{100 * (one.value or 0.0):.1f} %{ends}"
-        counts = f"{one.n_changed:,} of {one.n:,} {kind} comments about {printable(name)}"
+        counts = f"{one.count:,} of {one.n:,} {kind} comments about {printable(name)}"
         told.append(f"{counts} are {done} ({share})")
     return "; ".join(told) or "no comment about an identity is newly flagged or newly missed"
 
@@ -210,8 +210,8 @@ def terms_in_words(found: ErrorsByTerm, at: str = "") -> str:
 
     Examples
     --------
-    >>> from bias_metrics.thresholds import CountedRate, TermErrors
-    >>> every, ann = CountedRate(9, 200, 0.01, 0.1), CountedRate(8, 8, 0.4, 1.0)
+    >>> from bias_metrics.thresholds import TermErrors
+    >>> every, ann = CountedShare(9, 200, 0.01, 0.1), CountedShare(8, 8, 0.4, 1.0)
     >>> terms = [
     ...     TermErrors("names", term, 8, 8, {"false_positive_rate": ann}) for term in ("Ann", "Bea")
     ... ]
@@ -228,7 +228,7 @@ also "Bea"; all terms are in terms.csv
         term, *more = dict.fromkeys(_quoted(one.term) for one in shown)
         also = f", also {first_names(more)}" if more else ""
         told.append(
-            f"{own.n_errors:,} of {own.n:,} {kind} comments with {term} "
+            f"{own.count:,} of {own.n:,} {kind} comments with {term} "
             f"({printable(shown[0].subgroup)}) are {done}{at} ({_percent(own.value)} % "
             f"[{_percent(own.low)}, {_percent(own.high)}]; {_percent(every.value)} % of all){also}"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,57 +11,13 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.cuts import reaches
-from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import ByGroup, Row, Tabular, labelled
+from bias_metrics._core.tables import ByGroup, Row, labelled
 from bias_metrics.metrics import Changed, changed_metrics
 from bias_metrics.rows import RowOptions, Rows
-from bias_metrics.thresholds.shares import Events, Share
-
-
-@dataclass(frozen=True)
-class ChangedRows(Tabular):
-    """How many rows of a class one model decides otherwise than another, in one direction."""
-
-    n_changed: int
-    n: int
-    """Rows with a changed decision, of how many."""
-    low: float | None = None
-    high: float | None = None
-    """Interval of their share; None with the reason if there is none."""
-    reason: str | None = None
-    n_clusters: int | None = None
-    """Clusters with such rows, if rows come in clusters."""
-
-    @property
-    def value(self) -> float | None:
-        """Their share; None without rows."""
-        return self.n_changed / self.n if self.n else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
-    def rows(self) -> list[Row]:
-        """Return one record."""
-        return [self.to_dict() | {"share": self.value}]
-
-    def as_difference(self) -> Difference:
-        """Return the share as a number of the first model, of which the second has none."""
-        if self.value is None or self.low is None or self.high is None:
-            return Difference(self.value, 0.0, self.value, reason=self.reason)
-        return Difference(
-            self.value,
-            0.0,
-            self.value,
-            low=self.low,
-            high=self.high,
-            n_clusters=self.n_clusters,
-            size_low=self.low,
-            size_high=self.high,
-        )
+from bias_metrics.thresholds.shares import CountedShare, Events, Share
 
 
 @dataclass(frozen=True)
@@ -70,7 +26,7 @@ class ChangedDecisions(ByGroup):
 
     thresholds: tuple[float, float]
     """Of the first model and the second."""
-    subgroups: dict[str, dict[str, ChangedRows]]
+    subgroups: dict[str, dict[str, CountedShare]]
     """By subgroup and direction: `newly_flagged` and `newly_missed`."""
     confidence: float
     """With which all intervals hold together."""
@@ -162,7 +118,7 @@ def changed_decisions(
     >>> y_true, gay = [0, 0, 0, 1], {"gay": [1, 1, 0, 1]}
     >>> a, b = [0.9, 0.2, 0.1, 0.4], [0.3, 0.1, 0.2, 0.8]
     >>> found = changed_decisions(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
-    >>> [(one.n_changed, one.n) for one in found.subgroups["gay"].values()]
+    >>> [(one.count, one.n) for one in found.subgroups["gay"].values()]
     [(1, 2), (1, 1)]
     """
     rows = Rows.of(y_true, subgroups, **options)
@@ -175,7 +131,7 @@ def changed_decisions(
     n_shares = max(sum(map(len, counted.values())), 1)
     joint = 1 - (1 - level) / n_shares
     found = {
-        name: {metric: changed_rows(share, joint) for metric, share in of_group.items()}
+        name: {metric: CountedShare.of(share, joint) for metric, share in of_group.items()}
         for name, of_group in counted.items()
     }
     return ChangedDecisions(thresholds, found, level)
@@ -199,10 +155,3 @@ def _events(changed: Changed, rows: Rows, first: BoolArray, second: BoolArray) -
     counted = rows.y_true if changed.of == "positive" else ~rows.y_true
     is_changed = (first & ~second) if changed.event == "flagged" else (second & ~first)
     return Events(rows, counted, [is_changed], f"{changed.of}s")
-
-
-def changed_rows(share: Share, confidence: float) -> ChangedRows:
-    """Return the counts, with the exact interval of their share."""
-    known = share.exact(confidence)
-    n_changed = share.events[0] if share.events else 0
-    return ChangedRows(n_changed, share.n, known.low, known.high, known.reason, known.n_clusters)

@@ -19,8 +19,8 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.report import cell_of
 from bias_metrics.rows import RowOptions, Rows
-from bias_metrics.thresholds.changes import changed_rows, count_changes
-from bias_metrics.thresholds.shares import Events, Share, ShareGap
+from bias_metrics.thresholds.changes import count_changes
+from bias_metrics.thresholds.shares import CountedShare, Events, Share, ShareGap
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class MeasuredRates:
         }
         changed = {
             name: {
-                metric: changed_rows(share, confidence).as_difference()
+                metric: CountedShare.of(share, confidence).as_difference()
                 for metric, share in changes[name].items()
             }
             for name in gaps

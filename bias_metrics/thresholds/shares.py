@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from bias_metrics._core.proportions import (
     share_difference_interval,
     wilson_interval,
 )
+from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.estimate import Number
 from bias_metrics.metrics import Class, Rate
@@ -365,3 +367,54 @@ class Events:
             if rows.excluded is None:
                 background = background.less(own)
             yield name, own, background
+
+
+@dataclass(frozen=True)
+class CountedShare(Tabular):
+    """How many rows have an event, of how many, with the exact interval of their share."""
+
+    count: int
+    n: int
+    low: float | None = None
+    high: float | None = None
+    """Interval of their share; None with the reason if there is none."""
+    reason: str | None = None
+    n_clusters: int | None = None
+    """Clusters with such rows, if rows come in clusters."""
+
+    @classmethod
+    def of(cls, share: Share, confidence: float | None) -> CountedShare:
+        """Return the counts, with an interval at a confidence; None for rows that are no sample."""
+        count = share.events[0] if share.events else 0
+        if confidence is None:
+            return cls(count, share.n)
+        known = share.exact(confidence)
+        return cls(count, share.n, known.low, known.high, known.reason, known.n_clusters)
+
+    @property
+    def value(self) -> float | None:
+        """Their share; None without rows."""
+        return self.count / self.n if self.n else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    def rows(self) -> list[Row]:
+        """Return one record."""
+        return [self.to_dict() | {"share": self.value}]
+
+    def as_difference(self) -> Difference:
+        """Return the share as a number of the first model, of which the second has none."""
+        if self.value is None or self.low is None or self.high is None:
+            return Difference(self.value, 0.0, self.value, reason=self.reason)
+        return Difference(
+            self.value,
+            0.0,
+            self.value,
+            low=self.low,
+            high=self.high,
+            n_clusters=self.n_clusters,
+            size_low=self.low,
+            size_high=self.high,
+        )

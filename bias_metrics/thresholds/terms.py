@@ -14,33 +14,13 @@ from bias_metrics._core.cuts import reaches
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics.metrics import Rate
 from bias_metrics.rows import Places, Rows
-from bias_metrics.thresholds.shares import Events, Share
+from bias_metrics.thresholds.shares import CountedShare, Events, Share
 
 TERM_RATES = {
     "false_positive_rate": Rate(("negative",), "flagged"),
     "false_negative_rate": Rate(("positive",), "not flagged"),
 }
 """The rates that are counted by term."""
-
-
-@dataclass(frozen=True)
-class CountedRate:
-    """An error rate as counts, with its exact interval."""
-
-    n_errors: int
-    n: int
-    """Rows of the class that are decided wrongly, of how many."""
-    low: float | None = None
-    high: float | None = None
-    """Interval of the rate; None with the reason if there is none."""
-    reason: str | None = None
-    n_clusters: int | None = None
-    """Clusters with such rows, if rows come in clusters."""
-
-    @property
-    def value(self) -> float | None:
-        """The rate; None without rows."""
-        return self.n_errors / self.n if self.n else None
 
 
 @dataclass(frozen=True)
@@ -52,7 +32,7 @@ class TermErrors:
     n: int
     n_flagged: int
     """Rows with the term, and how many of them are flagged."""
-    rates: dict[str, CountedRate]
+    rates: dict[str, CountedShare]
     """By name: `false_positive_rate` and `false_negative_rate`."""
 
 
@@ -63,7 +43,7 @@ class ErrorsByTerm:
     threshold: float
     confidence: float
     """With which all intervals hold together."""
-    overall: dict[str, CountedRate]
+    overall: dict[str, CountedShare]
     """The rates of all rows."""
     terms: list[TermErrors]
 
@@ -135,7 +115,7 @@ def errors_by_term(
     >>> rows = Rows([0, 0, 0, 1], {})
     >>> terms = {("names", "Ann"): [0, 1], ("names", "Bea"): [2, 3]}
     >>> found = errors_by_term(rows, [0.9, 0.8, 0.1, 0.4], terms, threshold=0.5)
-    >>> [(one.term, one.rates["false_positive_rate"].n_errors) for one in found.terms]
+    >>> [(one.term, one.rates["false_positive_rate"].count) for one in found.terms]
     [('Ann', 2), ('Bea', 0)]
     """
     rows.refuse("errors_by_term", "sample_weight")
@@ -151,8 +131,8 @@ def errors_by_term(
     n_shares = sum(share.n > 0 for of in (overall, *shares.values()) for share in of.values())
     joint = 1 - (1 - level) / max(n_shares, 1) if intervals else None
 
-    def counted(of_rates: Mapping[str, Share]) -> dict[str, CountedRate]:
-        return {name: _counted(share, joint) for name, share in of_rates.items()}
+    def counted(of_rates: Mapping[str, Share]) -> dict[str, CountedShare]:
+        return {name: CountedShare.of(share, joint) for name, share in of_rates.items()}
 
     return ErrorsByTerm(
         threshold=cut,
@@ -163,11 +143,3 @@ def errors_by_term(
             for key, of_term in places.items()
         ],
     )
-
-
-def _counted(share: Share, confidence: float | None) -> CountedRate:
-    counts = share.events[0], share.n
-    if confidence is None:
-        return CountedRate(*counts)
-    known = share.exact(confidence)
-    return CountedRate(*counts, known.low, known.high, known.reason, known.n_clusters)

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from bias_metrics import ChangedRows, RuleResult
+from bias_metrics import CountedShare, RuleResult
 from bias_metrics.gate import (
     RIVALS,
     HarmLimit,
@@ -182,7 +182,7 @@ def build_verdict(
 
 def _changed(
     evidence: AnyEvidence, given: Mapping[str, float | None]
-) -> dict[str, dict[str, ChangedRows]] | None:
+) -> dict[str, dict[str, CountedShare]] | None:
     """Count the decisions that differ from the champion's, where both have a threshold."""
     at = {role: given[role] for role in ("candidate", "champion") if given.get(role) is not None}
     if len(at) < 2 or "champion" not in evidence.roles:

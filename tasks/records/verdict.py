@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics import ChangedRows, RuleResult
+from bias_metrics import CountedShare, RuleResult
 from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.record import Record
@@ -143,7 +143,7 @@ class Verdict(Record):
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    changed: dict[str, dict[str, ChangedRows]] | None = None
+    changed: dict[str, dict[str, CountedShare]] | None = None
     counts: RestsOnCounts | None = None
     holds_until: str | None = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bias_metrics import ChangedRows, Difference, MetricValue, Overall
+from bias_metrics import CountedShare, Difference, MetricValue, Overall
 from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from biasgate.tasks.common.command_lines import command_line, store_option
@@ -42,7 +42,7 @@ class Compared(Record):
     """What is shown to be worse in the first, with all bounds at 95 % together; most first."""
     left_out: list[str]
     """Identities that only one of the two has."""
-    changed: dict[str, dict[str, ChangedRows]] | None = None
+    changed: dict[str, dict[str, CountedShare]] | None = None
     """By identity, the decisions of the first that the second does not make, each at the threshold
     in use."""
 
@@ -173,7 +173,7 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
 
 def _changed(
     measuring: Measuring, published: Published, other: Published
-) -> dict[str, dict[str, ChangedRows]] | None:
+) -> dict[str, dict[str, CountedShare]] | None:
     own, its = (each.report.thresholds.get(GIVEN) for each in (published, other))
     if own is None or its is None or measuring.rows.weights is not None:
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bias_metrics import ChangedRows
-from bias_metrics.thresholds import CountedRate, ErrorsByTerm, TermErrors
+from bias_metrics import CountedShare
+from bias_metrics.thresholds import ErrorsByTerm, TermErrors
 from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.tables import (
@@ -48,7 +48,7 @@ def terms_csv(found: ErrorsByTerm) -> str:
     return csv_of(columns, rows)
 
 
-def changed_csv(changed: Mapping[str, Mapping[str, ChangedRows]]) -> str:
+def changed_csv(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
     """Return the decisions that differ from the champion's as CSV, one row per identity."""
     columns = ["subgroup", *_columns("newly_flagged", "newly_flagged", "negative")]
     columns += _columns("newly_missed", "newly_missed", "positive")
@@ -60,13 +60,9 @@ def _columns(event: str, rate: str, label: str) -> list[str]:
     return [f"n_{label}", f"n_{event}", rate, f"{rate}_low", f"{rate}_high"]
 
 
-def _numbers(found: Iterable[CountedRate | ChangedRows]) -> Iterator[float | None]:
+def _numbers(found: Iterable[CountedShare]) -> Iterator[float | None]:
     for one in found:
-        yield from (one.n, _n(one), one.value, one.low, one.high)
-
-
-def _n(one: CountedRate | ChangedRows) -> int:
-    return one.n_errors if isinstance(one, CountedRate) else one.n_changed
+        yield from (one.n, one.count, one.value, one.low, one.high)
 
 
 def decision_tables(report: Report, verdict: Verdict) -> Iterator[Table]:
@@ -95,7 +91,7 @@ def term_table(found: ErrorsByTerm, identity: str | None = None) -> Table:
     )
 
 
-def changed_table(changed: Mapping[str, Mapping[str, ChangedRows]]) -> Table:
+def changed_table(changed: Mapping[str, Mapping[str, CountedShare]]) -> Table:
     """Return the decisions that differ from the champion's by identity, most first."""
     names = sorted(changed, key=lambda name: _highest(changed[name].values()), reverse=True)
     rows = [(name, *_cells(changed[name][metric] for metric in _CHANGES)) for name in names[:ROWS]]
@@ -107,9 +103,9 @@ def changed_table(changed: Mapping[str, Mapping[str, ChangedRows]]) -> Table:
     )
 
 
-def _cells(found: Iterable[CountedRate | ChangedRows]) -> Iterator[str]:
+def _cells(found: Iterable[CountedShare]) -> Iterator[str]:
     for one in found:
-        yield f"{_n(one):,} of {one.n:,}"
+        yield f"{one.count:,} of {one.n:,}"
         ends = ""
         if one.low is not None and one.high is not None:
             ends = f" {between(percent(one.low), percent(one.high))}"
@@ -120,7 +116,7 @@ def _worst(one: TermErrors) -> tuple[float, float]:
     return _highest(one.rates.values())
 
 
-def _highest(found: Iterable[CountedRate | ChangedRows]) -> tuple[float, float]:
+def _highest(found: Iterable[CountedShare]) -> tuple[float, float]:
     return max((one.low or 0.0, one.value or 0.0) for one in found)
 
 

@@ -69,7 +69,7 @@ def test_a_loss_that_only_a_gap_shows_blocks_with_the_threshold_that_the_champio
     assert verdict["bounds"]["jointly"] == 7
     [changed] = pd.read_csv("out-second/rows/second/changed_decisions.csv").to_dict("records")
     missed = verdict["changed"]["gay"]["newly_missed"]
-    assert (changed["n_newly_missed"], changed["n_positive"]) == (missed["n_changed"], missed["n"])
+    assert (changed["n_newly_missed"], changed["n_positive"]) == (missed["count"], missed["n"])
     assert not Path("out-first/rows/first/changed_decisions.csv").exists()
     assert "recomputing the verdict on rows gives the same one" in run("verify", "toxicity", "2")[1]
 

@@ -19,14 +19,13 @@ def test_the_changes_of_nine_rows_are_those_counted_by_hand():
     rows = Rows(Y_TRUE, {"all": [1] * 9, "few": [1, 0, 0, 0, 0, 0, 0, 0, 1], "none": [0] * 9})
     found = changed_decisions(rows, FIRST, SECOND, **AT).subgroups
     counts = {
-        name: [(one.n_changed, one.n) for one in changed.values()]
-        for name, changed in found.items()
+        name: [(one.count, one.n) for one in changed.values()] for name, changed in found.items()
     }
     assert counts == {"all": [(1, 5), (2, 4)], "few": [(1, 1), (1, 1)], "none": [(0, 0), (0, 0)]}
     assert found["none"]["newly_flagged"].reason == "no rows"
     assert found["none"]["newly_flagged"].value is None
     swapped = changed_decisions(rows, SECOND, FIRST, **AT).subgroups["all"]
-    assert [(one.n_changed, one.n) for one in swapped.values()] == [(1, 5), (1, 4)]
+    assert [(one.count, one.n) for one in swapped.values()] == [(1, 5), (1, 4)]
 
 
 def test_intervals_are_exact_and_hold_together():
@@ -40,7 +39,7 @@ def test_intervals_are_exact_and_hold_together():
     )
     for changed in found.subgroups.values():
         for one in changed.values():
-            known = stats.binomtest(one.n_changed, one.n).proportion_ci(1 - 0.1 / 4, "exact")
+            known = stats.binomtest(one.count, one.n).proportion_ci(1 - 0.1 / 4, "exact")
             assert (one.low, one.high) == pytest.approx(tuple(known), rel=1e-6)
 
 
@@ -48,7 +47,7 @@ def test_models_that_decide_alike_may_change_as_much_as_the_rows_leave_open():
     rows = Rows([0] * 30 + [1] * 30, {"a": [1] * 60})
     scores = np.tile([1.0, 9.0], 30)
     one = changed_decisions(rows, scores, scores, **AT).subgroups["a"]["newly_flagged"]
-    assert (one.n_changed, one.low) == (0, 0.0)
+    assert (one.count, one.low) == (0, 0.0)
     assert one.high == pytest.approx(1 - (0.05 / 2 / 2) ** (1 / 30), rel=1e-6)
 
 
@@ -66,7 +65,7 @@ def test_in_clusters_rows_are_worth_less_and_few_clusters_have_no_interval():
         ).subgroups["a"]["newly_flagged"]
         for clusters in (None, codes, codes % 5)
     )
-    assert alone.n_changed == clustered.n_changed == few.n_changed
+    assert alone.count == clustered.count == few.count
     assert clustered.low < alone.low < alone.high < clustered.high
     assert (few.low, few.reason) == (None, "5 clusters where 20 are needed")
 
@@ -106,4 +105,4 @@ def test_only_a_margin_limits_changed_decisions(metric, limit):
 def test_of_rows_that_are_no_sample_the_counts_are_all():
     found = changed_decisions(Rows(Y_TRUE, {"all": [1] * 9}), FIRST, SECOND, **AT)
     one = found.without_intervals().subgroups["all"]["newly_flagged"]
-    assert (one.n_changed, one.n, one.low, one.high) == (1, 5, None, None)
+    assert (one.count, one.n, one.low, one.high) == (1, 5, None, None)

@@ -18,7 +18,7 @@ def counts(found):
 
 
 def _pairs(rates):
-    return [(rates[name].n_errors, rates[name].n) for name in (FPR, FNR)]
+    return [(rates[name].count, rates[name].n) for name in (FPR, FNR)]
 
 
 def test_the_errors_of_nine_rows_are_those_counted_by_hand():
@@ -42,7 +42,7 @@ def test_intervals_are_exact_and_those_of_all_terms_with_rows_hold_together():
     known = [rate for of in rates for rate in of.values() if rate.n]
     assert len(known) == 7
     for rate in known:
-        exact = stats.binomtest(rate.n_errors, rate.n).proportion_ci(1 - 0.1 / 7, "exact")
+        exact = stats.binomtest(rate.count, rate.n).proportion_ci(1 - 0.1 / 7, "exact")
         assert (rate.low, rate.high) == pytest.approx(tuple(exact), rel=1e-6)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.judged import judge, rows
 
-from bias_metrics import ChangedRows
+from bias_metrics import CountedShare
 from biasgate.tasks.records.verdict import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import Story
@@ -30,8 +30,8 @@ def test_a_verdict_counts_the_changed_decisions_of_each_identity(tmp_path):
         changed = verdict.changed[name]
         newly_flagged = own & ~label & first & ~second
         newly_missed = own & label & second & ~first
-        assert changed["newly_flagged"].n_changed == newly_flagged.sum()
-        assert changed["newly_missed"].n_changed == newly_missed.sum()
+        assert changed["newly_flagged"].count == newly_flagged.sum()
+        assert changed["newly_missed"].count == newly_missed.sum()
         assert changed["newly_flagged"].n == (own & ~label).sum()
         logged = headline_metrics(report, verdict)[f"newly_flagged/{name}"]
         assert logged == newly_flagged.sum() / (own & ~label).sum()
@@ -43,7 +43,7 @@ def test_the_first_screen_names_whose_decisions_change_most(tmp_path):
     one = verdict.changed["gay"]["newly_flagged"]
     facts = dict(CandidateStory.of(Story.of(report, verdict)).facts)
     assert facts["Most changed decisions"].startswith(
-        f"{one.n_changed:,} of {one.n:,} harmless comments about gay are newly flagged "
+        f"{one.count:,} of {one.n:,} harmless comments about gay are newly flagged "
         f"({100 * one.value:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}])"
     )
 
@@ -70,10 +70,10 @@ def test_weighted_rows_have_none(tmp_path):
 
 
 def test_where_nothing_changes_it_says_so():
-    none = ChangedRows(0, 90, 0.0, 0.06)
+    none = CountedShare(0, 90, 0.0, 0.06)
     changed = {"gay": {"newly_flagged": none, "newly_missed": none}}
     assert (
         changed_in_words(changed) == "no comment about an identity is newly flagged or newly missed"
     )
-    one = {"gay": {"newly_flagged": none, "newly_missed": ChangedRows(2, 90)}}
+    one = {"gay": {"newly_flagged": none, "newly_missed": CountedShare(2, 90)}}
     assert changed_in_words(one) == "2 of 90 toxic comments about gay are newly missed (2.2 %)"

@@ -77,7 +77,7 @@ def counts(found):
     return {
         (one.subgroup, one.term): [
             *(one.n, one.n_flagged),
-            *(n for rate in one.rates.values() for n in (rate.n_errors, rate.n)),
+            *(n for rate in one.rates.values() for n in (rate.count, rate.n)),
         ]
         for one in found.terms
     }

@@ -85,7 +85,7 @@ def test_the_page_has_the_changed_decisions_of_every_identity_as_counted_by_hand
                 one = judged[1].changed[name]["newly_flagged"]
                 ends = f"[{one.low:.1%}, {one.high:.1%}]"
                 assert share == f"{flagged / n_harmless:.1%} {ends}"
-    assert judged[1].changed["gay"]["newly_flagged"].n_changed > 10
+    assert judged[1].changed["gay"]["newly_flagged"].count > 10
 
 
 def test_the_csv_of_changed_decisions_has_the_same_numbers(columns, judged):
