@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Unpack
 
@@ -17,7 +17,7 @@ from bias_metrics._core.intervals import check_confidence, effective_number, qua
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner
-from bias_metrics._core.tables import Row, Table, Tabular, labelled
+from bias_metrics._core.tables import Row, Table, Tabular, labelled, plain
 from bias_metrics._core.values import MetricValue
 from bias_metrics.estimate import Change, Estimate, Number
 from bias_metrics.metrics import CALIBRATION_GAP, METRICS
@@ -53,15 +53,6 @@ class Calibrated:
     reliability: tuple[ReliabilityBin, ...] = ()
     """The bins, by ascending score; none of a background."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "n": self.n,
-            "n_positive": self.n_positive,
-            "bias": self.bias.to_dict(interval=True),
-            "reliability": [asdict(one) for one in self.reliability],
-        }
-
 
 @dataclass(frozen=True)
 class CalibrationReport(Tabular):
@@ -80,12 +71,12 @@ class CalibrationReport(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the gap is next to a subgroup's own numbers."""
         subgroups = {
-            name: one.to_dict()
-            | {"background": self.backgrounds[name].to_dict()}
-            | {CALIBRATION_GAP: self.gaps[name].to_dict(interval=True)}
+            name: plain(one)
+            | {"background": plain(self.backgrounds[name])}
+            | {CALIBRATION_GAP: plain(self.gaps[name])}
             for name, one in self.subgroups.items()
         }
-        found = {"overall": self.overall.to_dict(), "subgroups": subgroups}
+        found = {"overall": plain(self.overall), "subgroups": subgroups}
         return found if self.reason is None else found | {"reason": self.reason}
 
     def rows(self) -> list[Row]:
@@ -129,15 +120,6 @@ class CalibrationComparison(Tabular):
     """The `bias` of all rows, the first model minus the second."""
     subgroups: dict[str, dict[str, Difference]]
     """The `bias` and the `calibration_gap` of each subgroup."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-
-        def plain(cells: Mapping[str, Difference]) -> dict[str, Any]:
-            return {metric: one.to_dict() for metric, one in cells.items()}
-
-        subgroups = {name: plain(cells) for name, cells in self.subgroups.items()}
-        return {"overall": plain(self.overall), "subgroups": subgroups}
 
     def rows(self) -> list[Row]:
         """Return one record per difference; those of all rows have no subgroup."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from bias_metrics._core.checks import check_choice
+from bias_metrics._core.values import MetricValue
 from bias_metrics.suggestion import did_you_mean
 
 Row = dict[str, Any]
@@ -68,16 +70,16 @@ class Table:
         return self.body[:MAX_ROWS], [f"... and {hidden:,} more rows"] if hidden > 0 else []
 
 
-class Tabular(ABC):
-    """A result that can be read as rows.
+class Tabular:
+    """A result, which is a dataclass or has a `to_dict` of its own, that can be read as rows.
 
     `print(result)` prints a table and a notebook shows one; `rows()` returns all numbers, and
     `to_frame()` returns them as a data frame.
     """
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values; without those that are None unless a result has them."""
+        return _fields(self)
 
     def rows(self) -> list[Row]:
         """Return flat records, all with the same keys; undefined values are None.
@@ -140,6 +142,30 @@ def _known(named: Mapping[str, Any], name: str) -> Any:
         msg = f"there is no {name!r} (known: {', '.join(named) or 'none'}).{hint}"
         raise KeyError(msg)
     return named[name]
+
+
+def plain(value: Any) -> Any:
+    """Return a result, or what holds results, as plain values: what JSON has."""
+    if isinstance(value, MetricValue):
+        return value.to_dict(interval=True)
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return _fields(value) if is_dataclass(value) else value
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    values = ((field, getattr(result, field.name)) for field in fields(result))
+    return {
+        field.name: plain(value)
+        for field, value in values
+        if value is not None or field.default is not None
+    }
 
 
 def flat(plain: Mapping[str, Any]) -> Row:

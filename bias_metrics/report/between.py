@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -38,16 +38,6 @@ class SubgroupSpread(Tabular):
     """lowest, highest: the subgroups with these values."""
     undefined: dict[str, str]
     """The subgroups that are left out for lack of an interval, each with its reason."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "metric": self.metric,
-            "value": self.value.to_dict(interval=True),
-            "lowest": self.lowest,
-            "highest": self.highest,
-            "undefined": dict(self.undefined),
-        }
 
 
 @aligned

@@ -12,7 +12,6 @@ from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups, by_name
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.report import BiasComparison
@@ -132,7 +131,7 @@ class CandidateComparisons(dict[str, BiasComparison], Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return as_dicts(self)
+        return {name: report.to_dict() for name, report in self.items()}
 
     def rows(self) -> list[Row]:
         """Return the records of every comparison, each with its candidate."""

@@ -13,7 +13,6 @@ from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.report import BiasReport, SubgroupBias
 from bias_metrics.report.steps import Intervals, Options, measure_subgroup, summarise_bias
@@ -178,7 +177,7 @@ class SliceReports(dict[str, BiasReport], Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return as_dicts(self)
+        return {name: report.to_dict() for name, report in self.items()}
 
     def rows(self) -> list[Row]:
         """Return the records of every report, each with its slice."""

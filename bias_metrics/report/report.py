@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.tables import ByGroup, Row, Table, Tabular, labelled, rows_of
+from bias_metrics._core.tables import ByGroup, Row, Table, Tabular, labelled, plain, rows_of
 from bias_metrics._core.values import MetricValue, Named, NumbersByMetric, V, with_metrics
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Background
@@ -117,9 +116,9 @@ class BiasReport(ByGroup):
     @property
     def worst(self) -> dict[str, WorstSubgroup]:
         """The subgroup that is treated worst, by metric."""
-        plain = {"subgroups": as_dicts(self.subgroups)}
+        content = {"subgroups": plain(self.subgroups)}
         return {
-            name: worst_subgroup(plain, name, confidence=self.confidence)
+            name: worst_subgroup(content, name, confidence=self.confidence)
             for name in SUBGROUP_METRICS
         }
 
@@ -128,10 +127,10 @@ class BiasReport(ByGroup):
         return {
             "background": self.background,
             "overall": self.overall.to_dict(),
-            "subgroups": as_dicts(self.subgroups),
+            "subgroups": plain(self.subgroups),
             "power_mean": self.power_mean.to_dict(),
             "final_score": self.final_score.to_dict(interval=True),
-            "worst": as_dicts(self.worst),
+            "worst": plain(self.worst),
         }
 
     def rows(self) -> list[Row]:

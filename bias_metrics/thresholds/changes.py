@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -40,17 +40,6 @@ class ChangedDecisions(ByGroup):
                 for name, changed in self.subgroups.items()
             },
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "thresholds": list(self.thresholds),
-            "confidence": self.confidence,
-            "subgroups": {
-                name: {metric: one.to_dict() for metric, one in changed.items()}
-                for name, changed in self.subgroups.items()
-            },
-        }
 
     def rows(self) -> list[Row]:
         """Return one record per subgroup and direction."""

@@ -17,9 +17,8 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.index import aligned
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
+from bias_metrics._core.tables import Row, Table, Tabular, labelled, plain, rows_of
 from bias_metrics._core.values import MetricValue
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics.thresholds.dixon import EqualityDifference
 from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.thresholds import threshold_table
@@ -57,7 +56,7 @@ class ThresholdReport(Tabular):
         return {
             "threshold": self.threshold,
             "overall": self.overall.to_dict(),
-            "subgroups": as_dicts(self.subgroups),
+            "subgroups": plain(self.subgroups),
             "groups": list(self.groups),
             "fped": self.fped.to_dict(),
             "fned": self.fned.to_dict(),

@@ -22,7 +22,6 @@ from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
 
 
@@ -68,8 +67,8 @@ class EqualityDifference(Tabular):
             **self.value.to_dict(),
             "threshold": self.threshold,
             "overall": self.overall.to_dict(),
-            "subgroups": as_dicts(self.subgroups),
-            "terms": as_dicts(self.terms),
+            "subgroups": {name: one.to_dict() for name, one in self.subgroups.items()},
+            "terms": {name: one.to_dict() for name, one in self.terms.items()},
         }
 
     def rows(self) -> list[Row]:

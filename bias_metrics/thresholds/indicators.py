@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -69,15 +69,6 @@ class GroupIndicators(Tabular):
     gaps: dict[str, MetricValue]
     """Each share of right decisions minus that of the background; empty for all rows."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        counts = {"n": self.n, "n_positive": self.n_positive, "n_flagged": self.n_flagged}
-        each = {"shares": self.shares, "gaps": self.gaps}
-        return counts | {
-            kind: {name: one.to_dict(interval=True) for name, one in found.items()}
-            for kind, found in each.items()
-        }
-
     def rows(self) -> list[Row]:
         """Return one record per indicator, with the gap where there is one."""
         missing = MetricValue(None, "no gap")
@@ -103,13 +94,6 @@ class Indicators(Tabular):
     """Confidence of each share's interval, and of all intervals of gaps together."""
     n_gaps: int
     """Gaps whose intervals hold together."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return dict(vars(self)) | {
-            "overall": self.overall.to_dict(),
-            "subgroups": {name: one.to_dict() for name, one in self.subgroups.items()},
-        }
 
     def rows(self) -> list[Row]:
         """Return one record per subgroup and indicator; all rows are first, without a name."""

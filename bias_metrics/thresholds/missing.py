@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from bias_metrics.thresholds.shares import Events, Share
 
 
 @dataclass(frozen=True)
-class MissingShare:
+class MissingShare(Tabular):
     """How many rows of a subgroup, or of all, have no score."""
 
     n: int
@@ -31,14 +30,6 @@ class MissingShare:
     """For a subgroup: its share minus that of its background; above 0, its rows are left out more
     often."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        known: dict[str, Any] = {"n": self.n, "n_missing": self.n_missing}
-        known["missing_rate"] = self.missing_rate.to_dict(interval=True)
-        if self.missing_gap is not None:
-            known["missing_gap"] = self.missing_gap.to_dict(interval=True)
-        return known
-
 
 @dataclass(frozen=True)
 class MissingScores(Tabular):
@@ -48,11 +39,6 @@ class MissingScores(Tabular):
     """Of all rows."""
     subgroups: dict[str, MissingShare]
     """Of each subgroup."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        each = {name: one.to_dict() for name, one in self.subgroups.items()}
-        return {"overall": self.overall.to_dict(), "subgroups": each}
 
     def rows(self) -> list[Row]:
         """Return one record per subgroup."""

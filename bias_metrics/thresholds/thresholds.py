@@ -73,15 +73,6 @@ class ThresholdTable(Tabular):
     subgroups: dict[str, ErrorCurve]
     """Each subgroup, in the order given."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values: lists of k numbers, None where a rate is undefined."""
-        subgroups = {name: curve.to_dict() for name, curve in self.subgroups.items()}
-        return {
-            "thresholds": self.thresholds.tolist(),
-            "overall": self.overall.to_dict(),
-            "subgroups": subgroups,
-        }
-
     def rows(self) -> list[Row]:
         """Return one record per threshold for all rows, without a name, and for each subgroup."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))

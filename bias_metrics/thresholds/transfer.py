@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ MATCHES: tuple[Match, ...] = ("flag_rate", "recall")
 
 
 @dataclass(frozen=True)
-class FlagChange:
+class FlagChange(Tabular):
     """The rows that two models flag."""
 
     n: int
@@ -46,10 +46,6 @@ class FlagChange:
     change: MetricValue
     """Share that the second flags minus share that the first flags; above 0, more are flagged than
     before."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self) | {"change": self.change.to_dict(interval=True)}
 
 
 @dataclass(frozen=True)
@@ -68,13 +64,6 @@ class ThresholdTransfer(Tabular):
     """All rows."""
     subgroups: dict[str, FlagChange]
     """Each subgroup."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self) | {
-            "overall": self.overall.to_dict(),
-            "subgroups": {name: one.to_dict() for name, one in self.subgroups.items()},
-        }
 
     def rows(self) -> list[Row]:
         """Return one record per subgroup."""
