@@ -21,6 +21,7 @@ from biasgate.tasks.data.evaluation_set import (
     WEIGHT,
     EvaluationSet,
 )
+from biasgate.tasks.data.same_texts import hash_texts, normal_form
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records import Choices
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -127,14 +128,15 @@ def counted_of(
 
 
 _MANY_COPIES = 0.01  # of the rows
+_ROWS_A_STEP = 100_000
 
 
 @lru_cache(maxsize=1)  # for the next candidate on the same rows
 def cluster_codes(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] | None, int | None]:
     """Return the cluster of each row as a number, and how many rows are copies.
 
-    Rows of one text are not independent. Where a set names no clusters, and more than 1 % of its
-    rows are copies of others, the rows of each text are a cluster.
+    Rows of one text, in its normal form, are not independent. Where a set names no clusters, and
+    more than 1 % of its rows are copies of others, the rows of each text are a cluster.
 
     Returns
     -------
@@ -146,19 +148,28 @@ def cluster_codes(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[np.intp] |
         return _codes(evaluation_set.column(CLUSTER)), None
     if not evaluation_set.has_text:
         return None, None
-    texts = evaluation_set.column("text")
-    blank = pc.equal(pc.utf8_trim_whitespace(pc.fill_null(texts, "")), "")
-    n_blank = int(pc.sum(blank).as_py() or 0)
-    codes = _codes(texts)
+    hashes, blank = _hash_normal_forms(evaluation_set)
+    n_blank = int(blank.sum())
+    codes = _codes(pa.chunked_array([hashes]))
     n_copies = codes.size - int(codes.max(initial=-1) + 1) - max(n_blank - 1, 0)
     if n_copies <= _MANY_COPIES * codes.size:
         return None, n_copies
     if n_blank:  # texts that are lacking are not known to be the same
-        own = np.flatnonzero(blank.to_numpy())
+        own = np.flatnonzero(blank)
         codes = codes.copy()
         codes[own] = int(codes.max()) + 1 + np.arange(own.size)
         codes = np.unique(codes, return_inverse=True)[1].astype(np.intp)
     return codes, n_copies
+
+
+def _hash_normal_forms(evaluation_set: EvaluationSet) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the hash of each text in normal form, and which texts are blank."""
+    hashes, blank = [], []
+    for batch in evaluation_set.batches(["text"], _ROWS_A_STEP):
+        forms = [normal_form(text or "") for text in batch.column("text").to_pylist()]
+        hashes.append(hash_texts(forms))
+        blank.append(np.array([not form for form in forms], np.bool_))
+    return np.concatenate(hashes), np.concatenate(blank)
 
 
 def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.intp]:

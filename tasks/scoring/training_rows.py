@@ -1,14 +1,14 @@
 """The rows that a model was trained on, kept as hashes beside the model.
 
 An evaluation on training rows makes a model look too good. The hashes tell whether it has seen
-a row, without keeping any text.
+a row, without keeping any text. Texts are compared in their normal form; the files of models that
+were trained before have hashes of the texts as they are.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +18,12 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.reading import ROW_NUMBER
+from biasgate.tasks.data.same_texts import hash_texts, normal_form
 from biasgate.tasks.records.report import TrainedOn
 
 FILE = "training_rows.parquet"
+# Of rows and texts, in normal form and as they are.
+_NORMAL, _EXACT = ("normal_row", "normal_text"), ("row", "text")
 # Short comments ("Thank you!") repeat in any corpus: of Civil Comments, 1 to 2 % of the texts. A
 # larger share is not chance.
 REPEATED_TEXTS = 0.05
@@ -29,8 +32,8 @@ _ROWS_A_STEP = 100_000
 
 def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
     """Write two lists of sorted hashes: of id and text together, and of the text alone."""
-    rows, texts = _hashes(training_set)
-    table = pa.table({"row": np.sort(rows), "text": np.sort(texts)})
+    rows, texts = _hashes(training_set, normal_form)
+    table = pa.table(dict(zip(_NORMAL, (np.sort(rows), np.sort(texts)), strict=True)))
     pq.write_table(table, folder / FILE)
 
 
@@ -43,10 +46,12 @@ def find_training_rows(folder: Path | None, evaluation_set: EvaluationSet) -> Tr
     if folder is None or not (folder / FILE).exists():
         return None
     seen = pq.read_table(folder / FILE)
-    rows, texts = _hashes(evaluation_set)
+    is_normal = _NORMAL[0] in seen.column_names
+    seen_rows, seen_texts = (seen[name].to_numpy() for name in (_NORMAL if is_normal else _EXACT))
+    rows, texts = _hashes(evaluation_set, normal_form if is_normal else str)
     has_ids = evaluation_set.record["source"].get("id") != ROW_NUMBER
-    n_rows = int(np.isin(rows, seen["row"].to_numpy()).sum()) if has_ids else 0
-    n_texts = int(np.isin(texts, seen["text"].to_numpy()).sum())
+    n_rows = int(np.isin(rows, seen_rows).sum()) if has_ids else 0
+    n_texts = int(np.isin(texts, seen_texts).sum())
     return TrainedOn(n_rows=n_rows, n_texts=n_texts) if n_texts else None
 
 
@@ -78,16 +83,12 @@ def _setting(candidate: str, model: str | None) -> str:
     )
 
 
-def _hashes(rows: EvaluationSet) -> tuple[np.ndarray, np.ndarray]:
+def _hashes(rows: EvaluationSet, form: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray]:
     both: list[np.ndarray] = []
     texts: list[np.ndarray] = []
     for batch in rows.batches(["id", "text"], _ROWS_A_STEP):
-        ids, contents = batch.column("id").to_pylist(), batch.column("text").to_pylist()
-        texts.append(_digests(contents))
-        both.append(_digests(f"{a}\n{b}" for a, b in zip(ids, contents, strict=True)))
+        ids = batch.column("id").to_pylist()
+        contents = [form(text) for text in batch.column("text").to_pylist()]
+        texts.append(hash_texts(contents))
+        both.append(hash_texts(f"{a}\n{b}" for a, b in zip(ids, contents, strict=True)))
     return np.concatenate(both), np.concatenate(texts)
-
-
-def _digests(values: Iterable[str]) -> np.ndarray:
-    joined = b"".join(hashlib.blake2b(v.encode(), digest_size=8).digest() for v in values)
-    return np.frombuffer(joined, dtype="<u8")

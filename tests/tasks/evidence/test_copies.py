@@ -1,12 +1,16 @@
 """Copies of a text are not independent: they are a cluster where they are more than a few."""
 
+import unicodedata
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.same_texts import normal_form
 from biasgate.tasks.evidence.choose import choose_rows, cluster_codes
 from biasgate.tasks.measuring.cautions import on_copies
 
@@ -30,6 +34,36 @@ def test_more_than_a_few_copies_are_clusters(tmp_path):
     codes, n_copies = cluster_codes(frozen(tmp_path, texts_of(600)))
     assert n_copies == 400
     assert (codes == np.arange(N) % 600).all()
+
+
+FORMS = {
+    "case": str.upper,
+    "NFD": lambda text: unicodedata.normalize("NFD", text),
+    "full width": lambda text: text.translate({code: code + 0xFEE0 for code in range(33, 127)}),
+    "spaces": lambda text: f"  {text.replace(' ', chr(160) + chr(9))}\n",
+    "invisible": lambda text: text.replace(" ", "\u200b \ufeff"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_text_in_another_form_is_a_copy(tmp_path, form):
+    texts = [f"Straße, déjà vu {at % 600}" for at in range(N)]
+    texts[600:] = map(FORMS[form], texts[600:])
+    assert len(set(texts)) == N
+    codes, n_copies = cluster_codes(frozen(tmp_path, texts))
+    assert n_copies == 400
+    assert (codes == np.arange(N) % 600).all()
+
+
+@given(st.text())
+def test_the_normal_form_is_that_of_itself_and_of_its_other_forms(text):
+    form = normal_form(text)
+    assert normal_form(form) == form
+    for other in ("NFC", "NFD", "NFKC", "NFKD"):
+        assert normal_form(unicodedata.normalize(other, text)) == form
+    assert normal_form(f" {text}\r\n") == form
+    if text.isascii():
+        assert form == " ".join(text.lower().split())
 
 
 @pytest.mark.parametrize(("n_different", "clustered"), [(1000, False), (990, False), (989, True)])

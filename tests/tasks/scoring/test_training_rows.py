@@ -1,7 +1,10 @@
 """Comments that a model was trained on: few repeated texts are a reservation, more are refused."""
 
+from hashlib import blake2b
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.partial import partial
 
@@ -13,6 +16,7 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training_rows import (
+    FILE,
     REPEATED_TEXTS,
     find_training_rows,
     refuse_training_rows,
@@ -23,8 +27,8 @@ N = 200
 SHORT = "Thank you!"
 
 
-def rows(folder, name, n_short=0, ids="", **source):
-    texts = [SHORT] * n_short + [f"{name} {n}" for n in range(n_short, N)]
+def rows(folder, name, n_short=0, ids="", short=SHORT, **source):
+    texts = [short] * n_short + [f"{name} {n}" for n in range(n_short, N)]
     table = pa.table({"id": [f"{ids or name}{n}" for n in range(N)], "text": texts})
     table = table.append_column("label", pa.array(np.arange(N) % 2 / 1))
     return freeze_rows([table], folder / name, name=name, split="all", source=source)
@@ -51,6 +55,26 @@ def test_more_repeated_texts_are_refused_with_their_number_and_the_limit(tmp_pat
         error.value
     )
     assert SHORT not in str(error.value)
+
+
+@pytest.mark.parametrize("form", ["THANK YOU!", "Thank\u00a0you!\n", "\uff34hank you!"])
+def test_texts_that_differ_in_form_only_are_the_same(tmp_path, trained, form):
+    with pytest.raises(InputError, match=r"20 \(10.0%\) by text"):
+        refuse_training_rows(trained, rows(tmp_path, "test", 20, short=form), "mine", None)
+    one = rows(tmp_path, "other", 1, ids="train", short=form)
+    with pytest.raises(InputError, match="1 of 200 rows by id and text"):
+        refuse_training_rows(trained, one, "mine", None)
+
+
+def test_a_model_trained_before_is_compared_by_its_texts_as_they_are(tmp_path, trained):
+    digests = [
+        blake2b(text.encode(), digest_size=8).digest() for text in (f"train0\n{SHORT}", SHORT)
+    ]
+    row, text = (np.frombuffer(digest, "<u8") for digest in digests)
+    pq.write_table(pa.table({"row": row, "text": text}), trained / FILE)
+    same = rows(tmp_path, "test", 1, ids="train")
+    assert find_training_rows(trained, same) == TrainedOn(n_rows=1, n_texts=1)
+    assert find_training_rows(trained, rows(tmp_path, "other", 1, short="THANK YOU!")) is None
 
 
 def test_one_row_by_id_and_text_is_refused(tmp_path, trained):
