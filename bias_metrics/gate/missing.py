@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from bias_metrics.gate.judging import Measured, Outcome
+from bias_metrics._core.values import MetricValue
+from bias_metrics.gate.judging import Outcome
 from bias_metrics.gate.rules import Action, Mode
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.gate.wording import bounds
+from bias_metrics.thresholds.missing import MissingScores, MissingShare
 
 RULE = "max_missing"
 RATE, GAP = "missing_rate", "missing_gap"
@@ -50,7 +51,7 @@ class MissingLimits:
 
 
 def judge_missing(
-    found: Mapping[str, Any] | None,
+    found: MissingScores | None,
     limits: MissingLimits | None,
     *,
     rivals: Mapping[str, int] | None = None,
@@ -63,9 +64,8 @@ def judge_missing(
 
     Parameters
     ----------
-    found : mapping or None
-        `MissingScores.to_dict()`, with intervals at `limits.level`; None if there is nothing to
-        judge.
+    found : MissingScores or None
+        With intervals at `limits.level`; None if there is nothing to judge.
     limits : MissingLimits or None
         What is allowed.
     rivals : mapping of str to int, optional
@@ -80,27 +80,24 @@ def judge_missing(
     """
     if found is None:
         return ()
-    overall = found["overall"]
     if limits is None:
-        lacking = {"candidate": overall["n_missing"], **(rivals or {})}
-        return tuple(_unruled(role, n, overall["n"]) for role, n in lacking.items() if n)
+        lacking = {"candidate": found.overall.n_missing, **(rivals or {})}
+        return tuple(_unruled(role, n, found.overall.n) for role, n in lacking.items() if n)
     return tuple(_each(found, limits, is_sample=is_sample))
 
 
-def _each(
-    found: Mapping[str, Any], limits: MissingLimits, *, is_sample: bool
-) -> Iterator[RuleResult]:
+def _each(found: MissingScores, limits: MissingLimits, *, is_sample: bool) -> Iterator[RuleResult]:
     proven = limits.mode == "proven" and is_sample
     if limits.overall is not None:
-        yield _judged(found["overall"], RATE, None, limits.overall, limits, proven=proven)
+        yield _judged(found.overall, RATE, None, limits.overall, limits, proven=proven)
     for metric, limit in ((RATE, limits.each), (GAP, limits.gap)):
         if limit is not None:
-            for name, one in found["subgroups"].items():
+            for name, one in found.subgroups.items():
                 yield _judged(one, metric, name, limit, limits, proven=proven)
 
 
 def _judged(
-    share: Mapping[str, Any],
+    share: MissingShare,
     metric: str,
     group: str | None,
     limit: float,
@@ -108,16 +105,16 @@ def _judged(
     *,
     proven: bool,
 ) -> RuleResult:
-    cell = share[metric]
-    number = Measured(cell["value"], cell.get("low"), cell.get("high"), cell.get("reason"))
-    outcome, bound = _outcome(number, share["n_missing"], limit, proven=proven)
+    number = share.missing_rate if metric == RATE else share.missing_gap
+    assert number is not None  # noqa: S101 - a subgroup has both
+    outcome, bound = _outcome(number, share.n_missing, limit, proven=proven)
     name = f"{metric} of {group}" if group else f"overall {metric}"
-    has = "has" if share["n_missing"] == 1 else "have"
-    told = f"{share['n_missing']:,} of {share['n']:,} comments {has} no score"
+    has = "has" if share.n_missing == 1 else "have"
+    told = f"{share.n_missing:,} of {share.n:,} comments {has} no score"
     if number.value is None:
         text = f"{name} is undefined: {number.reason}."
-    elif not share["n_missing"]:
-        text = f"{name}: none of {share['n']:,} comments is without a score."
+    elif not share.n_missing:
+        text = f"{name}: none of {share.n:,} comments is without a score."
     else:
         shown = "" if not proven else "shown to be "
         against = {
@@ -149,12 +146,12 @@ def _judged(
         low=number.low,
         high=number.high,
         bound=bound,
-        n_clusters=cell.get("n_clusters"),
+        n_clusters=number.n_clusters,
     )
 
 
 def _outcome(
-    number: Measured, n_missing: int, limit: float, *, proven: bool
+    number: MetricValue, n_missing: int, limit: float, *, proven: bool
 ) -> tuple[Outcome, float | None]:
     if number.value is None:
         return "insufficient", None

@@ -221,7 +221,7 @@ def _judge(
     decision = decide(answers.measured, asked.rules, allow_first=allow_first)
     harm = judge_harm(answers.losses, harm_limit, answers.everyone)
     unscored = judge_missing(
-        None if answers.missing is None else answers.missing.to_dict(),
+        answers.missing,
         missing,
         rivals=evidence.n_missing,
         is_sample=evidence.is_sample,

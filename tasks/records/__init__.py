@@ -6,7 +6,7 @@ checker finds a wrong key. A test compares the types with real files.
 
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
-from biasgate.tasks.records.missing import Missing, MissingShare
+from biasgate.tasks.records.missing import Missing
 from biasgate.tasks.records.numbers import (
     Differences,
     Value,
@@ -89,7 +89,6 @@ __all__ = [
     "LoggedVerdict",
     "LookFirst",
     "Missing",
-    "MissingShare",
     "Model",
     "ModelRecord",
     "NightSummary",

@@ -1,21 +1,11 @@
-"""Comments without a score, in reports: `MissingScores.to_dict()`, and why."""
+"""Comments without a score, in reports, and why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics import MetricValue
+from bias_metrics import MissingShare
 from biasgate.tasks.records.record import Record
-
-
-@dataclass(frozen=True, kw_only=True)
-class MissingShare(Record):
-    """Comments of an identity, or all, and those without a score; the gap is of identities."""
-
-    n: int
-    n_missing: int
-    missing_rate: MetricValue
-    missing_gap: MetricValue | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

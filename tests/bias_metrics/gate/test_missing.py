@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bias_metrics import missing_scores
+from bias_metrics import MetricValue, MissingScores, MissingShare, missing_scores
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 
 N, LEVEL = 1000, MissingLimits(each=0.5).level
@@ -14,7 +14,7 @@ def found(n_missing_gay, n_missing_others, n_gay=400, **options):
     missing = np.zeros(N, dtype=bool)
     missing[:n_missing_gay] = True
     missing[n_gay : n_gay + n_missing_others] = True
-    return missing_scores(missing, {"gay": gay}, confidence=LEVEL, **options).to_dict()
+    return missing_scores(missing, {"gay": gay}, confidence=LEVEL, **options)
 
 
 def outcomes(content, limits, **options):
@@ -134,12 +134,8 @@ def test_a_one_sided_bound_is_an_end_of_a_wider_two_sided_interval():
 
 def share(value, low, high, n_missing=8):
     """The shares of a set in which one group lacks as many scores as all do."""
-    one = {
-        "n": 400,
-        "n_missing": n_missing,
-        "missing_rate": {"value": value, "low": low, "high": high, "n_clusters": 50},
-    }
-    return {"overall": one, "subgroups": {}}
+    rate = MetricValue(value, low=low, high=high, n_clusters=50)
+    return MissingScores(MissingShare(400, n_missing, rate), {})
 
 
 @pytest.mark.parametrize(

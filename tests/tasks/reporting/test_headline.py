@@ -16,7 +16,7 @@ from support.made import (
     verdict_of,
 )
 
-from bias_metrics import MetricValue
+from bias_metrics import MetricValue, MissingScores, MissingShare
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import USEFUL, judge_missing
 from bias_metrics.gate.exceptions import PassException
@@ -293,7 +293,7 @@ def test_a_reference_that_is_missing_is_named_by_its_key():
 
 
 def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
-    found = {"overall": {"n_missing": 3, "n": 90}}
+    found = MissingScores(MissingShare(90, 3, MetricValue(3 / 90)), {})
     story = story_of("a", *judge_missing(found, None), outcome="insufficient")
     needed = "a score for every comment, or `max_missing` in the policy"
     assert dict(story.facts)["To pass"] == needed
