@@ -9,7 +9,7 @@ from bias_metrics.gate.decide import (
     thresholds_needed,
     worst,
 )
-from bias_metrics.gate.doubts import USEFUL, judge_usefulness, unjudged, without_proof
+from bias_metrics.gate.doubts import USEFUL, Flagged, judge_usefulness, unjudged, without_proof
 from bias_metrics.gate.exceptions import PassException, extent_of
 from bias_metrics.gate.harm import (
     RULE,
@@ -72,6 +72,7 @@ __all__ = [
     "Counts",
     "Evidence",
     "EvidenceKey",
+    "Flagged",
     "Guess",
     "HarmLimit",
     "Hierarchy",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.groups.dominance import DominantUnits
@@ -17,9 +17,17 @@ CHANCE, LEAST_FLAGGED = 0.5, 0.001
 _CLASSES = ("negative", "positive")
 
 
+class Flagged(NamedTuple):
+    """The share of each class that a threshold flags; None for a class without rows."""
+
+    threshold: float
+    negative: float | None
+    positive: float | None
+
+
 def judge_usefulness(
     table: BiasTable,
-    at: Mapping[str, Any] | None = None,
+    at: Flagged | None = None,
     *,
     confidence: float = 0.975,
     is_sample: bool = True,
@@ -33,9 +41,8 @@ def judge_usefulness(
     ----------
     table : BiasTable
         With the overall AUC and its interval.
-    at : mapping, optional
-        At the threshold in use: `threshold`, `flagged_negative` and `flagged_positive`, the shares
-        of each class that are flagged.
+    at : Flagged, optional
+        What the threshold in use flags.
     confidence : float, default=0.975
         One-sided confidence of the bounds of the AUC.
     is_sample : bool, default=True
@@ -82,22 +89,22 @@ def judge_usefulness(
             )
         )
     if at is not None and (text := _of_threshold(at)):
-        flags: dict[str, Any] = {"metric": FLAGGED, "value": at["flagged_negative"]}
+        flags: dict[str, Any] = {"metric": FLAGGED, "value": at.negative}
         found.append(RuleResult(kind="floor", limit=LEAST_FLAGGED, sentence=text, **flags, **known))
     return tuple(found)
 
 
-def _of_threshold(at: Mapping[str, Any]) -> str:
+def _of_threshold(at: Flagged) -> str:
     """Say that a threshold flags hardly any comment, or nearly every one; empty if it does not."""
-    shares = at["flagged_negative"], at["flagged_positive"]
-    if None in shares:
+    if at.negative is None or at.positive is None:
         return ""
+    shares = at.negative, at.positive
     none, every = max(shares) < LEAST_FLAGGED, min(shares) > 1 - LEAST_FLAGGED
     if not (none or every):
         return ""
     which = "hardly any comment" if none else "nearly every comment"
     return (
-        f"At its threshold {at['threshold']:g} the model flags {which}: {shares[1]:.2%} of the "
+        f"At its threshold {at.threshold:g} the model flags {which}: {shares[1]:.2%} of the "
         f"toxic and {shares[0]:.2%} of the harmless ones, so that error rates say nothing. Is the "
         "threshold on the scale of the scores?"
     )

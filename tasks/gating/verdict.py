@@ -12,6 +12,7 @@ from pathlib import Path
 from bias_metrics import CountedShare, RuleResult
 from bias_metrics.gate import (
     RIVALS,
+    Flagged,
     HarmLimit,
     MissingLimits,
     Outcome,
@@ -238,17 +239,17 @@ def _judge(
     return _Judged(answers, results, worst([decision.outcome, *others]))
 
 
-def _flagged(report: Report) -> dict[str, float | None] | None:
+def _flagged(report: Report) -> Flagged | None:
     """Return the share of each class that the candidate flags at the threshold in use."""
     if (at := report.thresholds.get(GIVEN)) is None:
         return None
     rates = error_rates(at.overall)
     missed = rates["false_negative_rate"].value
-    return {
-        "threshold": at.threshold,
-        "flagged_negative": rates["false_positive_rate"].value,
-        "flagged_positive": None if missed is None else 1 - missed,
-    }
+    return Flagged(
+        at.threshold,
+        negative=rates["false_positive_rate"].value,
+        positive=None if missed is None else 1 - missed,
+    )
 
 
 @dataclass(frozen=True)

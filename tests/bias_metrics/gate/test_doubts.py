@@ -7,7 +7,7 @@ import pytest
 from support.gate_cells import evidence_of
 
 from bias_metrics import MetricValue, Rows, evaluate_bias
-from bias_metrics.gate import Rule, decide, judge_usefulness, without_proof
+from bias_metrics.gate import Flagged, Rule, decide, judge_usefulness, without_proof
 from bias_metrics.parts import DominantUnits, dominant_units
 from bias_metrics.table import BiasTable, Key, RowCounts
 
@@ -20,7 +20,7 @@ def overall(**auc):
 
 
 def at(negative, positive):
-    return {"threshold": 0.5, "flagged_negative": negative, "flagged_positive": positive}
+    return Flagged(0.5, negative, positive)
 
 
 @pytest.mark.parametrize(
