@@ -74,7 +74,7 @@ def to_float64(array: pa.Array) -> pa.Array:
     return array.cast(pa.float64(), safe=False)
 
 
-_MOST_WORDS, _LONGEST_WORD = 10, 20
+MOST_WORDS, _LONGEST_WORD = 10, 20
 _AROUND_IDS = " \t\r\n'\"`"
 
 
@@ -86,7 +86,7 @@ def words_of(raw: pa.Array) -> list[str]:
     if not is_text(raw.type):
         return []
     found = [value for value in pc.unique(raw).to_pylist() if value]
-    few = len(found) <= _MOST_WORDS and 2 * len(found) <= len(raw)
+    few = len(found) <= MOST_WORDS and 2 * len(found) <= len(raw)
     return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +14,9 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, MisreadError, place
 from biasgate.tasks.data.chunks import Chunk
-from biasgate.tasks.data.plain_columns import form_of, words_of
+from biasgate.tasks.data.plain_columns import MOST_WORDS, form_of, words_of
 from biasgate.tasks.data.reading import refuse_values
 
-_LEAST_CERTAINTY = 0.5
 _LEAST_ROWS = 10
 
 
@@ -72,13 +73,26 @@ class PredictedLabels:
             raise InputError(msg)
 
 
+@dataclass(frozen=True)
+class Cures:
+    """How to read scores of predicted labels, with LABEL for the column of the labels."""
+
+    of_two: str
+    of_several: str
+
+
 def refuse_scores_of_predicted(
-    scores: np.ndarray, columns: Iterable[tuple[str, pa.Array]], score: str, where: str, keys: str
+    scores: np.ndarray,
+    columns: Iterable[tuple[str, pa.Array]],
+    score: str,
+    where: str,
+    cures: Cures,
 ) -> None:
     """Refuse scores that seem to be those of the predicted label.
 
-    That is so if all are at least 0.5, as the larger of two shares is, and a column has two labels.
-    `keys` says how to read them, with LABEL for the column.
+    That is so if a column has k labels and all scores are at least 1/k, as the largest of k shares
+    is. Other columns may have three or more words too, such as languages: labels are known by the
+    name of their column or by a class that they name, and most of their scores are at least 0.5.
 
     Raises
     ------
@@ -86,20 +100,37 @@ def refuse_scores_of_predicted(
         With the column of the labels, and what to write.
     """
     known = scores[~np.isnan(scores)]
-    if known.size < _LEAST_ROWS or known.min() < _LEAST_CERTAINTY or known.max() > 1:
+    if known.size < _LEAST_ROWS or known.min() < 1 / MOST_WORDS or known.max() > 1:
         return
     if np.unique(known).size <= 2:  # class labels, which have an error of their own
         return
     for name, values in columns:
         words = sorted(words_of(values))
-        if len(words) == 2:
-            msg = (
-                f"scores must be those of the toxic class; all in {score!r} are at least "
-                f"{_LEAST_CERTAINTY}, and {name!r} has two labels, {words[0]!r} and {words[1]!r}, "
-                f"so they seem to be scores of the predicted label {where}. "
-                f"{keys.replace('LABEL', name)}"
-            )
-            raise MisreadError(msg)
+        if len(words) < 2 or known.min() < np.floor(100 / len(words)) / 100:
+            continue
+        if len(words) > 2 and not (np.median(known) >= 0.5 and _name_classes(name, words)):
+            continue
+        shown = f"{', '.join(map(repr, words[:-1]))} and {words[-1]!r}"
+        n, cure = ("two", cures.of_two) if len(words) == 2 else (len(words), cures.of_several)
+        msg = (
+            f"scores must be those of the toxic class; all in {score!r} are at least "
+            f"{1 / len(words):.2g}, and {name!r} has {n} labels, {shown}, so they seem to be "
+            f"scores of the predicted label {where}. {cure.replace('LABEL', name)}"
+        )
+        raise MisreadError(msg)
+
+
+_LABELS = re.compile(r"((pred|predicted|top|winning|model)[_ ]?)?(label|class)|pred(icted|iction)?")
+_CLASS = re.compile(
+    r"(?<![a-z])(toxi|hate|offensi|abus|insult|threat|obscen|unsafe|harass|profan|label_?\d)"
+)
+
+
+def _name_classes(column: str, words: Sequence[str]) -> bool:
+    """Return whether a column seems to hold labels, by its own name or by those of classes."""
+    if _LABELS.fullmatch(column.strip().casefold()):
+        return True
+    return any(_CLASS.search(word.casefold()) for word in words)
 
 
 def holds_labels(kind: pa.DataType) -> bool:

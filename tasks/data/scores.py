@@ -19,6 +19,7 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, TextForm
 from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
 from biasgate.tasks.data.predicted_labels import (
+    Cures,
     PredictedLabels,
     holds_labels,
     labels_with_scores,
@@ -30,9 +31,11 @@ _IF_NONE = (
     "Score them too, or remove them from the evaluation set and from this file; or set "
     "`allow_missing: true`, if the model refused them."
 )
-_KEYS = (
-    "Write `label: LABEL` and as `positive_label` the one that means toxic. If they are scores of "
-    "the toxic class, leave column 'LABEL' out of the file."
+_IF_TOXIC = " If they are scores of the toxic class, leave column 'LABEL' out of the file."
+_CURES = Cures(
+    "Write `label: LABEL` and as `positive_label` the one that means toxic." + _IF_TOXIC,
+    "Write the score of the toxic label to a column of its own; or export all labels with their "
+    "scores as JSON lines, and write the toxic one as `positive_label`." + _IF_TOXIC,
 )
 _MOST_COLUMNS = 20
 
@@ -99,7 +102,7 @@ class ScoreColumns(TextForm):
             raise InputError(msg)
         if predicted is None:
             columns, where = self._other_columns(path), place(file=path)
-            refuse_scores_of_predicted(found.to_numpy(), columns, self.score, where, _KEYS)
+            refuse_scores_of_predicted(found.to_numpy(), columns, self.score, where, _CURES)
         else:
             predicted.refuse_others(self.label or self.score)
         return found

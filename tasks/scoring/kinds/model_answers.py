@@ -71,11 +71,18 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, of: str, output: str) -> No
         return
     import pyarrow as pa  # noqa: PLC0415 - slow, and few answers have labels
 
-    from biasgate.tasks.data.predicted_labels import refuse_scores_of_predicted  # noqa: PLC0415
+    from biasgate.tasks.data.predicted_labels import (  # noqa: PLC0415
+        Cures,
+        refuse_scores_of_predicted,
+    )
 
     labels = pa.array(table["label"].astype(str))
-    cure = "Name the one that means toxic: `label:` instead of `output:`."
-    refuse_scores_of_predicted(widened(table[output]), [("label", labels)], output, f"({of})", cure)
+    cures = Cures(
+        "Name the one that means toxic: `label:` instead of `output:`.",
+        "Let it return the score of the toxic label in a column, and name that with `output`.",
+    )
+    scores = widened(table[output])
+    refuse_scores_of_predicted(scores, [("label", labels)], output, f"({of})", cures)
 
 
 def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:

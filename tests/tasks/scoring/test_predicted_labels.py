@@ -165,6 +165,72 @@ def test_scores_of_the_toxic_class_beside_labels_are_read_as_they_are(tmp_path):
     assert read(path, score="score").min() >= 0.5
 
 
+SHARES = np.random.default_rng(0).dirichlet([0.5] * 4, 60)
+
+
+def top(names, shares=SHARES):
+    """An export of the predicted one of several labels."""
+    shares = shares[:, : len(names)] / shares[:, : len(names)].sum(1, keepdims=True)
+    labels = np.array(names)[shares.argmax(1)]
+    return pd.DataFrame({"id": range(len(labels)), "score": shares.max(1), "label": labels})
+
+
+CLASSES = ["hate", "neutral", "offensive", "spam"]
+
+
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [
+        ("label", CLASSES),
+        ("predicted_label", ["ok", "kasar", "netral", "lain"]),
+        ("class", [0, 1, 2, 3]),
+        ("most_likely", CLASSES),
+        ("most_likely", [f"LABEL_{at}" for at in range(4)]),
+        ("most_likely", ["Not toxic", "Severely toxic", "Toxic", "Other"]),
+    ],
+)
+def test_scores_of_one_of_several_predicted_labels_are_noticed(tmp_path, n, column, names):
+    table = top(names[:n]).rename(columns={"label": column})
+    assert 1 / n <= table["score"].min() < 0.5
+    table.round(2).to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(InputError) as error:
+        read(tmp_path / "scores.csv", score="score")
+    said = str(error.value)
+    assert f"at least {1 / n:.2g}, and {column!r} has {n} labels, " in said
+    assert all(repr(str(name)) in said for name in names[:n])
+    assert "Write the score of the toxic label to a column of its own" in said
+    assert f"leave column {column!r} out of the file" in said
+
+
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [
+        ("language", ["en", "de", "fr", "it"]),
+        ("category", ["news", "sports", "whatever", "arts"]),
+        ("day", ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]),
+        ("year", [2023, 2024, 2025, 2026]),
+    ],
+)
+def test_other_columns_of_a_few_words_are_no_labels(tmp_path, column, names):
+    table = top(names).rename(columns={"label": column})
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    assert read(tmp_path / "scores.csv", score="score").min() >= 0.25
+
+
+@pytest.mark.parametrize(
+    "scores", [SHARES[:, 0], 0.25 + SHARES[:, 0] / 4], ids=["below 1/k", "mostly below 0.5"]
+)
+def test_scores_of_the_toxic_class_beside_several_labels_are_read(tmp_path, scores):
+    top(CLASSES).assign(score=scores).to_csv(tmp_path / "scores.csv", index=False)
+    assert read(tmp_path / "scores.csv", score="score").tolist() == scores.tolist()
+
+
+def test_a_model_that_answers_with_one_of_several_labels_is_noticed():
+    with pytest.raises(InputError, match=r"has 3 labels, .* in a column, and name that with"):
+        positive_scores(top(CLASSES[:3])[["label", "score"]], "model m", output="score")
+
+
 def test_missing_scores_may_have_no_label(tmp_path):
     path = tmp_path / "scores.csv"
     FLAT.assign(score=[None, *CERTAINTY[1:]], label=["", *LABELS[1:]]).to_csv(path, index=False)
