@@ -25,7 +25,12 @@ from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import check_candidate, score_candidate, score_part, share_out
 from biasgate.tasks.scoring.sending import agree_to_send, estimate_sending
-from biasgate.tasks.scoring.training import pin_candidate, refuse_two_thresholds, train_candidate
+from biasgate.tasks.scoring.training import (
+    check_training_set,
+    pin_candidate,
+    refuse_two_thresholds,
+    train_candidate,
+)
 from biasgate.tasks.store import Workplace
 
 
@@ -66,7 +71,7 @@ def score_everyone(
     for candidate in evaluation.candidates:
         if candidate.registered_model is not None:
             check_candidate(candidate, frozen, workplace)
-    candidates = prepare_candidates(evaluation, workplace, found)
+    candidates = prepare_candidates(evaluation, workplace, frozen, found)
     rivals = look_up_rivals(evaluation, candidates, workplace)
     watched = champion_to_watch(rivals, candidates) if night else []
     scored, failed, of_rivals = score_candidates(
@@ -208,14 +213,18 @@ def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplac
 
 
 def prepare_candidates(
-    evaluation: Evaluation, workplace: Workplace, found: Collection[str] = ()
+    evaluation: Evaluation,
+    workplace: Workplace,
+    frozen: Sequence[str],
+    found: Collection[str] = (),
 ) -> list[CandidateSettings]:
     """Return the candidates, each registered one pinned to its version.
 
     A candidate in `found`, which was found in the registry, is left out if the version is one that
     was trained here.
 
-    - freeze all training sets, so that a wrong one is refused before any training
+    - freeze all training sets, so that a wrong one is refused before any training, as is one that
+      shares rows with an evaluation set, `frozen`
     - for each candidate with `train_on`: train, log and register it, or find the version that
       the same training made before
     - for each `models:/name@alias`: look up the version once, for all later steps
@@ -226,14 +235,12 @@ def prepare_candidates(
         for candidate in evaluation.candidates
         if (source := candidate.training()) is not None
     }
+    model = str(evaluation.registered_model)
+    for candidate in evaluation.candidates:
+        if (rows := training_sets.get(candidate.name)) is not None:
+            check_training_set(candidate, rows, frozen, workplace, model)
     prepared = [
-        train_candidate(
-            candidate,
-            training_sets[candidate.name],
-            workplace,
-            evaluation.name,
-            str(evaluation.registered_model),
-        )
+        train_candidate(candidate, training_sets[candidate.name], workplace, evaluation.name, model)
         if candidate.name in training_sets
         else pin_candidate(candidate, workplace)
         for candidate in evaluation.candidates
@@ -247,6 +254,9 @@ def prepare_candidates(
 @flow(name="train", flow_run_name="train {config}", on_running=[own_run])
 def train(config: str, store: str, *, sample: int | None = None) -> list[CandidateSettings]:
     """Train and register the candidates of an evaluation file that are trained here.
+
+    The evaluation sets are frozen before, so that a training set that shares rows with one of them
+    is refused.
 
     Parameters
     ----------
@@ -262,4 +272,11 @@ def train(config: str, store: str, *, sample: int | None = None) -> list[Candida
     """
     with temporary_files(), steps_of(config, store):
         evaluation = read_evaluation_file(config, sample=sample)
-        return prepare_candidates(evaluation, Workplace(Path(store)))
+        workplace = Workplace(Path(store))
+        compares = any(
+            one.training() is not None and not one.allow_training_rows
+            for one in evaluation.candidates
+        )
+        sets = evaluation.evaluation_sets if compares else []
+        frozen = [freeze_evaluation_set(source, workplace) for source in sets]
+        return prepare_candidates(evaluation, workplace, frozen)

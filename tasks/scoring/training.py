@@ -15,6 +15,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.training_rows import refuse_shared_rows
 from biasgate.tasks.store import Workplace
 
 TRAINING_KEY = "biasgate.training_key"
@@ -68,6 +69,29 @@ def train_and_register(
         if found is not None:
             return found
         return gateway.register_once(registered_model, run_id, MODEL_PATH, tags, TRAINING_KEY)
+
+
+@task(name="check training set", task_run_name="check training set of {candidate.name}")
+def check_training_set(
+    candidate: CandidateSettings,
+    set_folder: str,
+    evaluation_sets: Sequence[str],
+    workplace: Workplace,
+    registered_model: str,
+) -> None:
+    """Refuse a training set that shares rows with an evaluation set. Only reads.
+
+    A model that was trained before has hashes of its rows, and is refused when it is opened. Sets
+    without text are refused then too, by the kinds that need it.
+    """
+    training_set = EvaluationSet.load(Path(set_folder))
+    if candidate.allow_training_rows or not training_set.has_text:
+        return
+    key = candidate.training_key(training_set)
+    if workplace.gateway.find_version(registered_model, TRAINING_KEY, key) is not None:
+        return
+    sets = [EvaluationSet.load(Path(folder)) for folder in evaluation_sets]
+    refuse_shared_rows(training_set, [one for one in sets if one.has_text], candidate.name)
 
 
 @task(name="train candidate", task_run_name="train {candidate.name}")

@@ -8,7 +8,7 @@ were trained before have hashes of the texts as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -40,19 +40,14 @@ def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
 def find_training_rows(folder: Path | None, evaluation_set: EvaluationSet) -> TrainedOn | None:
     """Return how many rows of a set a model was trained on; None if none, or nothing is known.
 
-    Nothing is known of a model that was not trained here. Row numbers are no ids: a text that
-    repeats may have the same number in both sets.
+    Nothing is known of a model that was not trained here.
     """
     if folder is None or not (folder / FILE).exists():
         return None
     seen = pq.read_table(folder / FILE)
     is_normal = _NORMAL[0] in seen.column_names
-    seen_rows, seen_texts = (seen[name].to_numpy() for name in (_NORMAL if is_normal else _EXACT))
-    rows, texts = _hashes(evaluation_set, normal_form if is_normal else str)
-    has_ids = evaluation_set.record["source"].get("id") != ROW_NUMBER
-    n_rows = int(np.isin(rows, seen_rows).sum()) if has_ids else 0
-    n_texts = int(np.isin(texts, seen_texts).sum())
-    return TrainedOn(n_rows=n_rows, n_texts=n_texts) if n_texts else None
+    rows, texts = (seen[name].to_numpy() for name in (_NORMAL if is_normal else _EXACT))
+    return _count_shared(rows, texts, evaluation_set, normal_form if is_normal else str)
 
 
 def refuse_training_rows(
@@ -60,14 +55,48 @@ def refuse_training_rows(
 ) -> None:
     """Refuse an evaluation set that shares rows with a model's training set."""
     found = find_training_rows(folder, evaluation_set)
+    what = f"candidate {candidate!r} was trained on"
+    _refuse_shared(found, evaluation_set, what, _setting(candidate, model))
+
+
+def refuse_shared_rows(
+    training_set: EvaluationSet, evaluation_sets: Iterable[EvaluationSet], candidate: str
+) -> None:
+    """Refuse a training set that shares rows with an evaluation set, before any training."""
+    rows, texts = _hashes(training_set, normal_form)
+    what = f"candidate {candidate!r} would be trained on"
+    for evaluation_set in evaluation_sets:
+        found = _count_shared(rows, texts, evaluation_set, normal_form)
+        _refuse_shared(found, evaluation_set, what, _setting(candidate, None))
+
+
+def _count_shared(
+    seen_rows: np.ndarray,
+    seen_texts: np.ndarray,
+    evaluation_set: EvaluationSet,
+    form: Callable[[str], str],
+) -> TrainedOn | None:
+    """Count the rows of a set that have been seen; None if there are none.
+
+    Row numbers are no ids: a text that repeats may have the same number in both sets.
+    """
+    rows, texts = _hashes(evaluation_set, form)
+    has_ids = evaluation_set.record["source"].get("id") != ROW_NUMBER
+    n_rows = int(np.isin(rows, seen_rows).sum()) if has_ids else 0
+    n_texts = int(np.isin(texts, seen_texts).sum())
+    return TrainedOn(n_rows=n_rows, n_texts=n_texts) if n_texts else None
+
+
+def _refuse_shared(
+    found: TrainedOn | None, evaluation_set: EvaluationSet, what: str, setting: str
+) -> None:
     n = evaluation_set.n_rows
     if found is not None and (found.n_rows or found.n_texts > REPEATED_TEXTS * n):
         msg = (
-            f"candidate {candidate!r} was trained on rows of evaluation set "
-            f"{evaluation_set.name!r}: {found.n_rows:,} of {n:,} rows by id and text (none may "
-            f"be), {found.n_texts:,} ({found.n_texts / n:.1%}) by text (at most "
-            f"{REPEATED_TEXTS:.0%} may be). Evaluate on a held-out split, or set "
-            f"{_setting(candidate, model)}."
+            f"{what} rows of evaluation set {evaluation_set.name!r}: {found.n_rows:,} of {n:,} "
+            f"rows by id and text (none may be), {found.n_texts:,} ({found.n_texts / n:.1%}) by "
+            f"text (at most {REPEATED_TEXTS:.0%} may be). Evaluate on a held-out split, or set "
+            f"{setting}."
         )
         raise InputError(msg)
 

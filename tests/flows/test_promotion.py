@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from biasgate.flows import evaluate
+from biasgate.flows.score import train
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import reset
@@ -203,12 +204,26 @@ def test_results_that_cannot_be_published_move_no_alias(world, promoted):
     assert {run.info.status for run in failed.runs} == {"FAILED", "FINISHED"}
 
 
-def test_an_evaluation_on_training_rows_is_refused(world):
+def test_an_evaluation_on_training_rows_is_refused(world, first):
+    del first
     rows = world.candidate["train_on"] | {"name": "seen"}
     failed = world.evaluate("seen", evaluation_sets=[rows], candidates=[world.candidate])
     with pytest.raises(InputError, match="'words' was trained on rows of evaluation set 'seen'"):
         failed.state.result()
     assert not failed.output.exists()
+
+
+def test_a_model_that_would_be_trained_on_the_rows_is_neither_trained_nor_registered(world):
+    rows = world.candidate["train_on"] | {"name": "seen"}
+    new = world.candidate | {"name": "new", "regularization": 0.25}
+    before = world.aliases(), len(world.runs())
+    for candidates in ([new], [world.candidate | {"regularization": 0.3}, new]):
+        failed = world.evaluate("seen", evaluation_sets=[rows], candidates=candidates)
+        with pytest.raises(InputError, match="would be trained on rows of evaluation set 'seen'"):
+            failed.state.result()
+    with pytest.raises(InputError, match="would be trained on rows of evaluation set 'seen'"):
+        train(str(world.folder / "seen.yaml"), str(world.store))
+    assert (world.aliases(), len(world.runs())) == before
 
 
 def test_a_failure_in_mlflow_leaves_no_run_running(world, first, monkeypatch):

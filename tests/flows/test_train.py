@@ -24,7 +24,7 @@ def steps(monkeypatch):
 
         monkeypatch.setattr(score, name, call)
 
-    for name in ("freeze_evaluation_set", "train_candidate", "pin_candidate"):
+    for name in ("freeze_evaluation_set", "train_candidate", "pin_candidate", "check_training_set"):
         step(name)
     return done
 
@@ -32,7 +32,14 @@ def steps(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (WORDS, [("freeze_evaluation_set", "training"), ("train_candidate", "words")]),
+        (
+            WORDS,
+            [
+                ("freeze_evaluation_set", "training"),
+                ("check_training_set", "words"),
+                ("train_candidate", "words"),
+            ],
+        ),
         (WORDS | NAMED, [("pin_candidate", "words")]),
         ({"name": "words", "kind": "mlflow"} | NAMED, [("pin_candidate", "words")]),
     ],
@@ -40,5 +47,5 @@ def steps(monkeypatch):
 def test_only_a_candidate_without_a_version_is_trained(steps, settings, expected):
     candidate = CANDIDATES.validate_python(settings)
     evaluation = SimpleNamespace(candidates=[candidate], name="e", registered_model="toxicity")
-    assert score.prepare_candidates(evaluation, None) == [candidate]
+    assert score.prepare_candidates(evaluation, None, []) == [candidate]
     assert steps == expected

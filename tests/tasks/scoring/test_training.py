@@ -7,10 +7,12 @@ from typing import Literal
 import pyarrow as pa
 import pytest
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import freeze_rows
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.training import train_and_register
+from biasgate.tasks.scoring.training import check_training_set, train_and_register
+from biasgate.tasks.store import Workplace
 
 MEANWHILE = []  # what happens while a candidate is trained
 
@@ -31,10 +33,15 @@ class Random(CandidateSettings):
         (folder / "weights").write_bytes(os.urandom(8))
 
 
+def frozen(folder, name, texts=("x",)):
+    columns = {"id": [f"{name}-{at}" for at in range(len(texts))], "label": [1.0] * len(texts)}
+    table = pa.table(columns | ({"text": texts} if texts[0] else {}))
+    return freeze_rows([table], folder / name, name=name, split="all", source={})
+
+
 @pytest.fixture
 def train(tmp_path):
-    table = pa.table({"id": ["1"], "text": ["x"], "label": [1.0]})
-    rows = freeze_rows([table], tmp_path / "rows", name="rows", split="all", source={})
+    rows = frozen(tmp_path, "rows")
     gateway = Gateway.of_store(tmp_path / "store")
 
     def train(model):
@@ -65,3 +72,29 @@ def test_a_version_that_another_process_registered_meanwhile_is_used_as_it_is(tr
     MEANWHILE.append(another)
     version, files = train("one")
     assert made == [(version.uri, files().digest)]
+
+
+def test_a_training_set_that_shares_rows_is_refused_before_training(tmp_path, train):
+    training, apart, shared, blank = (
+        str(frozen(tmp_path, name, texts).folder)
+        for name, texts in (("train", "xy"), ("apart", "z"), ("test", "zX"), ("blank", (None,)))
+    )
+    workplace = Workplace(tmp_path / "store")
+
+    def check(*sets, training=training, model="one", **options):
+        check_training_set.fn(Random(name="one", **options), training, sets, workplace, model)
+
+    check(apart, blank)
+    check(apart, shared, allow_training_rows=True)
+    check(shared, training=blank)
+    with pytest.raises(InputError) as error:
+        check(apart, shared)
+    assert str(error.value).startswith(
+        "candidate 'one' would be trained on rows of evaluation set 'test': 0 of 2 rows by id and "
+        "text (none may be), 1 (50.0%) by text (at most 5% may be)."
+    )
+    seen = str(tmp_path / "rows")
+    with pytest.raises(InputError, match="would be trained on rows of evaluation set 'rows'"):
+        check(seen, training=seen)
+    train("one")  # from then on it is refused when it is opened
+    check(seen, training=seen)
