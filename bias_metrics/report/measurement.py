@@ -27,7 +27,7 @@ from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue, Named
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from bias_metrics.report.clustered import Moves, unseen_errors
+from bias_metrics.report.clustered import FEW_ROWS, Moves, unseen_errors
 from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.report import BiasComparison, BiasReport, Overall
 from bias_metrics.report.steps import (
@@ -68,6 +68,7 @@ class _Aggregates(NamedTuple):
     errors: Mapping[str, Error | str]  # For independent rows, by name; or why there is none
     totals: Mapping[str, ClusterSums]  # If rows come in clusters: the influences of these
     unseen: Mapping[str, float]  # How far rows that were not drawn may move them
+    unseen_apart: Mapping[str, float]  # The same, of their difference from another model's
 
 
 class Measurement:
@@ -189,7 +190,8 @@ class Measurement:
             for name in options.groups
         }
         totals = {} if self.clustering is None else self._moved(report, options, self.clustering)
-        return _Aggregates(errors, totals, unseen_errors(report, drawn))
+        unseen = unseen_errors(report, drawn, FEW_ROWS), unseen_errors(report, drawn)
+        return _Aggregates(errors, totals, *unseen)
 
     def settle(self, report: BiasReport, options: Options) -> None:
         """Measure how far clusters move the aggregates; their influences wait no longer then."""
@@ -354,7 +356,7 @@ class Pairing:
             else:
                 error, freedom = together
                 one = symmetric(a, b, error, options.level, freedom)
-            unseen = max(of_model.unseen.get(name, 0.0) for of_model in known)
+            unseen = max(of_model.unseen_apart.get(name, 0.0) for of_model in known)
             found[name] = with_unseen(one, unseen, options.level)
         n_drawn = self.models[0].overall.n_drawn
         found["overall"] = with_unseen_loss(found["overall"], n_drawn, options.level, of_auc=True)
