@@ -9,6 +9,8 @@ import psutil
 import pytest
 from support.browser import links_of, mlflow_page, started_ui
 
+from biasgate.demo import store_of
+
 playwright = pytest.importorskip("playwright.sync_api")
 
 pytestmark = pytest.mark.slow
@@ -30,7 +32,7 @@ def demo(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(demo):
     """Address of the list of runs."""
-    with started_ui(demo / "store") as (server, printed):
+    with started_ui(store_of(demo)) as (server, printed):
         view = links_of(printed, "demo")["candidates"]
         yield view.partition("&viewStateShareKey")[0]
         listening = {one.laddr.ip for one in _listeners(server)}

@@ -436,7 +436,7 @@ def test_a_shard_with_rows_without_a_score_is_refused_with_what_can_be_done(home
 
 def test_more_rows_than_add_up_are_refused_by_their_shards(home, monkeypatch):
     path = write_shards(home)
-    monkeypatch.setattr("bias_metrics.binned.counts.MOST_ROWS", 2 * N)
+    monkeypatch.setattr("bias_metrics.binned.bin_counts.MOST_ROWS", 2 * N)
     with pytest.raises(InputError, match=r"'part-0.parquet' and of 'part-2.parquet' do not add up"):
         count(path)
 
