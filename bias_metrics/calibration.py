@@ -42,7 +42,7 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Tabular):
     """The calibration of some rows."""
 
     n: int
