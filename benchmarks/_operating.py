@@ -65,7 +65,7 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
         evidence = Evidence(BiasTable.of(evaluate_bias(labels, first, members, confidence=level)))
     else:
         found = compare_bias(labels, first, second, members, confidence=level)
-        evidence = Evidence(BiasTable.of(found.first).beside("champion", found))
+        evidence = Evidence(BiasTable.of(found.first).with_differences("champion", found))
     return decide({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
@@ -104,7 +104,7 @@ def _errors(
         threshold_range_b=span_b,
         confidence=level,
     )
-    return Evidence(table.beside("champion", rates={name: found}))
+    return Evidence(table.with_differences("champion", rates={name: found}))
 
 
 def allowed_error(share: float, draws: int) -> float:

@@ -103,7 +103,7 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
 
     def shown(level: float) -> tuple[Loss, ...]:
         compared = compare_bias(labels, first, second, members, confidence=level)
-        table = BiasTable.of(compared.first).beside("champion", compared)
+        table = BiasTable.of(compared.first).with_differences("champion", compared)
         return Losses.of(table, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level).cells
 
     # To save time: at the joint level, which is never below this one, no more is listed.

@@ -50,6 +50,7 @@ from bias_metrics.report.report import (
 )
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
+from bias_metrics.table import BiasTable
 from bias_metrics.thresholds.changes import ChangedDecisions, changed_decisions
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
@@ -79,6 +80,7 @@ __all__ = [
     "BalancingWeights",
     "BiasComparison",
     "BiasReport",
+    "BiasTable",
     "Calibrated",
     "CalibrationComparison",
     "CalibrationReport",

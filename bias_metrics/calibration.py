@@ -156,13 +156,13 @@ def calibration_report(
     y_score : float array of shape (n,)
         Probabilities. If any is outside [0, 1], all numbers are undefined, with that reason.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
         Confidence of each interval and of the bands.
     n_bins : int, default=10
         Bins of equally many rows, at least 2; fewer where scores are tied.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
 
     Returns
@@ -225,11 +225,11 @@ def compare_calibration(
     y_score_a, y_score_b : float array of shape (n,)
         Probabilities of the first model (the candidate) and the second (the champion).
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
         Confidence of each interval.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
 
     Returns

@@ -143,13 +143,13 @@ class Rows:
         Raises
         ------
         TypeError
-            If subgroups or options are given beside rows, which have their own.
+            If subgroups or options are given with rows, which have their own.
         """
         if not isinstance(y_true, Rows):
             return cls(y_true, {} if subgroups is None else subgroups, **options)
         if subgroups is not None or options:
             name = "subgroups" if subgroups is not None else next(iter(options))
-            msg = f"`{name}` must not be given beside Rows, which have their own."
+            msg = f"`{name}` must not be given with Rows, which have their own."
             raise TypeError(msg)
         return y_true
 

@@ -96,7 +96,7 @@ class BiasTable(Mapping[Key, Estimate]):
         joined = tuple(name for name in categories if name in rows)
         return cls(numbers, rows, report.power_mean.groups, joined, thresholds)
 
-    def beside(
+    def with_differences(
         self,
         rival: str,
         comparison: BiasComparison | None = None,

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from support.evaluations import run
+from support.printed_commands import commands_of_app
 from typer.testing import CliRunner
 
 from biasgate.cli import app
@@ -19,28 +19,18 @@ from biasgate.options import EVALUATE, EXAMPLE, PROMOTE, READ, SET_UP
 WITHOUT_JSON = {"ui", "policy show"}
 
 
-def commands():
-    """Every command with its parameters, by what a user types."""
-    group = typer.main.get_command(app)
-    found = {}
-    for name, one in group.commands.items():
-        inner = getattr(one, "commands", None)
-        found |= {name: one} if inner is None else {f"{name} {x}": y for x, y in inner.items()}
-    return found
-
-
 def test_every_command_with_an_answer_has_json():
     lacking = {
         name
-        for name, one in commands().items()
+        for name, one in commands_of_app().items()
         if not any("--json" in parameter.opts for parameter in one.params)
     }
     assert lacking == WITHOUT_JSON
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", commands_of_app())
 def test_every_page_of_help_ends_with_an_example_that_the_command_takes(name):
-    command = commands()[name]
+    command = commands_of_app()[name]
     words = shlex.split(command.epilog.removeprefix(EXAMPLE).partition(" > ")[0])
     given = words[1 + len(name.split()) :]
     assert words == ["biasgate", *name.split(), *given]

@@ -120,7 +120,7 @@ def check_subgroups(
 
     Without `n`, all masks must be as long as the first. Packed masks stay packed.
     """
-    given = by_name(_by_value(subgroups), name)
+    given = by_name(_by_value(subgroups, name), name)
     if isinstance(given, PackedMasks):
         if n is not None and given.n_rows != n:
             msg = f"`{name}` must have {counted(n, 'row')} like `{like}`; got {given.n_rows}."
@@ -139,10 +139,10 @@ def check_subgroups(
     return masks
 
 
-def _by_value(subgroups: Subgroups) -> Subgroups:
-    """Return the mask of each value of a column of group names; anything else as it is.
+def _by_value(subgroups: Subgroups, argument: str) -> Subgroups:
+    """Return one mask for each name in a column of group names; anything else as it is.
 
-    A missing or empty name is of no group.
+    Rows with a missing or empty name belong to no group.
     """
     if isinstance(subgroups, Mapping) or hasattr(type(subgroups), "columns"):
         return subgroups
@@ -150,12 +150,11 @@ def _by_value(subgroups: Subgroups) -> Subgroups:
     if values.ndim != 1 or not any(isinstance(one, str) for one in values):
         return subgroups
     named = np.array([not _is_missing(one) and one != "" for one in values], dtype=np.bool_)
-    names = set(values[named])
-    others = [one for one in names if not isinstance(one, str)]
-    if others:
-        msg = f"a column of group names must hold text; got {others[0]!r} too."
-        raise TypeError(msg)
-    return {name: values == name for name in sorted(names)}
+    for row in np.flatnonzero(named):
+        if not isinstance(values[row], str):
+            msg = f"`{argument}` must hold names as text; got {values[row]!r} (row {row})."
+            raise TypeError(msg)
+    return {name: values == name for name in sorted(set(values[named]))}
 
 
 def check_power_mean_groups(

@@ -127,7 +127,7 @@ class ByGroup(Tabular):
         Raises
         ------
         KeyError
-            If there is no such subgroup or metric, with those that there are.
+            If there is no such subgroup or metric; the message lists the known ones.
         """
         metric, name = (None, key) if isinstance(key, str) else key
         cells = _known(self.subgroups, name)

@@ -44,8 +44,8 @@ LEAST_COMPARED = 4
 """Rows of each class that a cell needs of its subgroup. In samples with 2 or 3 rows of a class its
 difference is shown to be lower in 10 % where 5 % are asked for: too few to estimate its error."""
 
-# With fewer rows of a compared class, a bound leaves so much open that a category cannot stand for
-# the group: even for equal scores it hardly excludes a loss of 0.15.
+# A category does not stand for a group with fewer rows of a compared class: even if the scores are
+# equal, the group's own bound hardly excludes a loss of 0.15.
 LEAST_FOR_A_BOUND = 10
 
 OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"

@@ -1,4 +1,4 @@
-"""Subgroups: intersections and counts."""
+"""Subgroups: intersections, categories and dominant rows."""
 
 from bias_metrics.groups.intersecting import SEPARATOR
 

@@ -61,11 +61,11 @@ def subgroup_spread(
     y_score : float array of shape (n,)
         Scores; higher for the positive class.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     confidence : float, default=0.95
         Confidence of each interval.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
 
     Returns

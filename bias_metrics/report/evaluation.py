@@ -211,14 +211,14 @@ def evaluate_slices(
     y_score : float array of shape (n,)
         As in `evaluate_bias`.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     slices : mapping of str to bool array of shape (n,), or data frame
         Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
         `lengths < 100`. They may overlap.
     power, power_mean_groups, intervals, confidence : optional
         As in `evaluate_bias`.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
 
     Returns

@@ -76,13 +76,13 @@ def changed_decisions(
     y_score_a, y_score_b : float array of shape (n,)
         Finite scores of the first model (the candidate) and the second (the champion).
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     confidence : float, default=0.95
         With which the intervals of all subgroups and directions hold together (Bonferroni).
     **options
-        `clusters` as in `evaluate_bias`; not beside `Rows`.
+        `clusters` as in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------

@@ -129,7 +129,7 @@ def decision_indicators(
     y_score : float array of shape (n,)
         Finite scores, or decisions as 0 and 1 with a threshold of 0.5.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given: one that was
         chosen on these rows makes decisions look better than they are.
@@ -137,7 +137,7 @@ def decision_indicators(
         Confidence of each interval of a share. The intervals of all gaps hold together with it
         (Bonferroni). There is none if the rows that count fall into fewer than 20 clusters.
     **options
-        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not beside
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`; not with
         `Rows`.
 
     Returns

@@ -119,7 +119,7 @@ def rate_gaps(
     y_score : float array of shape (n,)
         Finite scores.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
@@ -129,7 +129,7 @@ def rate_gaps(
         Confidence of each interval. There is none if subgroup or background has fewer than 20
         clusters with rows of the counted class.
     **options
-        `clusters` and `background` as in `evaluate_bias`; not beside `Rows`.
+        `clusters` and `background` as in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def compare_rate_gaps(
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion).
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        As in `evaluate_bias`; not beside `Rows`.
+        As in `evaluate_bias`; not with `Rows`.
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     threshold_range_a, threshold_range_b : tuple of two floats, optional
@@ -202,7 +202,7 @@ def compare_rate_gaps(
     confidence : float, default=0.95
         As in `rate_gaps`.
     **options
-        `clusters` and `background` as in `evaluate_bias`; not beside `Rows`.
+        `clusters` and `background` as in `evaluate_bias`; not with `Rows`.
 
     Returns
     -------

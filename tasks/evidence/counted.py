@@ -403,8 +403,7 @@ class CountedEvidence:
                 if min(n[of] for of in METRICS[metric].classes[0]) >= LEAST_COMPARED
             ]
         level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
-        own = self.counts[CANDIDATE].report(confidence=level, **self._options(None))
-        table = self._beside(BiasTable.of(own), rival, level, at)
+        table = self._beside(None, rival, level, at)
         return replace(Losses.of(table, rival, looked_at, level), by_rows=False)
 
     def _measured(
@@ -443,7 +442,7 @@ class CountedEvidence:
 
     def _beside(
         self,
-        table: BiasTable,
+        table: BiasTable | None,
         rival: str,
         confidence: float,
         thresholds: Mapping[str, Mapping[str, float]],
@@ -451,7 +450,7 @@ class CountedEvidence:
         *,
         calibrated: bool = False,
     ) -> BiasTable:
-        """Return the candidate's numbers with the differences from a rival.
+        """Return the candidate's numbers, measured here if not given, with differences.
 
         How both models' calibration errors are related is unknown: these bounds are as wide as they
         can be.
@@ -464,9 +463,10 @@ class CountedEvidence:
                 name: widest(gap, its[name], metric, confidence)
                 for name, gap in self._calibration_gaps(CANDIDATE, confidence).items()
             }
-        return table.beside(
+        compared = own.compare(other, pairs, confidence=confidence, **self._options(groups))
+        return (table or BiasTable.of(compared.first)).with_differences(
             rival,
-            own.compare(other, pairs, confidence=confidence, **self._options(groups)),
+            compared,
             {
                 name: own.compare_rate_gaps(
                     other,

@@ -102,15 +102,13 @@ class Measuring:
         covered = groups or (None if among is not None else self.power_mean_groups) or identities
         asked = _Asked(confidence, names, list(covered))
         return Evidence(
-            table=self._table(asked, self.rivals, self.categories if joined else ()),
+            table=self._table(asked, self.categories if joined else ()),
             background=_shared_background(self.rows, self.background),
             is_sample=self.is_sample,
         )
 
-    def _table(
-        self, asked: _Asked, rivals: Sequence[str], categories: Collection[str] = ()
-    ) -> BiasTable:
-        """Return the numbers, with the differences from some rivals."""
+    def _table(self, asked: _Asked, categories: Collection[str]) -> BiasTable:
+        """Return the numbers, with the differences from the rivals."""
         table = BiasTable.of(
             self._evaluate(asked),
             {name: self._gaps(name, asked) for name in self.thresholds},
@@ -119,21 +117,19 @@ class Measuring:
             else None,
             categories=categories,
         )
-        for role in rivals:
+        for role in self.rivals:
             changes = None
             if self.calibrated:
                 compared = self._calibration(role).comparison(asked.confidence, asked.names)
                 changes = {name: of[CALIBRATION_GAP] for name, of in compared.subgroups.items()}
-            table = table.beside(
+            table = table.with_differences(
                 role, self._compare(role, asked), self._compare_gaps(role, asked), changes
             )
-        return table if self.is_sample else table.mapped(without_sampling_error)
+        return self._as_drawn(table)
 
-    def comparison(self, rival: str, confidence: float) -> BiasComparison:
-        """Return the candidate beside a rival; on a list of phrases, without sampling error."""
-        names = list(self.rows.members)
-        asked = _Asked(confidence, names, list(self.power_mean_groups or names))
-        return self._compare(rival, asked)
+    def _as_drawn(self, table: BiasTable) -> BiasTable:
+        """Return the table; on a list of phrases its numbers have no sampling error."""
+        return table if self.is_sample else table.mapped(without_sampling_error)
 
     def alone(self, identities: Sequence[str], confidence: float) -> Evidence:
         """Return the same of some identities, unless their background depends on all of them."""
@@ -192,7 +188,11 @@ class Measuring:
         level = self.joint_level((rival,), list(rows.members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
-        return Losses.of(self._table(asked, [rival]), rival, looked_at, level)
+        compared = self._compare(rival, asked)
+        table = BiasTable.of(compared.first).with_differences(
+            rival, compared, self._compare_gaps(rival, asked)
+        )
+        return Losses.of(self._as_drawn(table), rival, looked_at, level)
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""

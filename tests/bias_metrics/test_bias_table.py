@@ -37,7 +37,7 @@ def table(compared):
         {"given": rate_gaps(ROWS, FIRST, threshold=0.5)},
         calibration_report(ROWS, FIRST).gaps,
         categories=["any", "unknown"],
-    ).beside(
+    ).with_differences(
         "champion",
         compared,
         {"given": compare_rate_gaps(ROWS, FIRST, SECOND, **at)},

@@ -201,7 +201,7 @@ def test_a_column_of_group_names_is_a_mask_for_each(missing):
 
 
 def test_a_column_of_names_and_numbers_is_refused():
-    message = "a column of group names must hold text; got 3 too."
+    message = "`subgroups` must hold names as text; got 3 (row 2)."
     with pytest.raises(TypeError, match=exactly(message)):
         evaluate_bias(*GOOD.values(), ["muslim", "jewish", 3, None])
 

@@ -63,7 +63,7 @@ assert found.subgroups["gay"].bpsp_auc.value == found.subgroups["gay"].positive_
 assert found.first.worst["bpsp_auc"].subgroup == "gay"
 assert "bpsp_auc" in [row["metric"] for row in found.first.rows()]
 assert "bpsp_auc" in str(found.first)
-evidence = Evidence(BiasTable.of(found.first).beside("champion", found))
+evidence = Evidence(BiasTable.of(found.first).with_differences("champion", found))
 rule = Rule("bpsp_auc", "each", floor=0.4)
 verdict = decide({(None, rule.level): evidence}, [rule])
 print(*(f"{result.metric} {result.group} {result.outcome}" for result in verdict.results))
@@ -155,7 +155,7 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
     )
     cells = gaps.subgroups["g"]
     assert cells["recall_gap"].value == pytest.approx(-cells["fnr_gap"].value)
-    evidence = Evidence(table.beside("champion", rates={"given": change}))
+    evidence = Evidence(table.with_differences("champion", rates={"given": change}))
     verdict = decide({(None, rule.level): evidence}, [rule])
     assert [(one.kind, one.outcome) for one in verdict.results] == [
         ("ceiling", "fail"),

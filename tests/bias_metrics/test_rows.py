@@ -159,5 +159,5 @@ def functions_of_rows():
 def test_labels_and_subgroups_are_as_good_as_rows(arrays, rows):
     assert arrays() == rows()
     for name, value in (("subgroups", {}), ("clusters", [0] * 200), ("background", "no_identity")):
-        with pytest.raises(TypeError, match=f"`{name}` must not be given beside Rows, which have"):
+        with pytest.raises(TypeError, match=f"`{name}` must not be given with Rows, which have"):
             rows(**{name: value})

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bias_metrics import evaluate_bias, rate_gaps
-from bias_metrics.table import BiasTable
+from bias_metrics import BiasTable, evaluate_bias, rate_gaps
 from biasgate.extend import Evidence, decide, read_policy
 
 RULES = read_policy("acme.yaml", Path(__file__).parents[1]).decision_rules()

@@ -23,7 +23,7 @@ def compared():
 def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metric):
     known = {"auc": compared.overall.auc, "final_score": compared.final_score}
     expected = (known | compared.power_mean)[metric]
-    evidence = Evidence(BiasTable.of(compared.first).beside("champion", compared))
+    evidence = Evidence(BiasTable.of(compared.first).with_differences("champion", compared))
     found = measure_objective(metric, evidence, 0.95)
     assert (found.value, found.rival) == (expected.first, expected.second)
     assert (found.change, found.low, found.high) == (expected.value, expected.low, expected.high)
@@ -33,7 +33,7 @@ def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metr
 def test_the_other_way_round_it_is_shown_to_be_lower():
     turned = compare_bias(Y_TRUE, BAD, GOOD, GROUPS, confidence=0.9)
     found = measure_objective(
-        "auc", Evidence(BiasTable.of(turned.first).beside("champion", turned)), 0.95
+        "auc", Evidence(BiasTable.of(turned.first).with_differences("champion", turned)), 0.95
     )
     assert (found.is_higher, found.is_lower) == (False, True)
     assert found.comparison.startswith("auc is lower by 0.0")
@@ -51,7 +51,7 @@ def test_without_a_champion_there_is_a_value_alone(metric):
 def test_an_undefined_objective_says_why():
     groups = GROUPS | {"deaf": np.zeros(400, dtype=bool)}
     compared = compare_bias(Y_TRUE, GOOD, BAD, groups, confidence=0.9)
-    evidence = Evidence(BiasTable.of(compared.first).beside("champion", compared))
+    evidence = Evidence(BiasTable.of(compared.first).with_differences("champion", compared))
     found = measure_objective("final_score", evidence, 0.95)
     assert found.change is None
     assert found.comparison.startswith("final_score has no difference: ")

@@ -116,7 +116,7 @@ def test_a_verdict_says_how_many_rows_a_margin_needs_if_there_are_fewer(n, told)
     rule = Rule("subgroup_auc", "each", margin=0.02)
     compared = compare_bias(y_true, first, second, groups, confidence=rule.level)
     report = evaluate_bias(y_true, first, groups, confidence=rule.level)
-    evidence = Evidence(BiasTable.of(report).beside("champion", compared))
+    evidence = Evidence(BiasTable.of(report).with_differences("champion", compared))
     [result] = decide({(None, rule.level): evidence}, [rule]).results
     assert result.outcome == "insufficient"
     assert (f"comments of each compared class; there are {n}." in result.sentence) is told

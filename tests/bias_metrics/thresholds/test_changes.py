@@ -87,7 +87,7 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
         rows, first, second, threshold_a=0.5, threshold_b=0.5, confidence=rule.level
     )
     table = BiasTable.of(evaluate_bias(y_true, first, {"a": [1] * 400}), {"given": compared.first})
-    found = Evidence(table.beside("champion", rates={"given": compared}))
+    found = Evidence(table.with_differences("champion", rates={"given": compared}))
     [result] = decide({(None, rule.level): found}, [rule]).results
     assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
     assert f"{n_changed / 200:.4f} of the comments" in result.sentence

@@ -83,7 +83,7 @@ def passes(policy, counts, outside, rng):
     rules = policy.decision_rules()
     [key] = evidence_needed(rules)
     found = compare_bias(labels, *(base + own), members, confidence=key[1])
-    evidence = {key: Evidence(BiasTable.of(found.first).beside("champion", found))}
+    evidence = {key: Evidence(BiasTable.of(found.first).with_differences("champion", found))}
     return decide(evidence, rules).outcome == "pass"
 
 
