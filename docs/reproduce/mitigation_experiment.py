@@ -47,8 +47,9 @@ from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import changed
 from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf, TfidfScorer
-from biasgate.tasks.scoring.kinds.transformer import FineTuning, Transformer, TransformerScorer
+from biasgate.tasks.scoring.kinds.transformer import Transformer, TransformerScorer
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training_rows import write_training_rows
 

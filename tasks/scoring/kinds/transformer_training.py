@@ -18,7 +18,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import Advance, progress
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.scoring.candidate import LogMetrics
-from biasgate.tasks.scoring.kinds.transformer import FineTuning
+from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
 from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
 
 # Batches of similar length are formed within shuffled blocks of this many batches.
