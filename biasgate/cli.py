@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from biasgate import (
-    keys_cli,
-    policy_cli,
-    registry_cli,
-    show_cli,
-    store_cli,
-)
+from biasgate import keys_cli, policy_cli, registry_cli, show_cli, store_cli
 from biasgate.options import (
     DEFAULT_STORE,
     EVALUATE,
@@ -31,7 +25,14 @@ from biasgate.options import (
     Yes,
     example,
 )
-from biasgate.printing import print_error, print_json, print_next_steps
+from biasgate.output import (
+    CRASH,
+    print_error,
+    print_json,
+    print_next_steps,
+    report_errors,
+    say,
+)
 from biasgate.running import (
     check_count_file,
     check_input,
@@ -45,7 +46,6 @@ from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.included import is_count_file, save_included, typed_argument
 from biasgate.tasks.outcomes import word_of
-from biasgate.telling import CRASH, errors_told, say
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
@@ -143,7 +143,7 @@ def evaluate(
     nothing. OUTPUT/counts keeps the counts of each shard, which are not made again.
     """
     places = {"store": store} | ({} if output is None else {"output": output})
-    with errors_told(verbose=verbose, quiet=as_json, places=places):
+    with report_errors(verbose=verbose, quiet=as_json, places=places):
         if save is not None:
             if output is not None or sample is not None:
                 msg = "`--save` only writes a copy: give it without `--output` and `--sample`."
@@ -203,7 +203,7 @@ def train(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the models of an evaluation file."""
-    with errors_told(verbose=verbose, quiet=as_json, places={"store": store}):
+    with report_errors(verbose=verbose, quiet=as_json, places={"store": store}):
         check_input(config, None, store, sample=sample)
 
         found = run_flow("train", config, store=store, sample=sample)
@@ -241,7 +241,7 @@ def nightly(
 ) -> None:
     """Evaluate into a dated folder, once or on a schedule."""
     places = {"store": store, "output": output}
-    with errors_told(verbose=verbose or cron is not None, quiet=as_json, places=places):
+    with report_errors(verbose=verbose or cron is not None, quiet=as_json, places=places):
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, with which the command does not end."
             raise InputError(msg)
@@ -310,7 +310,7 @@ def mitigate(
 
     It is an experiment: `champion` does not move, unless you give --promote.
     """
-    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+    with report_errors(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
         from biasgate.tasks.mitigation import check_mitigation  # noqa: PLC0415
 
@@ -344,7 +344,7 @@ def demo(
     from biasgate import demo as show  # noqa: PLC0415
 
     store = show.store_of(output)
-    with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
+    with report_errors(verbose=verbose, quiet=as_json, places={"output": output}):
         check_places(output, store)
         summary = run_evaluation("evaluate", show.CONFIG, str(output), store=store)
         if as_json:

@@ -11,9 +11,8 @@ from typing import Annotated
 import typer
 
 from biasgate.options import AsJson, example
-from biasgate.printing import print_json
+from biasgate.output import print_json, report_errors
 from biasgate.tasks.common.command_lines import command_line
-from biasgate.telling import errors_told
 
 app = typer.Typer(
     name="keys", help="Create, list, trust and revoke signing keys.", no_args_is_help=True
@@ -29,7 +28,7 @@ def new(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Create a key pair. Keep the private key where evaluations run, and nowhere else."""
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
 
@@ -56,7 +55,7 @@ def new(
 @app.command("list", epilog=example("keys list"))
 def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from biasgate.tasks.signing.keys import TrustedKeys, trusted_file  # noqa: PLC0415
 
         keys = TrustedKeys.of_file(trusted_file()).keys.values()
@@ -77,7 +76,7 @@ def trust(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Trust a public key on this machine: from now on, verdicts must be signed."""
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
@@ -117,7 +116,7 @@ def revoke(
     What it signed counts only if it is dated before that time, and a key that is still trusted
     signed a later entry of the same ledger: whoever has a stolen key may write any date.
     """
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 

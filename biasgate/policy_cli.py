@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store, example
-from biasgate.printing import print_json
-from biasgate.registry_cli import registry
-from biasgate.telling import errors_told, waiting
+from biasgate.output import print_json, report_errors, waiting
+from biasgate.running import open_registry
 
 app = typer.Typer(name="policy", help="Check, register and plan policies.", no_args_is_help=True)
 File = Annotated[
@@ -29,7 +28,7 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
 
     Exit codes: 0 it can be used, 2 it cannot.
     """
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from bias_metrics.parts import counted  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
@@ -59,7 +58,7 @@ def show(
     ],
 ) -> None:
     """Print an included policy as YAML, to change a copy of it."""
-    with errors_told():
+    with report_errors():
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.policy import shipped_policies  # noqa: PLC0415
@@ -85,7 +84,7 @@ def register(
     The ledger keeps its digest, the time and who registered it. Register it before any candidate
     is scored: verdicts say whether that was so.
     """
-    with registry(store, quiet=as_json, new=True) as gateway:
+    with open_registry(store, quiet=as_json, new=True) as gateway:
         from biasgate.tasks.promoting.pinned import register_policy  # noqa: PLC0415
 
         policy, entry = register_policy(file, model, gateway)
@@ -132,7 +131,7 @@ def plan(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Plan how many comments a policy needs: in all, and of each identity and class."""
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415

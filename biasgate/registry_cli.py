@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from biasgate.options import DEFAULT_STORE, PROMOTE, AsJson, Store, example
-from biasgate.printing import (
-    print_error,
+from biasgate.output import (
+    BLOCKED,
     print_findings,
     print_history,
     print_json,
     print_sentence,
+    report_errors,
+    waiting,
 )
+from biasgate.running import open_registry
 from biasgate.tasks.common.command_lines import as_path, command_line, is_path
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.outcomes import WORDS, word_of
-from biasgate.telling import errors_told, say, waiting
+from biasgate.tasks.outcomes import word_of
 
 if TYPE_CHECKING:
     from biasgate.tasks.promoting.by_hand import Accepts
@@ -37,7 +36,6 @@ Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history
 _SHORT = 12
 COUNTS = "evidence.counts"
 SUMMARY = "summary.json"
-BLOCKED = WORDS["fail"].exit_code
 
 
 @app.command(rich_help_panel=PROMOTE, epilog=example("promote toxicity 4"))
@@ -76,7 +74,7 @@ def promote(
     that was damaged or is older than its signatures, and for a champion that candidates must not
     be compared with any more. It lists what would not hold otherwise, and asks you to accept it.
     """
-    with registry(store, quiet=as_json) as gateway:
+    with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting import by_hand  # noqa: PLC0415
 
         if reset:
@@ -92,7 +90,6 @@ def promote(
             with waiting("verifying and promoting"):
                 decision = by_hand.promote_version(model, version, reason or "by hand", gateway)
         _print_decision(decision, as_json=as_json)
-        raise typer.Exit(word_of(decision).exit_code)
 
 
 def _agree(found: Accepts, *, accept: str | None, as_json: bool) -> None:
@@ -130,13 +127,12 @@ def rollback(
 
     Repeated, it changes nothing more.
     """
-    with registry(store, quiet=as_json) as gateway:
+    with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
         with waiting("verifying and rolling back"):
             decision = roll_back(model, reason, gateway, to)
         _print_decision(decision, as_json=as_json)
-        raise typer.Exit(word_of(decision).exit_code)
 
 
 @app.command(rich_help_panel=PROMOTE, epilog=example("history toxicity"))
@@ -152,7 +148,7 @@ def history(
 
     The latest is first. As JSON, all entries of the ledger.
     """
-    with registry(store, quiet=as_json) as gateway:
+    with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
         with waiting("reading the ledger"):
@@ -186,7 +182,7 @@ def attest(
 
     `biasgate verify --attestation` checks it without a registry.
     """
-    with registry(store, quiet=as_json) as gateway:
+    with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.attest import write_attestation  # noqa: PLC0415
 
         with waiting("writing attestations"):
@@ -251,22 +247,33 @@ def verify(
 
     Exit codes: 0 everything holds, 3 something does not.
     """
-    with errors_told():
-        pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
     asked = (attestation, folder, policy_digest, evaluation_set)
-    if model is not None and is_path(model):
-        findings = _verify_results(Path(model), pins, unused=(version, attestation, folder))
-    elif model is None or any(one is not None and one != [] for one in asked):
-        findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
-    else:
-        nor = f" The folder of an evaluation has a slash: {command_line('verify', as_path(model))}"
-        with registry(store, quiet=as_json, nor=nor) as gateway:
-            from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
-            from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
+    with report_errors():
+        sets = _sets(evaluation_set)
+        if model is not None and is_path(model):
+            unused = (version, attestation, folder)
+            findings = _verify_folder(Path(model), policy_digest, sets, unused=unused)
+        elif model is None or any(one is not None and one != [] for one in asked):
+            if attestation is None or folder is None:
+                msg = (
+                    "`biasgate verify` must be given MODEL, or --attestation FILE and --model "
+                    "FOLDER; --policy-digest and --evaluation-set are for an attestation."
+                )
+                raise InputError(msg)
+            from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
 
-            require_known(model, gateway, nor)
-            with waiting("verifying"):
-                findings = check(model, version, gateway, store)
+            pins = Pins(model, version, policy_digest, sets)
+            findings = verify_attestation(attestation, folder, pins)
+        else:
+            how = command_line("verify", as_path(model))
+            nor = f" The folder of an evaluation has a slash: {how}"
+            with open_registry(store, quiet=as_json, nor=nor) as gateway:
+                from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
+                from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
+
+                require_known(model, gateway, nor)
+                with waiting("verifying"):
+                    findings = check(model, version, gateway, store)
     if as_json:
         print_json(findings)
     else:
@@ -274,11 +281,13 @@ def verify(
     raise typer.Exit(0 if all(finding.holds for finding in findings) else BLOCKED)
 
 
-def _print_decision(decision: Decision, *, as_json: bool) -> None:
+def _print_decision(decision: Decision, *, as_json: bool) -> NoReturn:
+    """Print a decision, and end with the exit code of its outcome."""
     if as_json:
         print_json(decision)
     else:
         print_sentence(decision.sentence)
+    raise typer.Exit(word_of(decision).exit_code)
 
 
 def _sets(named: list[str] | None) -> dict[str, str] | None:
@@ -294,68 +303,27 @@ def _sets(named: list[str] | None) -> dict[str, str] | None:
     return {name: digest for name, _, digest in (one.partition("=") for one in named)}
 
 
-def _verify_results(path: Path, pins: dict[str, Any], unused: tuple[Any, ...]) -> list[Finding]:
+def _verify_folder(
+    path: Path, policy_digest: str | None, sets: dict[str, str] | None, unused: tuple[Any, ...]
+) -> list[Finding]:
     """Verify the folder of an evaluation or of counts."""
-    with errors_told():
-        if any(one is not None for one in unused):
-            msg = (
-                f"{path} must be given with nothing but --policy-digest and --evaluation-set: it "
-                "has its verdicts."
-            )
-            raise InputError(msg)
-        if not path.is_dir():
-            msg = f"{path} must be the folder of an evaluation; there is no such folder."
-            raise InputError(msg)
-        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
-        from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
-        from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
-        from biasgate.tasks.verifying.published import verify_results  # noqa: PLC0415
+    if any(one is not None for one in unused):
+        msg = (
+            f"{path} must be given with nothing but --policy-digest and --evaluation-set: it "
+            "has its verdicts."
+        )
+        raise InputError(msg)
+    if not path.is_dir():
+        msg = f"{path} must be the folder of an evaluation; there is no such folder."
+        raise InputError(msg)
+    from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+    from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
+    from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
+    from biasgate.tasks.verifying.published import verify_results  # noqa: PLC0415
 
-        with waiting("verifying"):
-            # A summary is what `show` prints, whatever lies beside it.
-            if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
-                return verify_counted(path, Pins(**pins))
-            return verify_results(read_results(path), Pins(**pins))
-
-
-def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:
-    with errors_told():
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
-
-        if attestation is None or folder is None:
-            msg = (
-                "`biasgate verify` must be given MODEL, or --attestation FILE and --model FOLDER; "
-                "--policy-digest and --evaluation-set are for an attestation."
-            )
-            raise InputError(msg)
-        from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
-
-        return verify_attestation(attestation, folder, Pins(**pins))
-
-
-@contextmanager
-def registry(
-    store: Path, *, quiet: bool = False, new: bool = False, nor: str = ""
-) -> Iterator[Any]:
-    """Yield the gateway of an existing store; exit as for a block if verification fails.
-
-    `nor`: what to say besides if there is no store.
-    """
-    with errors_told(quiet=quiet, places={"store": store}):
-        say("opening the registry")
-        with waiting("loading"):
-            from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-            from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
-
-        if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
-            require_store(store, nor)
-        try:
-            with temporary_files():
-                with waiting("opening the registry"):
-                    gateway = Gateway.of_store(store)
-                yield gateway
-        except NotVerifiedError as error:
-            print_error(str(error))
-            raise typer.Exit(BLOCKED) from error
+    pins = Pins(policy_digest=policy_digest, sets=sets)
+    with waiting("verifying"):
+        # A summary is what `show` prints, whatever lies beside it.
+        if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
+            return verify_counted(path, pins)
+        return verify_results(read_results(path), pins)

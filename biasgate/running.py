@@ -1,16 +1,19 @@
-"""What commands that run a flow share: checks of their input before Prefect, and the run itself."""
+"""What commands share: checks of input before Prefect, the run of a flow, the open registry."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from biasgate.output import BLOCKED, print_error, report_errors, say, waiting
 from biasgate.tasks.ending import until_stopped
 from biasgate.tasks.included import included_names
-from biasgate.telling import say, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.evaluation_file import Evaluation
@@ -112,3 +115,31 @@ def run_tasks_by(task_runner: str | None, options: str | None) -> None:
         from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
         orchestration.task_runner()  # fails here, before any work, if there is no such class
+
+
+@contextmanager
+def open_registry(
+    store: Path, *, quiet: bool = False, new: bool = False, nor: str = ""
+) -> Iterator[Any]:
+    """Yield the gateway of an existing store; exit as for a block if verification fails.
+
+    `nor`: what to say besides if there is no store.
+    """
+    with report_errors(quiet=quiet, places={"store": store}):
+        say("opening the registry")
+        with waiting("loading"):
+            from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+            from biasgate.tasks.promoting.verify import NotVerifiedError  # noqa: PLC0415
+
+        if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
+            require_store(store, nor)
+        try:
+            with temporary_files():
+                with waiting("opening the registry"):
+                    gateway = Gateway.of_store(store)
+                yield gateway
+        except NotVerifiedError as error:
+            print_error(str(error))
+            raise typer.Exit(BLOCKED) from error

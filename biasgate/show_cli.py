@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, READ, AsJson, Store, example
-from biasgate.printing import print_json, print_sentence
-from biasgate.registry_cli import registry
+from biasgate.output import print_json, print_sentence, report_errors, waiting
+from biasgate.running import open_registry
 from biasgate.tasks.common.errors import InputError
-from biasgate.telling import errors_told, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.reporting.results import Published
@@ -50,7 +49,7 @@ def show(
 
     The exit code is 0 whatever the verdict.
     """
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         if link is not None and not markdown:
             msg = "`--link` must be given with `--markdown`, which has the address."
             raise InputError(msg)
@@ -95,7 +94,7 @@ def compare(
     same rows and their evidence.parquet is there. The exit code is 0 whatever differs.
     """
     with ExitStack() as kept:
-        kept.enter_context(errors_told(quiet=as_json))
+        kept.enter_context(report_errors(quiet=as_json))
         with waiting("comparing"):
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
             from biasgate.tasks.reporting.terminal import print_compared  # noqa: PLC0415
@@ -128,7 +127,7 @@ def _side(
     if named.startswith(_VERSION):
         from biasgate.tasks.verifying.own_verdicts import published_of  # noqa: PLC0415
 
-        gateway = kept.enter_context(registry(store, quiet=quiet))
+        gateway = kept.enter_context(open_registry(store, quiet=quiet))
         return published_of(named, gateway, kept)
     return list(read_results(Path(named)).each)
 
@@ -149,7 +148,7 @@ def trend(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Print which identities changed over the nights, and why."""
-    with registry(store, quiet=as_json) as gateway:
+    with open_registry(store, quiet=as_json) as gateway:
         with waiting("reading"):
             from biasgate.tasks.remembering.memory import Memory, require_nights  # noqa: PLC0415
             from biasgate.tasks.remembering.rows import lines_of  # noqa: PLC0415
@@ -183,7 +182,7 @@ def transparency(
     Part 8 rows in the columns of the form, and the text of Part 11 with rates by identity. Refuses
     what would mislead. It is a help for whoever files, not legal advice.
     """
-    with errors_told(quiet=as_json, places={"output": output}):
+    with report_errors(quiet=as_json, places={"output": output}):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.disclosing.filing import read_filing  # noqa: PLC0415
         from biasgate.tasks.disclosing.transparency import write_transparency  # noqa: PLC0415

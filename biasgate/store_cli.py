@@ -11,10 +11,8 @@ import typer
 from rich.filesize import decimal
 
 from biasgate.options import DEFAULT_STORE, READ, SET_UP, AsJson, Store, example
-from biasgate.printing import print_error, print_json
+from biasgate.output import BLOCKED, USAGE, print_error, print_json, report_errors, say, waiting
 from biasgate.tasks.common.console import console, shown
-from biasgate.tasks.outcomes import WORDS
-from biasgate.telling import USAGE, errors_told, say, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +39,7 @@ def ui(
     from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
-    with errors_told(places={"store": store}):
+    with report_errors(places={"store": store}):
         if not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         gateway = Gateway.of_store(store)
@@ -104,7 +102,6 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-WRONG = WORDS["fail"].exit_code
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 
 
@@ -125,7 +122,7 @@ def schema(
     `biasgate schema --json > evaluation.schema.json`, and as first line of an evaluation file
     beside it: `# yaml-language-server: $schema=evaluation.schema.json`
     """
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         from biasgate.tasks.evaluation_file import explained, schema_of_file  # noqa: PLC0415
 
         if as_json:
@@ -140,7 +137,7 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # no
 
     Exit codes: 0 nothing is wrong (there may be warnings), 3 something is.
     """
-    with errors_told(quiet=as_json):
+    with report_errors(quiet=as_json):
         with waiting("checking"):
             from biasgate.tasks.doctor import run_checks  # noqa: PLC0415
 
@@ -150,7 +147,7 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # no
         else:
             _print_checks(found)
         if any(check.status == "wrong" for check in found):
-            raise typer.Exit(WRONG)
+            raise typer.Exit(BLOCKED)
 
 
 def _print_checks(found: list[Check]) -> None:
@@ -182,7 +179,7 @@ def clean(
     That is scores, sets, models, downloads, tokens and logs. MLflow's runs are kept, and the sets
     and scores behind a promotion, a rollback or a reset.
     """
-    with errors_told(quiet=as_json, places={"store": store}):
+    with report_errors(quiet=as_json, places={"store": store}):
         from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove  # noqa: PLC0415
 
         age = read_age(keep)

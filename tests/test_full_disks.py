@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from support.evaluations import evaluate, run, write_inputs
 
-from biasgate.telling import disk_problem
+from biasgate.output import disk_problem
 
 
 @pytest.fixture

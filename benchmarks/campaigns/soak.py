@@ -40,10 +40,10 @@ from support.stack.servers import Stack
 from benchmarks.campaigns import HERE
 from benchmarks.campaigns.disturbing import be_quiet
 from biasgate.flows.nightly import nightly
+from biasgate.output import disk_problem
 from biasgate.tasks.cleaning import Referenced, store_items
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.telling import disk_problem
 
 NAME, MODEL = "soak", "toxicity"
 VERDICTS = ("Passed", "Blocked", "Insufficient", "Error", "Reported")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from biasgate import deploy, printing
+from biasgate import deploy, output
 from biasgate.tasks.common import prefect_task, secrets
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.secrets import masked, masking, remember
@@ -94,7 +94,7 @@ def test_steps_and_errors_of_the_command_show_no_secret(capsys, caplog, monkeypa
     caplog.set_level(logging.INFO, "biasgate.steps")
     expand_variables("${ENDPOINT_PASSWORD}", "file")
     prefect_task.say(f"reading {PASSWORD}")
-    printing.print_error(f"wrong: {PASSWORD}")
+    output.print_error(f"wrong: {PASSWORD}")
     assert "reading ${ENDPOINT_PASSWORD}" in caplog.text
     assert "wrong: ${ENDPOINT_PASSWORD}" in capsys.readouterr().err
 

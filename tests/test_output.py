@@ -5,8 +5,8 @@ import os
 import pytest
 import typer
 
+from biasgate.output import report_errors
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError
-from biasgate.telling import errors_told
 
 LINKS = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
 
@@ -17,7 +17,7 @@ def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
 ):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     monkeypatch.setattr(os, "environ", environment)
-    with errors_told(verbose=verbose):
+    with report_errors(verbose=verbose):
         pass
     assert environment["PREFECT_SERVER_LOGGING_LEVEL"] == level
 
@@ -26,14 +26,14 @@ def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
 def test_links_of_mlflow_do_not_stand_among_the_steps_unless_wished(monkeypatch, own, found):
     environment = {k: v for k, v in os.environ.items() if k != LINKS} | own
     monkeypatch.setattr(os, "environ", environment)
-    with errors_told(verbose=False):
+    with report_errors(verbose=False):
         pass
     assert environment[LINKS] == found
 
 
 @pytest.mark.parametrize("kind", [CandidateError, CandidateStoppedError])
 def test_a_candidate_that_failed_is_told_in_its_own_words(capsys, kind):
-    with pytest.raises(typer.Exit) as ended, errors_told(verbose=False):
+    with pytest.raises(typer.Exit) as ended, report_errors(verbose=False):
         raise kind("candidate 'served' failed 1 time.")
     assert ended.value.exit_code == 1
     told = " ".join(capsys.readouterr().err.split())
@@ -43,7 +43,7 @@ def test_a_candidate_that_failed_is_told_in_its_own_words(capsys, kind):
 
 @pytest.mark.parametrize(("verbose", "advised"), [(None, False), (False, True)])
 def test_a_crash_advises_verbose_only_where_a_command_has_it(capsys, verbose, advised):
-    with pytest.raises(typer.Exit) as ended, errors_told(verbose=verbose):
+    with pytest.raises(typer.Exit) as ended, report_errors(verbose=verbose):
         raise RuntimeError("boom")
     told = capsys.readouterr().err
     assert (ended.value.exit_code, "RuntimeError: boom" in told) == (1, True)
