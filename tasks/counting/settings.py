@@ -21,6 +21,7 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.counting.stores import Location, here, name_of, named
 from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import Chunk, require_columns
 from biasgate.tasks.data.table import FileSource
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
@@ -136,7 +137,7 @@ class CountFile(FileSource):
 
     def _require_columns(self, shard: str) -> None:
         with here(shard, columns_alone=True) as path:
-            reading.require_columns(path, self._columns(), self.separator)
+            require_columns(path, self._columns(), self.separator)
 
     def _require_own(self, shard: str) -> None:
         """Refuse counts that another count file would have made: they are of other numbers."""
@@ -224,7 +225,7 @@ class CountFile(FileSource):
     def _columns(self) -> list[str]:
         return [*super()._columns(), *(model.score for model in self.models.values())]
 
-    def _converted(self, chunk: reading.Chunk, matcher: TermMatcher | None, named: Any) -> pa.Table:
+    def _converted(self, chunk: Chunk, matcher: TermMatcher | None, named: Any) -> pa.Table:
         rows = super()._converted(chunk, matcher, named)
         for role, one in self.models.items():
             scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)

@@ -9,10 +9,10 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -28,20 +28,19 @@ from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.data.formats import (
-    OtherFormatError,
+    FormatError,
     is_json_lines,
     is_parquet,
     refuse_other_format,
     separator_by_name,
 )
-from biasgate.tasks.data.json_lines import JsonLinesError, json_columns, json_tables
+from biasgate.tasks.data.json_lines import json_columns, json_tables
 from biasgate.tasks.data.unpacked import opened_table, refuse_bomb
 
 ROWS_A_CHUNK = 100_000
 # A table of hundreds of columns is read in fewer rows at a time, but at least this many: reused
 # memory stays in the cache, and allocating new memory costs more than reading.
 _VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
-Name = TypeVar("Name", str, bytes)
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 Decimal = Literal[".", ","]
 _MOST_COLUMNS = 10_000
@@ -64,8 +63,8 @@ class TextForm(Settings):
 
     def read_chunks(self, path: Path, columns: Sequence[str]) -> Iterator[Chunk]:
         """Read the named columns of a file, see `read_chunks`."""
-        for chunk in read_chunks(path, columns, separator=self.separator):
-            yield chunk if self.decimal is None else replace(chunk, decimal=self.decimal)
+        decimal = self.decimal or "."
+        return read_chunks(path, columns, separator=self.separator, decimal=decimal)
 
 
 @dataclass(frozen=True)
@@ -85,33 +84,25 @@ class Chunk:
 
     def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
         """Return the place of a value, for messages."""
-        found = None if ids is None else ids[offset].as_py()
-        return place(file=self.path, column=column, row=self.first_row + offset, id=found)
+        row, row_id = self.first_row + offset, None if ids is None else ids[offset].as_py()
+        return place(file=self.path, column=column, row=row, id=row_id)
 
 
 def file_columns(path: Path, separator: str | None = None) -> list[str]:
-    """Return the column names of a file.
+    """Return the column names of a file; refuse more than 10,000.
 
-    Parameters
-    ----------
-    separator : str, optional
-        Of a CSV file. Default: a tab for `.tsv`, else a comma.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, empty or unreadable, or has more than 10,000 columns.
+    `separator`: of a CSV file. Default: a tab for `.tsv`, else a comma.
     """
     with _named_errors(path):
         refuse_other_format(path)
-        if is_parquet(path):
-            return _not_wide(list(pq.read_schema(path).names))
-        if is_json_lines(path):
-            return _not_wide(json_columns(path))
+        if is_parquet(path) or is_json_lines(path):
+            names = list(pq.read_schema(path).names) if is_parquet(path) else json_columns(path)
+            _refuse_wide(len(names))
+            return names
         mark = separator or separator_by_name(path)
         with opened_table(path) as (_, content):
             header = content.read(_HEADER_BYTES).lstrip().splitlines()[:1]
-        _not_wide(b"".join(header).split(mark.encode()))
+        _refuse_wide(b"".join(header).count(mark.encode()) + 1)
         # Not as a header: pandas would rename a repeated name.
         with opened_table(path) as (_, content):
             first = pd.read_csv(
@@ -120,15 +111,14 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
         return [str(name) for name in first.iloc[0]]
 
 
-def _not_wide(columns: list[Name]) -> list[Name]:
-    """Return the columns of a file; refuse more than memory should be spent on."""
-    if len(columns) > _MOST_COLUMNS:
+def _refuse_wide(n_columns: int) -> None:
+    """Refuse more columns than memory should be spent on."""
+    if n_columns > _MOST_COLUMNS:
         msg = (
-            f"must have at most {_MOST_COLUMNS:,} columns; it has {len(columns):,} or more. Keep "
+            f"must have at most {_MOST_COLUMNS:,} columns; it has {n_columns:,} or more. Keep "
             "the columns that are needed in a file of their own."
         )
-        raise OtherFormatError(msg)
-    return columns
+        raise FormatError(msg)
 
 
 def require_columns(path: Path, wanted: Sequence[str], separator: str | None = None) -> None:
@@ -140,27 +130,18 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
         msg = f"file {path} must have the column {twice[0]!r} once; it has it more than once."
         raise InputError(msg)
     if missing:
-        # Without a header the first line is a row, and may be a comment.
-        found = _other_separator(present) or (
-            f"it has {shown_names(present)}"
-            if is_parquet(path) or set(wanted) & set(present)
-            else "its first line is not a header, or has none of them"
-        )
+        marks = [mark for mark in _OTHER_SEPARATORS if len(present) == 1 and mark in present[0]]
+        if marks:
+            named, shown = _OTHER_SEPARATORS[marks[0]], marks[0].replace("\t", "\\t")
+            got = f'its first line has {named}: if it separates columns, set `separator: "{shown}"`'
+        elif is_parquet(path) or set(wanted) & set(present):
+            got = f"it has {shown_names(present)}"
+        else:  # Without a header the first line is a row, and may be a comment.
+            got = "its first line is not a header, or has none of them"
         plural = "s" * (len(missing) > 1)
-        msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {found}."
+        msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {got}."
         names = [name for name in present if _LIKE_A_NAME.fullmatch(name.strip())]
         raise InputError(msg + did_you_mean(missing[0], names))
-
-
-def _other_separator(present: Sequence[str]) -> str:
-    """Return a hint if the only column of a file looks like several with another separator."""
-    for mark, named in _OTHER_SEPARATORS.items():
-        if len(present) == 1 and mark in present[0]:
-            shown = mark.replace("\t", "\\t")
-            return (
-                f'its first line has {named}: if it separates columns, set `separator: "{shown}"`'
-            )
-    return ""
 
 
 def read_chunks(
@@ -169,18 +150,11 @@ def read_chunks(
     size: int = ROWS_A_CHUNK,
     *,
     separator: str | None = None,
+    decimal: Decimal = ".",
 ) -> Iterator[Chunk]:
     """Read the named columns, `size` rows at a time; fewer if there are hundreds of columns.
 
-    Parameters
-    ----------
-    separator : str, optional
-        As in `file_columns`.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, or the file is truncated, malformed or not UTF-8.
+    `separator` as in `file_columns`. A file that is truncated, malformed or not UTF-8 is refused.
     """
     wanted = list(dict.fromkeys(columns))
     require_columns(path, wanted, separator)
@@ -195,7 +169,7 @@ def read_chunks(
         tables = _csv(path, wanted, size, separator or separator_by_name(path))
     with _named_errors(path), progress(f"reading {path.name}") as advance:
         for table, share in tables:
-            yield Chunk(path, first_row, table)
+            yield Chunk(path, first_row, table, decimal=decimal)
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
 
@@ -204,14 +178,10 @@ def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Tab
     n_rows = n_bytes = 0
     with pq.ParquetFile(path) as file:
         refuse_bomb(path, _encoded_bytes(file, columns), f"file {path}", always=_PARQUET_ALLOWED)
-        kinds = [file.schema_arrow.field(name).type for name in columns]
-        texts = [
-            name
-            for name, kind in zip(columns, kinds, strict=True)
-            if pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        ]
+        kinds = {name: file.schema_arrow.field(name).type for name in columns}
+    texts = {k: v for k, v in kinds.items() if pa.types.is_string(v) or pa.types.is_large_string(v)}
     # A text that many rows have is then read once: it must not fill memory. Nor must what is ahead.
-    with pq.ParquetFile(path, read_dictionary=texts, pre_buffer=False) as file:
+    with pq.ParquetFile(path, read_dictionary=list(texts), pre_buffer=False) as file:
         for batch in file.iter_batches(batch_size=size, columns=columns):
             table = pa.Table.from_batches([batch]).select(columns)
             plain = _plain_bytes(table)
@@ -220,13 +190,10 @@ def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Tab
             step = max(1, batch.num_rows // (1 + plain // _BYTES_A_CHUNK))
             for first in range(0, batch.num_rows, step):
                 part = table.slice(first, step)
-                for at, name in enumerate(columns):
-                    if name in texts:
-                        decoded = [
-                            chunk.dictionary_decode().cast(kinds[at])
-                            for chunk in part.column(at).chunks
-                        ]
-                        part = part.set_column(at, name, pa.chunked_array(decoded, kinds[at]))
+                for name, kind in texts.items():
+                    decoded = [one.dictionary_decode().cast(kind) for one in part[name].chunks]
+                    at = columns.index(name)
+                    part = part.set_column(at, name, pa.chunked_array(decoded, kind))
                 n_rows += part.num_rows
                 yield part, n_rows / file.metadata.num_rows
 
@@ -320,24 +287,17 @@ def _refuse_short_rows(path: Path, separator: str) -> None:
         raise pd.errors.ParserError(msg)
 
 
-class _named_errors:  # noqa: N801 - used like a function
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
     """Turn the errors of readers into an InputError that names the file and what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, _trace: object) -> None:
-        reason = _reason(error)
-        if reason is not None and isinstance(error, FileNotFoundError):
-            reason += found_instead(self.path)
-        if reason is not None and isinstance(error, UnicodeDecodeError):
-            reason += _first_undecodable(self.path)
-        if reason is not None:
-            msg = f"file {self.path} {reason}"
-            raise InputError(msg) from error
+    try:
+        yield
+    except Exception as error:
+        reason = _reason(error, path)
+        if reason is None:
+            raise
+        msg = f"file {path} {reason}"
+        raise InputError(msg) from error
 
 
 def _first_undecodable(path: Path) -> str:
@@ -354,24 +314,22 @@ def _first_undecodable(path: Path) -> str:
     return ""
 
 
-def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
+def _reason(error: Exception, path: Path) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
     match error:
-        case None | InputError():
-            return None
         case FileNotFoundError():
-            return "does not exist."
+            return f"does not exist.{found_instead(path)}"
         case IsADirectoryError():
             return "must be a file; it is a folder."
         case PermissionError():
             return "must be readable; permission is denied."
         case gzip.BadGzipFile():
             return "must be compressed with gzip, as its name says; it is not. Rename it."
-        case JsonLinesError() | OtherFormatError():
+        case FormatError():
             return str(error)
         case pd.errors.EmptyDataError():
             return "must not be empty."
         case UnicodeDecodeError():
-            return "must be UTF-8."
+            return f"must be UTF-8.{_first_undecodable(path)}"
         case EOFError() | zlib.error():
             return "is truncated: its compressed data end too early. Download it again."
         case pd.errors.ParserError():

@@ -38,6 +38,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_file
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.download import download
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
@@ -369,7 +370,7 @@ class CivilCommentsSource(SourceSettings):
         """Refuse a folder that lacks a file or a column; an archive is checked after download."""
         if self.folder is not None:
             for path in self.files():
-                reading.require_columns(path, self._columns(path))
+                require_columns(path, self._columns(path))
 
     def split_name(self) -> str:
         """Return the chosen splits in a fixed order."""
@@ -378,11 +379,11 @@ class CivilCommentsSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows of the chosen splits."""
         layout, splits = self._chosen()
-        clustered = all("article_id" in reading.file_columns(path) for path in self.files())
+        clustered = all("article_id" in file_columns(path) for path in self.files())
         seen: Counter[str] = Counter()
         for path in self.files():
             wanted = [*self._columns(path), *["article_id"] * clustered]
-            for chunk in reading.read_chunks(path, wanted):
+            for chunk in read_chunks(path, wanted):
                 if layout.by_column:
                     chunk_splits = chunk.table.column("split")
                     seen.update(chunk_splits.to_pylist())
@@ -460,12 +461,10 @@ class CivilCommentsSource(SourceSettings):
 
     def _label_column(self, path: Path) -> str:
         """Return the label's column: `train.csv` calls toxicity `target`."""
-        renamed = self.label == "toxicity" and "toxicity" not in (
-            columns := reading.file_columns(path)
-        )
+        renamed = self.label == "toxicity" and "toxicity" not in (columns := file_columns(path))
         return "target" if renamed and "target" in columns else self.label
 
-    def _converted(self, chunk: reading.Chunk, *, clustered: bool) -> pa.Table:
+    def _converted(self, chunk: Chunk, *, clustered: bool) -> pa.Table:
         ids = reading.to_ids(chunk, "id")
         text = reading.to_text(chunk, "comment_text", ids)
         label = self._label_column(chunk.path)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -77,218 +78,198 @@ def download(
         If the file cannot be downloaded, does not fit on the disk, or is not the expected one.
     """
     with refuse_full_disk(path.parent, f"to download {path.name}"), locked(path):
-        kept = _kept(url, path, sha256)
-        if kept is not None:
-            return kept
-        part = path.with_name(f"{path.name}.part")
-        _fetch(url, part, size, otherwise, expansion)
-        found = _verified(url, part, size, sha256)
-        write_json(_record_file(path), {"url": _key(url), "sha256": found})
-        part.replace(path)
-        _version_file(part).unlink(missing_ok=True)
-        return found
+        record_file = path.with_name(f"{path.name}.json")
+        if path.exists():
+            record = _read_json(record_file)
+            expected = sha256 or (record.get("sha256") if record.get("url") == _key(url) else None)
+            digest = file_digest(path)
+            if digest == expected:
+                return digest
+        part = _Part(url, path.with_name(f"{path.name}.part"), size, otherwise, expansion)
+        part.fetch()
+        digest = part.verify(sha256)
+        write_json(record_file, {"url": _key(url), "sha256": digest})
+        part.path.replace(path)
+        part.version_file.unlink(missing_ok=True)
+        return digest
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return a URL without user, password and query, which may hold secrets."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def _kept(url: str, path: Path, sha256: str | None) -> str | None:
-    """Return the digest of the existing file, if it is the expected one."""
-    if not path.exists():
-        return None
-    record = _read_json(_record_file(path))
-    expected = sha256 or (record.get("sha256") if record.get("url") == _key(url) else None)
-    found = file_digest(path)
-    return found if found == expected else None
+@dataclass(frozen=True)
+class _Part:
+    """What has arrived of a file, and how to get the rest."""
 
+    url: str
+    path: Path
+    size: int | None
+    otherwise: str
+    expansion: float
 
-def _fetch(url: str, part: Path, size: int | None, otherwise: str, expansion: float) -> None:
-    """Complete `part`, retrying as long as tries make progress."""
-    failures, best = 0, _length(part)
-    with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
-        while True:
-            try:
-                _fetch_rest(client, url, part, size, otherwise, expansion)
-            except (httpx.RequestError, _Cut) as error:
-                failures = 1 if _length(part) > best else failures + 1
-                best = max(best, _length(part))
-                if failures >= TRIES:
-                    msg = _failed(url, part, error, otherwise)
+    @property
+    def length(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def version_file(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.json")
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.version_file.unlink(missing_ok=True)
+
+    def fetch(self) -> None:
+        """Complete the file, retrying as long as tries make progress."""
+        failures, best = 0, self.length
+        with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
+            while True:
+                try:
+                    return self._fetch_rest(client)
+                except (httpx.RequestError, _Cut) as error:
+                    failures = 1 if self.length > best else failures + 1
+                    best = max(best, self.length)
+                    if failures >= TRIES:
+                        kept = f" The first {self.length} bytes are kept: run again to resume."
+                        msg = (
+                            f"the download of {redact_url(self.url)} failed {TRIES} times in a "
+                            f"row: {str(error).strip() or type(error).__name__}."
+                            f"{kept * (self.length > 0)} {self.otherwise}"
+                        )
+                        raise InputError(msg.rstrip()) from error
+                    time.sleep(WAIT_S * 2 ** (failures - 1))
+                except OSError as error:
+                    if error.errno in FULL_DISK:
+                        raise
+                    reason = error.strerror or type(error).__name__
+                    msg = f"{self.path} must be writable; {reason}."
                     raise InputError(msg) from error
-                time.sleep(WAIT_S * 2 ** (failures - 1))
-            except OSError as error:
-                if error.errno in FULL_DISK:
-                    raise
-                msg = f"{part} must be writable; {error.strerror or type(error).__name__}."
-                raise InputError(msg) from error
-            else:
-                return
 
-
-def _fetch_rest(
-    client: httpx.Client,
-    url: str,
-    part: Path,
-    size: int | None,
-    otherwise: str,
-    expansion: float,
-) -> None:
-    version = _read_json(_version_file(part))
-    resumable = version.get("url") == _key(url) and version.get("validator")
-    start = _length(part) if resumable else 0
-    if start and start == version.get("total"):
-        return
-    headers = {"Accept-Encoding": "identity"}
-    if start:
-        headers |= {"Range": f"bytes={start}-", "If-Range": str(version["validator"])}
-    with client.stream("GET", url, headers=headers) as response:
-        _refuse_status(url, part, response, otherwise)
-        validator = _validator(response)
-        start, total = _extent(response, part, start)
-        if start and (
-            validator != version["validator"] or version.get("total") not in {None, total}
+    def verify(self, sha256: str | None) -> str:
+        """Return the digest of the complete file; discard and refuse one that is not expected."""
+        n_bytes, digest = self.length, file_digest(self.path)
+        for rule, setting, expected, got in (
+            ("bytes", "size", self.size, n_bytes),
+            ("SHA-256", "sha256", sha256, digest),
         ):
-            # Some servers honour Range but ignore If-Range: this is the rest of another version.
-            _discard(part)
-            raise _Cut("the file changed on the server")
-        if size is not None and total is not None and total != size:
+            if expected is not None and expected != got:
+                self.discard()
+                # The first characters too: all of them are masked if a variable holds them.
+                begin = f" ({str(expected)[:12]}...)" if setting == "sha256" else ""
+                msg = (
+                    f"the file at {redact_url(self.url)} must have {rule} {expected}{begin}; it "
+                    f"has {got} and {n_bytes:,} bytes. The download was deleted: it is damaged, or "
+                    f"another file than expected. If you mean this file, set `{setting}` to {got}."
+                )
+                raise InputError(msg)
+        return digest
+
+    def _fetch_rest(self, client: httpx.Client) -> None:
+        version = _read_json(self.version_file)
+        resumable = version.get("url") == _key(self.url) and version.get("validator")
+        start = self.length if resumable else 0
+        if start and start == version.get("total"):
+            return
+        headers = {"Accept-Encoding": "identity"}
+        if start:
+            headers |= {"Range": f"bytes={start}-", "If-Range": str(version["validator"])}
+        with client.stream("GET", self.url, headers=headers) as response:
+            self._refuse_status(response)
+            start, total, validator = self._extent(response, start)
+            if start and (
+                validator != version["validator"] or version.get("total") not in {None, total}
+            ):
+                # Some servers honour Range but not If-Range: this is the rest of another version.
+                self.discard()
+                raise _Cut("the file changed on the server")
+            if self.size is not None and total is not None and total != self.size:
+                msg = (
+                    f"the file at {redact_url(self.url)} must have {self.size} bytes; the server "
+                    f"has {total}. It is another file than expected: check `url`, `size` and "
+                    "`sha256`."
+                )
+                raise InputError(msg)
+            self._announce(start, self.size if total is None else total)
+            if not start:
+                self.discard()
+                content = {"url": _key(self.url), "validator": validator, "total": total}
+                write_json(self.version_file, content)
+            self._append(response, start, total)
+
+    def _refuse_status(self, response: httpx.Response) -> None:
+        status = response.status_code
+        if status in _TRY_AGAIN:
+            reason = f"the server answered {status} {response.reason_phrase}"
+            raise _Cut(reason)
+        if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            self.discard()
+            raise _Cut("the server has fewer bytes than were received")
+        if status not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
             msg = (
-                f"the file at {shown(url)} must have {size} bytes; the server has {total}. "
-                f"It is another file than expected: check `url`, `size` and `sha256`."
+                f"{redact_url(self.url)} must be a file that can be downloaded; the server "
+                f"answered {status} {response.reason_phrase}. Check the address. {self.otherwise}"
             )
-            raise InputError(msg)
-        _announce(url, part, start, size if total is None else total, otherwise, expansion)
-        if not start:
-            _discard(part)
-            content = {"url": _key(url), "validator": validator, "total": total}
-            write_json(_version_file(part), content)
-        _write(response, part, start, total)
+            raise InputError(msg.rstrip())
 
+    def _extent(self, response: httpx.Response, start: int) -> tuple[int, int | None, str | None]:
+        """Return where the body starts in the file, the file's length, and its version.
 
-def _announce(
-    url: str, part: Path, start: int, total: int | None, otherwise: str, expansion: float
-) -> None:
-    """Report a download before its first byte; refuse it if the disk is too small."""
-    name, host = part.stem, urlsplit(shown(url)).netloc
-    if total is None:
-        say(f"downloading {name} from {host}, which does not report its size")
-        return
-    purpose = f"to download {name}" + " and to unpack and freeze it" * (expansion > 1)
-    require_space(part.parent, expansion * total - start, purpose, otherwise)
-    here = f", {shown_size(start)} already here" * (start > 0)
-    in_all = f"; about {shown_size(expansion * total)} of disk in all" * (expansion > 1)
-    say(f"downloading {name} ({shown_size(total)}{here}) from {host}{in_all}")
-
-
-def _write(response: httpx.Response, part: Path, start: int, total: int | None) -> None:
-    encoded = response.headers.get("content-encoding", "identity") != "identity"
-    blocks = response.iter_bytes() if encoded else response.iter_raw()
-    with (
-        part.open("ab") as stream,
-        progress(f"downloading {part.stem}", total=total, unit="bytes") as advance,
-    ):
-        advance(start)
-        for block in blocks:
-            stream.write(block)
-            advance(len(block))
-    if total is not None and _length(part) != total:
-        reason = f"the connection ended after {_length(part)} of {total} bytes"
-        raise _Cut(reason)
-
-
-def _refuse_status(url: str, part: Path, response: httpx.Response, otherwise: str) -> None:
-    status = response.status_code
-    if status in _TRY_AGAIN:
-        reason = f"the server answered {status} {response.reason_phrase}"
-        raise _Cut(reason)
-    if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-        _discard(part)
-        raise _Cut("the server has fewer bytes than were received")
-    if status not in {httpx.codes.OK, httpx.codes.PARTIAL_CONTENT}:
-        msg = (
-            f"{shown(url)} must be a file that can be downloaded; the server answered {status} "
-            f"{response.reason_phrase}. Check the address. {otherwise}"
-        )
-        raise InputError(msg.rstrip())
-
-
-def _extent(response: httpx.Response, part: Path, asked: int) -> tuple[int, int | None]:
-    """Return where the body starts in the file, and the file's length if the server gives it."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return 0, None
-    if response.status_code == httpx.codes.PARTIAL_CONTENT:
-        told = re.fullmatch(
-            r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("content-range", "").strip()
-        )
-        if told is None or int(told[1]) != asked or told[2] == "*":
-            _discard(part)
+        The last two are None if the server does not report them or compresses the file. A weak
+        ETag does not identify a version.
+        """
+        headers = response.headers
+        if _is_encoded(response):
+            return 0, None, None
+        validator = headers.get("etag")
+        if validator is None or validator.startswith("W/"):
+            validator = headers.get("last-modified")
+        if response.status_code != httpx.codes.PARTIAL_CONTENT:
+            length = headers.get("content-length")
+            return 0, None if length is None else int(length), validator
+        sent = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("content-range", "").strip())
+        if sent is None or int(sent[1]) != start or sent[2] == "*":
+            self.discard()
             raise _Cut("the server answered with another part than the requested one")
-        return asked, int(told[2])
-    length = response.headers.get("content-length")
-    return 0, None if length is None else int(length)
+        return start, int(sent[2]), validator
+
+    def _announce(self, start: int, total: int | None) -> None:
+        """Report a download before its first byte; refuse it if the disk is too small."""
+        name, host = self.path.stem, urlsplit(redact_url(self.url)).netloc
+        if total is None:
+            say(f"downloading {name} from {host}, which does not report its size")
+            return
+        all_bytes, unpacked = self.expansion * total, self.expansion > 1
+        purpose = f"to download {name}" + " and to unpack and freeze it" * unpacked
+        require_space(self.path.parent, all_bytes - start, purpose, self.otherwise)
+        here = f", {shown_size(start)} already here" * (start > 0)
+        in_all = f"; about {shown_size(all_bytes)} of disk in all" * unpacked
+        say(f"downloading {name} ({shown_size(total)}{here}) from {host}{in_all}")
+
+    def _append(self, response: httpx.Response, start: int, total: int | None) -> None:
+        blocks = response.iter_bytes() if _is_encoded(response) else response.iter_raw()
+        with (
+            self.path.open("ab") as stream,
+            progress(f"downloading {self.path.stem}", total=total, unit="bytes") as advance,
+        ):
+            advance(start)
+            for block in blocks:
+                stream.write(block)
+                advance(len(block))
+        if total is not None and self.length != total:
+            reason = f"the connection ended after {self.length} of {total} bytes"
+            raise _Cut(reason)
 
 
-def _validator(response: httpx.Response) -> str | None:
-    """Return what identifies this version of the file; a weak ETag is not enough."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return None
-    etag = response.headers.get("etag")
-    if etag is not None and not etag.startswith("W/"):
-        return str(etag)
-    modified = response.headers.get("last-modified")
-    return None if modified is None else str(modified)
-
-
-def _verified(url: str, part: Path, size: int | None, sha256: str | None) -> str:
-    found_size, found = _length(part), file_digest(part)
-    for rule, setting, expected, got in (
-        ("bytes", "size", size, found_size),
-        ("SHA-256", "sha256", sha256, found),
-    ):
-        if expected is not None and expected != got:
-            _discard(part)
-            # The first characters too: all of them are masked if a variable holds them.
-            begin = f" ({str(expected)[:12]}...)" if setting == "sha256" else ""
-            msg = (
-                f"the file at {shown(url)} must have {rule} {expected}{begin}; it has {got} and "
-                f"{found_size:,} bytes. The download was deleted: it is damaged, or another file "
-                f"than expected. If you mean this file, set `{setting}` to {got}."
-            )
-            raise InputError(msg)
-    return found
-
-
-def _failed(url: str, part: Path, error: Exception, otherwise: str) -> str:
-    kept = f" The first {_length(part)} bytes are kept: run again to resume." * (_length(part) > 0)
-    reason = str(error).strip() or type(error).__name__
-    return (
-        f"the download of {shown(url)} failed {TRIES} times in a row: {reason}.{kept} {otherwise}"
-    ).rstrip()
-
-
-def _discard(part: Path) -> None:
-    part.unlink(missing_ok=True)
-    _version_file(part).unlink(missing_ok=True)
-
-
-def _length(part: Path) -> int:
-    return part.stat().st_size if part.exists() else 0
+def _is_encoded(response: httpx.Response) -> bool:
+    return bool(response.headers.get("content-encoding", "identity") != "identity")
 
 
 def _key(url: str) -> str:
     """Return a digest of a URL, because its secrets must not be written to disk."""
     return hashlib.sha256(url.encode()).hexdigest()
-
-
-def _version_file(part: Path) -> Path:
-    return part.with_name(f"{part.name}.json")
-
-
-def _record_file(path: Path) -> Path:
-    return path.with_name(f"{path.name}.json")
 
 
 def _read_json(path: Path) -> dict[str, JsonValue]:

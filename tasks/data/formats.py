@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_BYTES = 6
 _UTF_16 = "must be UTF-8; it is UTF-16. Convert it, as in: iconv -f UTF-16 -t UTF-8"
 _STARTS = {
     b"\xff\xfe": _UTF_16,
@@ -19,8 +18,8 @@ _STARTS = {
 _OWN_START = {".gz": b"\x1f\x8b", ".parquet": b"PAR1", ".pq": b"PAR1"}
 
 
-class OtherFormatError(ValueError):
-    """A file whose format does not fit its name, or is not supported."""
+class FormatError(ValueError):
+    """A file that cannot be read as its name says; the text goes on after "file PATH"."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -41,7 +40,7 @@ def separator_by_name(path: Path) -> str:
 def read_as(name: str) -> tuple[str, bool]:
     """Return how a file with this name is read, and whether it is unpacked first.
 
-    Files with the same bytes hold the same rows only if these are the same.
+    Files with the same bytes hold the same rows only if both are the same.
     """
     path = Path(name)
     if is_parquet(path):
@@ -53,24 +52,18 @@ def read_as(name: str) -> tuple[str, bool]:
 
 
 def refuse_other_format(path: Path) -> None:
-    """Refuse a file whose first bytes do not fit its name.
-
-    Raises
-    ------
-    OtherFormatError
-        With the real format, and what to do.
-    """
+    """Refuse a file whose first bytes do not fit its name; name the real format and a cure."""
     if path.suffix == ".json":
         msg = (
             "is named .json; name it .jsonl if it has one JSON object per line, or convert it, as "
             'in pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
         )
-        raise OtherFormatError(msg)
+        raise FormatError(msg)
     if path.is_fifo() or path.is_socket() or path.is_char_device():
         msg = "must be a plain file; it is a pipe, a socket or a device."
-        raise OtherFormatError(msg)
+        raise FormatError(msg)
     with path.open("rb") as stream:
-        first = stream.read(_BYTES)
+        first = stream.read(max(map(len, _STARTS)))
     for start, reason in _STARTS.items():
         if first.startswith(start) and start != _OWN_START.get(path.suffix):
-            raise OtherFormatError(reason)
+            raise FormatError(reason)

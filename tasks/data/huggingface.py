@@ -38,8 +38,9 @@ from biasgate.tasks.common.files import (
 )
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.settings import ConfigPath, Settings
-from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import Chunk, read_chunks, require_columns
 from biasgate.tasks.data.download import download
+from biasgate.tasks.data.formats import is_parquet
 from biasgate.tasks.data.hashed_parts import Part, rows_of_part
 from biasgate.tasks.data.mapped import MappedSource
 
@@ -80,7 +81,7 @@ class ParquetFile(Settings):
                 "`sha256sum FILE` prints it"
             )
             raise ValueError(msg)
-        if self.path is not None and not reading.is_parquet(self.path):
+        if self.path is not None and not is_parquet(self.path):
             msg = f"must be named .parquet; got {self.path.name}. `source: table` reads other files"
             raise ValueError(msg)
         return self
@@ -146,7 +147,7 @@ class HuggingFaceSource(MappedSource):
         """Refuse missing files or columns; a data set is checked when it was loaded."""
         if self._local or self.parquet is not None:
             for path in self._local or self._known_files():
-                reading.require_columns(path, self._columns())
+                require_columns(path, self._columns())
             return
         require_datasets()
         if self.folder is not None and not self.folder.is_dir():
@@ -188,11 +189,11 @@ class HuggingFaceSource(MappedSource):
     def _known_files(self) -> tuple[Path, ...]:
         return tuple(file.path for file in self.parquet or () if file.path is not None)
 
-    def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
+    def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         before = 0
         for path in self._local:
             rows = 0
-            for chunk in reading.read_chunks(path, columns):
+            for chunk in read_chunks(path, columns):
                 rows += chunk.table.num_rows
                 yield replace(chunk, rows_before=before)
             before += rows

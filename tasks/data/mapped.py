@@ -21,6 +21,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.settings import SliceName, slice_name
 from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.evaluation_set import (
     CLUSTER,
     IDENTITY,
@@ -257,7 +258,7 @@ class MappedSource(SourceSettings):
                 raise InputError(msg)
         return sorted(found)
 
-    def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
+    def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         """Yield columns as they are in the files."""
         raise NotImplementedError
 
@@ -281,7 +282,7 @@ class MappedSource(SourceSettings):
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
     def _converted(
-        self, chunk: reading.Chunk, matcher: TermMatcher | None, named: NameMatcher | None
+        self, chunk: Chunk, matcher: TermMatcher | None, named: NameMatcher | None
     ) -> pa.Table:
         ids = reading.to_ids(chunk, self.id)
         columns = {"id": ids}
@@ -316,7 +317,7 @@ class MappedSource(SourceSettings):
         return pa.table(columns)
 
 
-def _with_slices(rows: pa.Table, chunk: reading.Chunk, column: str, values: list[str]) -> pa.Table:
+def _with_slices(rows: pa.Table, chunk: Chunk, column: str, values: list[str]) -> pa.Table:
     """Add a slice for each value of a column."""
     texts = plain_column(chunk, column).cast(pa.string())
     for value in values:

@@ -32,7 +32,7 @@ _HINT = (
 
 
 def to_labels(
-    chunk: reading.Chunk,
+    chunk: Chunk,
     columns: Sequence[str],
     ids: pa.Array,
     values: Mapping[str, float | None] | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
@@ -29,10 +30,7 @@ _TEXT_OR_BYTES = (
 def plain_column(chunk: Chunk, column: str) -> pa.Array:
     """Return a column as one array of plain values; text of any Arrow type as strings.
 
-    Raises
-    ------
-    InputError
-        If its values are nested, or text that is not UTF-8.
+    Nested values, and text that is not UTF-8, are refused.
     """
     array = chunk.table.column(column).combine_chunks()
     where = place(file=chunk.path, column=column)
@@ -43,26 +41,22 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
         raise InputError(msg)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if any(one(array.type) for one in _TEXT_OR_BYTES):
-        try:
-            # Bytes that are text, as some programs write it, become text.
-            array = array if is_text(array.type) else array.cast(pa.large_string())
-            array.validate(full=True)
-        except pa.ArrowInvalid:
-            array = None
-    if array is None:
-        msg = f"a column of text must be UTF-8; this one is not {where}."
-        raise InputError(msg)
-    return array
+    if not any(is_kind(array.type) for is_kind in _TEXT_OR_BYTES):
+        return array
+    # Not refused in an except block: Arrow's error quotes the value.
+    with suppress(pa.ArrowInvalid):
+        # Bytes that are text, as some programs write it, become text.
+        array = array if is_text(array.type) else array.cast(pa.large_string())
+        array.validate(full=True)
+        return array
+    msg = f"a column of text must be UTF-8; this one is not {where}."
+    raise InputError(msg)
 
 
 def to_float64(array: pa.Array) -> pa.Array:
     """Return numbers of any Arrow type in 64 bits: those of 16 bits, and decimals, as they print.
 
-    Raises
-    ------
-    pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError
-        If its values are not numbers.
+    Raises ArrowInvalid or ArrowNotImplementedError if its values are not numbers.
     """
     kind = array.type
     if pa.types.is_float16(kind):
@@ -85,9 +79,9 @@ def words_of(raw: pa.Array) -> list[str]:
     """
     if not is_text(raw.type):
         return []
-    found = [value for value in pc.unique(raw).to_pylist() if value]
-    few = len(found) <= MOST_WORDS and 2 * len(found) <= len(raw)
-    return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
+    words = [value for value in pc.unique(raw).to_pylist() if value]
+    are_few = len(words) <= MOST_WORDS and 2 * len(words) <= len(raw)
+    return words if are_few and all(len(word) <= _LONGEST_WORD for word in words) else []
 
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d{1,2})?")
@@ -101,32 +95,30 @@ def form_of(text: str) -> str:
     return text.lower() if text.lower() in {"true", "false"} else text
 
 
-def hint_for_forms(wanted: Iterable[str], found: Iterable[str]) -> str:
-    """Return what to do if ids that are missing are there in another form, as `7.0` for `7`."""
-    of_found = {_plain_form(one): one for one in found}
-    for one in wanted:
-        other = of_found.get(_plain_form(one))
-        if other is not None:
-            return (
-                f" Some ids differ only in their form, as {shown_id(other)} does from "
-                f"{shown_id(one)}. {_cure_of_forms(one.strip(), other.strip())}"
+def hint_for_forms(wanted: Iterable[str], present: Iterable[str]) -> str:
+    """Return what to do if missing ids are present in another form, as `7.0` for `7`."""
+    by_form = {_plain_form(other): other for other in present}
+    for wanted_id in wanted:
+        other = by_form.get(_plain_form(wanted_id))
+        if other is None:
+            continue
+        texts = wanted_id.strip(), other.strip()
+        cure = "Write them alike in both files."
+        if any(text.endswith(".0") for text in texts):
+            cure = (
+                "Write ids that are whole numbers without `.0`: in pandas, with `.astype('int64')` "
+                "before you write the file."
             )
+        elif all(map(_NUMBER.fullmatch, texts)):
+            cure = (
+                "Make the file again from ids that were read as text (in pandas, `dtype=str`): a "
+                "number loses its leading zeros, and its last digits if it is large."
+            )
+        return (
+            f" Some ids differ only in their form, as {shown_id(other)} does from "
+            f"{shown_id(wanted_id)}. {cure}"
+        )
     return ""
-
-
-def _cure_of_forms(one: str, other: str) -> str:
-    """Return how ids of two files become the same."""
-    if any(text.endswith(".0") for text in (one, other)):
-        return (
-            "Write ids that are whole numbers without `.0`: in pandas, with `.astype('int64')` "
-            "before you write the file."
-        )
-    if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other):
-        return (
-            "Make the file again from ids that were read as text (in pandas, `dtype=str`): a "
-            "number loses its leading zeros, and its last digits if it is large."
-        )
-    return "Write them alike in both files."
 
 
 def _plain_form(text: str) -> str:
@@ -161,13 +153,13 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
 
 def hint_for_lists(raw: pa.Array, wrong: pa.Array, column: str) -> str:
     """Return the option for a column of cells such as `muslim,gay`; else ""."""
-    found = [value for value in pc.unique(raw.filter(wrong)).to_pylist() if value]
-    lists = [_LIST.fullmatch(one) for one in found]
+    cells = [value for value in pc.unique(raw.filter(wrong)).to_pylist() if value]
+    lists = [_LIST.fullmatch(cell) for cell in cells]
     separators = [match["by"] for match in lists if match and match["by"]]
     if not all(lists) or not separators:
         return ""
-    bare = not any(one.startswith("[") for one in found)
-    return _option(column, f', separator: "{separators[0].strip()}"' if bare else "")
+    in_brackets = any(cell.startswith("[") for cell in cells)
+    return _option(column, "" if in_brackets else f', separator: "{separators[0].strip()}"')
 
 
 def _option(column: str, more: str = "") -> str:

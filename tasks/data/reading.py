@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from bias_metrics.parts import LARGEST_WHOLE
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
-from biasgate.tasks.data.formats import is_parquet
+from biasgate.tasks.data.chunks import Chunk
 from biasgate.tasks.data.plain_columns import (
     form_of,
     hint_for_lists,
@@ -27,24 +26,6 @@ from biasgate.tasks.data.plain_columns import (
     to_float64,
     words_of,
 )
-
-__all__ = [
-    "ROW_NUMBER",
-    "Chunk",
-    "file_columns",
-    "is_parquet",
-    "read_chunks",
-    "refuse_values",
-    "refuse_words",
-    "require_columns",
-    "to_fractions",
-    "to_ids",
-    "to_mapped",
-    "to_numbers",
-    "to_scores",
-    "to_strings",
-    "to_text",
-]
 
 ROW_NUMBER = "row_number"
 _WRONG = "not a number"
@@ -70,15 +51,11 @@ _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
 def to_ids(chunk: Chunk, column: str) -> pa.Array:
     """Return the ids as strings; `row_number` numbers the rows from 0.
 
-    Raises
-    ------
-    InputError
-        If an id is missing or looks like a comment, or the column holds fractions.
+    Ids that are missing, fractions or look like comments are refused.
     """
     if column == ROW_NUMBER:
         first = chunk.rows_before + chunk.first_row
-        numbers = np.arange(first, first + chunk.table.num_rows)
-        return pa.array(numbers).cast(pa.string())
+        return pa.array(np.arange(first, first + chunk.table.num_rows)).cast(pa.string())
     raw = plain_column(chunk, column)
     if pa.types.is_floating(raw.type):
         msg = (
@@ -87,9 +64,7 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
         )
         raise InputError(msg)
     ids = raw.cast(pa.string())
-    refuse_values(
-        chunk, column, pc.fill_null(pc.equal(ids, ""), fill_value=True), "an id must not be empty"
-    )
+    refuse_values(chunk, column, _are_empty(ids), "an id must not be empty")
     # Ids are kept with the scores and uploaded with the evidence, where no comment may be.
     like_text = pc.match_substring_regex(ids, _LIKE_A_TEXT)
     hint = " Name a column of short ids with `id`, or number the rows: `id: row_number`."
@@ -110,9 +85,12 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return a column of names (a cluster, say) as strings; a missing name is refused."""
     raw = plain_column(chunk, column).cast(pa.string())
-    absent = pc.fill_null(pc.equal(raw, ""), fill_value=True)
-    refuse_values(chunk, column, absent, "a value must not be missing", ids)
+    refuse_values(chunk, column, _are_empty(raw), "a value must not be missing", ids)
     return raw
+
+
+def _are_empty(texts: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.equal(texts, ""), fill_value=True)
 
 
 def to_numbers(
@@ -127,8 +105,7 @@ def to_numbers(
         raw = pc.utf8_trim_whitespace(raw)
         absent = pc.is_in(raw, value_set=_NO_NUMBER.cast(raw.type))
         raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
-        comma = chunk.decimal == ","
-        if comma:
+        if chunk.decimal == ",":
             with_point = pc.fill_null(pc.match_substring(raw, "."), fill_value=False)
             rule = "a number must have a comma for decimals, and no point (`decimal`)"
             refuse_values(chunk, column, with_point, rule, ids)
@@ -151,56 +128,44 @@ def to_numbers(
             hint = hint or (if_words.replace("WORDS", _as_mapping(words)) if words else "")
         refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
-    if not any(one(raw.type) for one in _NUMERIC):
+    if not any(is_kind(raw.type) for is_kind in _NUMERIC):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
     numbers = to_float64(raw)
     # Only if needed: for thousands of columns this takes longer than reading them.
-    has_nan = pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py()
-    if not has_nan:
-        return numbers
-    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+    if pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py():
+        return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+    return numbers
 
 
 def to_fractions(
     chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = "", if_words: str = ""
 ) -> pa.Array:
-    """Return fractions in [0, 1]; nulls only if `nullable`.
+    """Return fractions in [0, 1], nulls only if `nullable`; refuse other values.
 
     `hint` says what to do about a number outside [0, 1], `if_words` about a column of a few words.
-
-    Raises
-    ------
-    InputError
-        At the first value that is outside [0, 1], or missing although required.
     """
     numbers = to_numbers(chunk, column, ids, if_words=if_words)
     ends = pc.min_max(numbers).as_py()
     fit = ends["min"] is not None and 0 <= ends["min"] <= ends["max"] <= 1
     if fit and (nullable or not numbers.null_count):
         return numbers
-    inside = pc.and_(pc.greater_equal(numbers, 0.0), pc.less_equal(numbers, 1.0))
+    outside = pc.invert(pc.and_(pc.greater_equal(numbers, 0.0), pc.less_equal(numbers, 1.0)))
     rule = "a fraction must be in [0, 1]"
-    refuse_values(
-        chunk, column, pc.invert(pc.fill_null(inside, fill_value=True)), rule, ids, numbers, hint
-    )
+    outside = pc.fill_null(outside, fill_value=False)
+    refuse_values(chunk, column, outside, rule, ids, numbers, hint)
     if not nullable:
-        hint = _remove(column, _how_many(chunk, numbers.null_count, len(numbers)))
-        refuse_values(chunk, column, pc.is_null(numbers), rule, ids, numbers, hint)
+        cure = _cure_missing(chunk, column, numbers.null_count)
+        refuse_values(chunk, column, pc.is_null(numbers), rule, ids, numbers, cure)
     return numbers
 
 
 def to_scores(
     chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False, if_none: str
 ) -> pa.Array:
-    """Return finite scores; NaN for those that are missing, if they are allowed to be.
+    """Return finite scores, NaN for those that may be missing; refuse others.
 
-    `if_none` says what to do where some are missing and must not be.
-
-    Raises
-    ------
-    InputError
-        At the first score that is missing or NaN, unless allowed, or infinite.
+    `if_none` says what to do if some are missing and must not be.
     """
     numbers = to_numbers(chunk, column, ids)
     if allow_missing:
@@ -209,7 +174,7 @@ def to_scores(
     if allow_missing:
         fine = pc.or_(fine, pc.is_nan(numbers))
     wrong = pc.invert(pc.fill_null(fine, fill_value=False))
-    hint = f"{_how_many(chunk, numbers.null_count, len(numbers))} {if_none}"
+    hint = f"{_count_missing(chunk, numbers.null_count)} {if_none}"
     rule = "a score must be a finite number"
     refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
     large = pc.greater_equal(pc.abs(pc.fill_null(numbers, 0.0)), float(LARGEST_WHOLE))
@@ -219,13 +184,7 @@ def to_scores(
 
 
 def refuse_words(chunk: Chunk, column: str) -> None:
-    """Refuse a label column of words, such as toxic and nontoxic, and list them.
-
-    Raises
-    ------
-    InputError
-        If its values are few and short, and one is not a number.
-    """
+    """Refuse a label column of a few short words, such as toxic and nontoxic, and list them."""
     raw = plain_column(chunk, column)
     wrong = [word.strip() for word in words_of(raw) if _number(word.strip()) is _WRONG]
     if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
@@ -263,36 +222,26 @@ def _places(raw: pa.Array, values: Collection[str]) -> pa.Array:
     encoded = raw.cast(pa.string()).dictionary_encode()
     exact = {value: at for at, value in enumerate(values)}
     by_form = {form_of(value): at for value, at in reversed(exact.items())}
-    each = [
-        exact.get(value, by_form.get(form_of(value))) for value in encoded.dictionary.to_pylist()
-    ]
-    return pa.array(each, pa.int64()).take(encoded.indices)
+    words = encoded.dictionary.to_pylist()
+    places = [exact.get(word, by_form.get(form_of(word))) for word in words]
+    return pa.array(places, pa.int64()).take(encoded.indices)
 
 
 def to_mapped(
-    chunk: Chunk,
-    column: str,
-    ids: pa.Array,
-    values: Mapping[str, float | None],
+    chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float | None]
 ) -> pa.Array:
     """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
 
-    Raises
-    ------
-    InputError
-        At the first value that the mapping lacks.
+    Values that it lacks are refused.
     """
     raw = plain_column(chunk, column).cast(pa.string())
     position = _places(raw, values)
-    rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
-    words = words_of(raw)
-    absent = pc.and_(pc.fill_null(pc.equal(raw, ""), fill_value=True), pc.is_null(position))
     wrong = pc.is_null(position)
-    count = pc.sum(absent).as_py() or 0
-    missing = _remove(column, _how_many(chunk, count, len(raw)))
-    refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
-    shown = raw if words else None
-    refuse_values(chunk, column, wrong, rule, ids, shown)
+    absent = pc.and_(_are_empty(raw), wrong)
+    cure = _cure_missing(chunk, column, pc.sum(absent).as_py() or 0)
+    refuse_values(chunk, column, absent, "a label must not be missing", ids, hint=cure)
+    rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
+    refuse_values(chunk, column, wrong, rule, ids, raw if words_of(raw) else None)
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 
@@ -319,20 +268,20 @@ def refuse_values(
     """Refuse the first wrong value of a column, with its place; `values` are shown if given."""
     rows = np.flatnonzero(np.asarray(wrong.to_numpy(zero_copy_only=False), dtype=bool))
     if rows.size:
-        first = int(rows[0])
-        got = "" if values is None else f"; got {_shown(values[first].as_py())}"
+        first, got = int(rows[0]), ""
+        if values is not None:
+            value = values[first].as_py()
+            got = f"; got {'nothing' if value is None else value}"
         msg = f"{rule}{got} {chunk.where(column, first, ids)}.{hint}"
         raise InputError(msg)
 
 
-def _how_many(chunk: Chunk, count: int, n_rows: int) -> str:
-    """Say how many rows have no value; the chunks before this one had none such."""
-    return f" {count:,} of the first {chunk.first_row + n_rows:,} rows have none."
+def _count_missing(chunk: Chunk, n_missing: int) -> str:
+    """Return how many rows have no value; the chunks before this one lack none."""
+    n_rows = chunk.first_row + chunk.table.num_rows
+    return f" {n_missing:,} of the first {n_rows:,} rows have none."
 
 
-def _remove(column: str, how_many: str) -> str:
-    return f'{how_many} Remove these rows: `t.dropna(subset=["{column}"])`.'
-
-
-def _shown(value: object) -> str:
-    return "nothing" if value is None else str(value)
+def _cure_missing(chunk: Chunk, column: str, n_missing: int) -> str:
+    count = _count_missing(chunk, n_missing)
+    return f'{count} Remove these rows: `t.dropna(subset=["{column}"])`.'

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import Chunk, TextForm
+from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns
 from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
 from biasgate.tasks.data.predicted_labels import (
     Cures,
@@ -149,7 +149,7 @@ class ScoreColumns(TextForm):
 
     def _other_columns(self, path: Path) -> Iterator[tuple[str, pa.Array]]:
         """Yield the first rows of the columns that are not read, if they may be labels."""
-        names = reading.file_columns(path, self.separator)
+        names = file_columns(path, self.separator)
         others = [name for name in names if name not in self.wanted][:_MOST_COLUMNS]
         chunk = next(self.read_chunks(path, others))
         for name in others:

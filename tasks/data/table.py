@@ -10,8 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from biasgate.tasks.common.settings import ConfigPath
-from biasgate.tasks.data import reading
-from biasgate.tasks.data.chunks import TextForm
+from biasgate.tasks.data.chunks import Chunk, TextForm, require_columns
 from biasgate.tasks.data.hashed_parts import Part, rows_of_part
 from biasgate.tasks.data.mapped import MappedSource
 
@@ -34,13 +33,13 @@ class FileSource(TextForm, MappedSource):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        reading.require_columns(self.path, self._columns(), self.separator)
+        require_columns(self.path, self._columns(), self.separator)
 
     def split_name(self) -> str:
         """Return the part of the rows."""
         return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
 
-    def _raw_chunks(self, columns: list[str]) -> Iterator[reading.Chunk]:
+    def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         return self.read_chunks(self.path, columns)
 
     def _part(self, table: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,19 +17,9 @@ _MOST_TIMES, _ALWAYS_ALLOWED = 50, 64 * _MIB
 
 
 def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = None) -> None:
-    """Raise an error if what was unpacked is far larger than its compressed file.
+    """Refuse bytes that are more than `always` (64 MiB) and 50 times their compressed file.
 
-    Parameters
-    ----------
-    what : str
-        What they are, for the message.
-    always : int, optional
-        How many bytes are always allowed. Default: 64 MiB.
-
-    Raises
-    ------
-    InputError
-        If they are more than `always` and more than 50 times the compressed file.
+    `what` names them in the message.
     """
     most = max(always or _ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
     if unpacked > most:
@@ -45,18 +35,17 @@ def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = No
 def opened_table(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
     """Yield the bytes of a file, to measure progress, and its content, unpacked if it is `.gz`.
 
-    Raises
-    ------
-    InputError
-        While the content is read, as `refuse_bomb`.
+    Reading the content refuses what `refuse_bomb` does.
     """
-    with ExitStack() as stack:
-        stream = stack.enter_context(path.open("rb"))
+    with path.open("rb") as stream:
         if path.suffix != ".gz":
             yield stream, stream
             return
-        unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
-        yield stream, stack.enter_context(io.BufferedReader(_Bounded(path, unpacked), _MIB))
+        with (
+            gzip.GzipFile(fileobj=stream) as unpacked,
+            io.BufferedReader(_Bounded(path, unpacked), _MIB) as content,
+        ):
+            yield stream, content
 
 
 class _Bounded(io.RawIOBase):

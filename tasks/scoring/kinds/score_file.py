@@ -18,7 +18,7 @@ from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
-from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import file_columns, require_columns
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.formats import is_json_lines
 from biasgate.tasks.data.plain_columns import hint_for_forms
@@ -82,7 +82,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        reading.require_columns(self.path, self.wanted, self.separator)
+        require_columns(self.path, self.wanted, self.separator)
         if self.register_as is not None:
             self._refuse_more_than(self.wanted)
 
@@ -96,7 +96,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
         if is_json_lines(self.path):
             msg = f"{rule}; it is JSON lines, and any line may hold more. {cure}"
             raise InputError(msg)
-        others = [n for n in reading.file_columns(self.path, self.separator) if n not in wanted]
+        others = [n for n in file_columns(self.path, self.separator) if n not in wanted]
         if others:
             msg = f"{rule}; it has {counted(len(others), 'more column')}. {cure}"
             raise InputError(msg)

@@ -12,7 +12,7 @@ from biasgate.tasks.common import files
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import download as downloads
 from biasgate.tasks.data.civil_comments import archived_files, extract_file
-from biasgate.tasks.data.download import TRIES, download, shown
+from biasgate.tasks.data.download import TRIES, download, redact_url
 
 CONTENT = os.urandom(200_000)
 OTHER = os.urandom(200_000)
@@ -285,7 +285,7 @@ def test_a_refused_connection_says_what_to_do(server, path):
 def test_no_text_or_file_holds_the_secrets_of_an_address(server, path):
     server.cuts = [10] + [0] * TRIES
     url = server.url("data.zip?key=s3cret").replace("//", "//user:hunter2@")
-    assert shown(url) == server.url()
+    assert redact_url(url) == server.url()
     with pytest.raises(InputError) as caught:
         download(url, path)
     texts = [str(caught.value), *(p.read_bytes().decode("latin-1") for p in path.parent.iterdir())]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import read_chunks
 
 PRIVATE = "a very private comment"
 GOOD = f'id,text,label\n7,"{PRIVATE}",0.25\n8,"two\nlines, ""quoted""",1\n9,,0\n'
@@ -31,7 +32,7 @@ def file(tmp_path):
 def fully_read(path, size=100):
     """Read id, text and label as every source does."""
     rows = []
-    for chunk in reading.read_chunks(path, ["id", "text", "label"], size):
+    for chunk in read_chunks(path, ["id", "text", "label"], size):
         ids = reading.to_ids(chunk, "id")
         text = reading.to_text(chunk, "text", ids)
         label = reading.to_fractions(chunk, "label", ids, nullable=False)
@@ -57,7 +58,7 @@ def test_quoted_newlines_survive_chunk_borders(file, size):
 
 
 def test_rows_are_numbered_through_all_chunks(file):
-    chunks = reading.read_chunks(file(GOOD), ["id"], 2)
+    chunks = read_chunks(file(GOOD), ["id"], 2)
     assert [(chunk.first_row, chunk.table.num_rows) for chunk in chunks] == [(0, 2), (2, 1)]
 
 
@@ -171,7 +172,7 @@ def test_a_file_that_may_not_be_read_is_named(file):
 
 def parquet_chunk(tmp_path, **columns):
     pq.write_table(pa.table(columns), tmp_path / "data.parquet")
-    (chunk,) = reading.read_chunks(tmp_path / "data.parquet", list(columns))
+    (chunk,) = read_chunks(tmp_path / "data.parquet", list(columns))
     return chunk
 
 
@@ -235,7 +236,7 @@ def test_an_unrated_cell_may_be_null_only_where_that_is_said(tmp_path):
 def test_row_numbers_start_at_zero_and_go_on(tmp_path):
     path = tmp_path / "data.parquet"
     pd.DataFrame({"x": range(5)}).to_parquet(path)
-    chunks = reading.read_chunks(path, ["x"], 2)
+    chunks = read_chunks(path, ["x"], 2)
     ids = [reading.to_ids(chunk, reading.ROW_NUMBER).to_pylist() for chunk in chunks]
     assert ids == [["0", "1"], ["2", "3"], ["4"]]
 
@@ -246,7 +247,7 @@ def test_a_table_of_many_columns_is_read_in_fewer_rows_at_a_time(tmp_path, monke
     pq.write_table(pa.table({name: np.zeros(n_rows, bool) for name in "abcd"}), path)
 
     def sizes(columns):
-        return [one.table.num_rows for one in reading.read_chunks(path, columns)]
+        return [one.table.num_rows for one in read_chunks(path, columns)]
 
     assert sizes(["a"]) == [25_000]
     assert sizes(["a", "b"]) == [20_000, 5_000]
@@ -260,7 +261,7 @@ def test_a_parquet_file_is_not_held_in_memory_while_it_is_read(tmp_path):
         for part in np.split(values, 20):
             writer.write_table(pa.table({"score": part}))
     most, before = 0, pa.total_allocated_bytes()
-    for chunk in reading.read_chunks(path, ["score"], n):
+    for chunk in read_chunks(path, ["score"], n):
         most = max(most, pa.total_allocated_bytes() - before)
         del chunk
     assert most < path.stat().st_size / 2
