@@ -162,7 +162,7 @@ class InMemory(TfidfScorer):
     """A pipeline that was just fitted: to write and read it takes longer than to fit it."""
 
     def __init__(self, candidate: Tfidf, rows: EvaluationSet, folder: Path) -> None:
-        self._settings, self._folder, self.digest = candidate, folder, ""
+        self.files, self.digest = folder, ""
         self._probabilities = candidate._fitted(rows).predict_proba  # noqa: SLF001
 
 
@@ -215,7 +215,7 @@ class Measured:
             return Scored(rows.labels, scores_of(scorer, rows.table), rows.masks)
 
         for one in (*sets.evaluated, *experiment.pairs):
-            scorer.check(one.load())
+            experiment.candidate.refuse_unfit(one.load(), scorer.files)
         shown = {one.source.name: rows_of(one, mitigation, whole=False) for one in sets.evaluated}
         pairs = [table_of(one) for one in experiment.pairs]
         order = [np.argsort([str(one) for one in table["id"].to_pylist()]) for table in pairs]

@@ -34,11 +34,7 @@ LogMetrics = Callable[[Mapping[str, float], int], None]
 """Called during training with metrics and their epoch."""
 
 
-def _unversioned() -> str:
-    return f"unversioned-{uuid4().hex}"
-
-
-Version = Annotated[str, Field(min_length=1, default_factory=_unversioned)]
+Version = Annotated[str, Field(min_length=1, default_factory=lambda: f"unversioned-{uuid4().hex}")]
 """A made-up version for a model that has none, so that none of its scores are reused.
 
 A configuration is read once per run, and all tasks get the same settings, so they agree on the
@@ -198,11 +194,11 @@ class CandidateSettings(Settings):
             return None
         return np.asarray(training_set.column(WEIGHT).to_numpy())
 
-    def refuse_unfit(self, evaluation_set: EvaluationSet, folder: Path) -> None:
-        """Refuse a set without text, and rows that the model in a folder was trained on."""
+    def refuse_unfit(self, evaluation_set: EvaluationSet, files: Path | None) -> None:
+        """Refuse a set without text, and rows that the model in these files was trained on."""
         self.require_text(evaluation_set)
         if not self.allow_training_rows:
-            refuse_training_rows(folder, evaluation_set, self.name, self.uri)
+            refuse_training_rows(files, evaluation_set, self.name, self.uri)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Refuse a set without text; for kinds that read text."""

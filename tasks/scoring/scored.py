@@ -177,19 +177,14 @@ def check_candidate(
             ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url) is None
             for evaluation_set in sets
         ):
-            _try_out(scorer, candidate)
-
-
-def _try_out(scorer: Scorer, candidate: CandidateSettings) -> None:
-    """Load a model; say which module it lacks, if one is missing."""
-    try:
-        scorer.try_out()
-    except Exception as error:
-        lacking = lacking_module(error)
-        if lacking is None or isinstance(error, CandidateError | InputError):
-            raise
-        msg = f"candidate {candidate.name!r} cannot be loaded: {lacking}"
-        raise InputError(msg) from error
+            try:
+                scorer.try_out()
+            except Exception as error:
+                lacking = lacking_module(error)
+                if lacking is None or isinstance(error, CandidateError | InputError):
+                    raise
+                msg = f"candidate {candidate.name!r} cannot be loaded: {lacking}"
+                raise InputError(msg) from error
 
 
 @task(name="score candidate", task_run_name="score {candidate.name} on {set_folder!e}")
@@ -202,8 +197,13 @@ def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Wo
 
 def _check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings) -> None:
     """Raise an error, before any work starts, if an opened candidate cannot score a set."""
-    of = f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
-    without_quotes(partial(scorer.check, evaluation_set), of, CandidateError)
+
+    def check() -> None:
+        candidate.refuse_unfit(evaluation_set, scorer.files)
+        scorer.check(evaluation_set)
+
+    who = f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
+    without_quotes(check, who, CandidateError)
 
 
 def _checked(

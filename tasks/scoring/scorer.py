@@ -119,9 +119,11 @@ class Scorer(ABC):
         """Hand over what is to be released after use, such as a folder with downloaded files."""
         self._resources = resources
 
-    @abstractmethod
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Raise an error, before any work starts, if a set cannot be scored."""
+    def check(self, evaluation_set: EvaluationSet) -> None:  # noqa: B027 - most kinds take any set
+        """Raise an error, before any work starts, if a set cannot be scored.
+
+        Sets without text, and those with rows that the model was trained on, are refused already.
+        """
 
     def try_out(self) -> None:  # noqa: B027 - most kinds fail when opened
         """Raise the errors that show only once the model is loaded.

@@ -51,7 +51,7 @@ def find_training_rows(folder: Path | None, evaluation_set: EvaluationSet) -> Tr
 
 
 def refuse_training_rows(
-    folder: Path, evaluation_set: EvaluationSet, candidate: str, model: str | None
+    folder: Path | None, evaluation_set: EvaluationSet, candidate: str, model: str | None
 ) -> None:
     """Refuse an evaluation set that shares rows with a model's training set."""
     found = find_training_rows(folder, evaluation_set)

@@ -15,7 +15,6 @@ from pydantic import AfterValidator, Field, model_validator
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.secrets import remember
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.judge import Judge
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
@@ -247,10 +246,6 @@ class EndpointScorer(Scorer):
         )
         self.digest = settings.digest
         self._of = f"endpoint {settings.url} of candidate {settings.name!r}"
-
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set without text."""
-        self._settings.require_text(evaluation_set)
 
     def score(self, rows: pa.RecordBatch) -> PartlyScored:
         """Request all batches, a few in parallel; stop at the first failure.

@@ -20,7 +20,6 @@ from pydantic import AfterValidator, JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.model_folders import load_pyfunc, model_signature
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -84,10 +83,6 @@ class RegisteredScorer(Scorer):
         chosen = [settings.output] if settings.label is None else [settings.output, settings.label]
         self.digest = json_digest(["mlflow", self.files_digest, *chosen])
         self.not_bound = None if self._safe else _NOT_BOUND
-
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set without text, and rows that the model was trained on."""
-        self._settings.refuse_unfit(evaluation_set, self._folder)
 
     def try_out(self) -> None:
         """Load the model."""

@@ -28,7 +28,6 @@ from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.settings import relative_to_configuration
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.kinds import function_worker
 from biasgate.tasks.scoring.scorer import Scorer
@@ -154,10 +153,6 @@ class FunctionScorer(Scorer):
         else:
             function = settings.call.rpartition(":")[2]
             self.digest = json_digest(["python", self.single_digest, function, settings.version])
-
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set without text."""
-        self._settings.require_text(evaluation_set)
 
     def try_out(self) -> None:
         """Import the function."""

@@ -141,16 +141,11 @@ class TfidfScorer(Scorer):
     """The fitted pipeline."""
 
     def __init__(self, settings: Tfidf, folder: Path) -> None:
-        self._settings = settings
-        self._folder = self.files = folder
+        self.files = folder
         self.not_bound = None
         self._file = skops_model(folder, str(settings.model))
         major = version_of("scikit-learn").split(".")[0]
         self.digest = json_digest(["tfidf", self.files_digest, major])
-
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set without text, and rows that the model was trained on."""
-        self._settings.refuse_unfit(evaluation_set, self._folder)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""

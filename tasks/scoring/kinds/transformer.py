@@ -35,7 +35,6 @@ _NEGATIVE, _POSITIVE = "not toxic", "toxic"
 # Invented, neutral, and the same for every model: an input example must leak nothing.
 _EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
 _NOT_BOUND = "The code of the model may read more than the model's files."
-_TEXTS_A_PART = 10_000
 
 
 class Transformer(HuggingFaceModel):
@@ -68,7 +67,7 @@ class Transformer(HuggingFaceModel):
     CPU, 131,072 on a GPU."""
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _has_origin(self) -> Self:
         origins = [self.folder, self.hub, self.model if self.train_on is None else None]
         if len([origin for origin in origins if origin is not None]) != 1:
             msg = "give the model as either `folder` or `hub`, or as a registered `model`"
@@ -122,7 +121,7 @@ class Transformer(HuggingFaceModel):
             max_tokens=self.max_tokens,
             trust_remote_code=self.trust_remote_code is not None,
         )
-        parts = training_set.batches(["text"], _TEXTS_A_PART)
+        parts = training_set.batches(["text"], 10_000)
         texts = (part.column("text").to_pylist() for part in parts)
         tuner.fit(texts, positive, log, self.training_weights(training_set))
         save_transformer(tuner.model, tuner.tokenizer, folder, _EXAMPLE)
@@ -139,14 +138,14 @@ class Transformer(HuggingFaceModel):
 
     def open(self, workplace: Workplace) -> TransformerScorer:
         """Download the files of a hub model or a registered one; load nothing yet."""
-        found = self.registered(workplace)
-        if found is not None:
-            make = partial(TransformerScorer, self, tokens=_kept_tokens(workplace))
-            return open_version(found, workplace, make)
-        if self.train_on is not None:
+        if self.training() is not None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
-        return TransformerScorer(self, self.model_files(), tokens=_kept_tokens(workplace))
+        make = partial(TransformerScorer, self, kept_tokens=workplace.store / "tokens")
+        version = self.registered(workplace)
+        if version is not None:
+            return open_version(version, workplace, make)
+        return make(self.model_files())
 
     def head(self, config: dict[str, Any]) -> Head:
         """Find the toxic output of a classifier with this configuration."""
@@ -164,25 +163,30 @@ class Transformer(HuggingFaceModel):
 class TransformerScorer(Scorer):
     """The classifier."""
 
-    def __init__(self, settings: Transformer, folder: Path, tokens: Path | None = None) -> None:
+    def __init__(
+        self, settings: Transformer, folder: Path, kept_tokens: Path | None = None
+    ) -> None:
         from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: PLC0415 - needs the extra
 
-        self._settings, self._tokens = settings, tokens
+        self._settings, self._kept_tokens = settings, kept_tokens
         self.at_once, self._loading = inference.calls_at_once(), Lock()
-        self._folder = self.files = folder
+        self.files = folder
         self.not_bound = None if settings.trust_remote_code is None else _NOT_BOUND
         self._weights = self._tokenizer = folder
         if settings.model is not None:
-            self._weights, self._tokenizer = _of_version(folder, settings)
+            folders = transformer_folders(folder)
+            if folders is None:
+                msg = (
+                    f"{settings.described} must be a version that was trained here or logged with "
+                    "`mlflow.transformers`; it is of another flavour. Use `kind: mlflow`."
+                )
+                raise InputError(msg)
+            self._weights, self._tokenizer = folders
             settings.refuse_code(self._tokenizer)
         self._head = settings.head(settings.read_config(self._weights))
         self.precision = inference.chosen_precision(settings.precision)
         chosen = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
         self.digest = json_digest(["transformer", self.files_digest, *chosen])
-
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set without text, and rows that the model was trained on."""
-        self._settings.refuse_unfit(evaluation_set, self._folder)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the score of the toxic label."""
@@ -202,23 +206,8 @@ class TransformerScorer(Scorer):
             tokens_a_batch=self._settings.tokens_a_batch,
             trust_remote_code=self._settings.trust_remote_code is not None,
             tokenizer_folder=self._tokenizer,
-            kept_tokens=self._tokens,
+            kept_tokens=self._kept_tokens,
         )
-
-
-def _kept_tokens(workplace: Workplace | None) -> Path | None:
-    return None if workplace is None else workplace.store / "tokens"
-
-
-def _of_version(folder: Path, settings: Transformer) -> tuple[Path, Path]:
-    found = transformer_folders(folder)
-    if found is None:
-        msg = (
-            f"{settings.described} must be a version that was trained here or logged with "
-            "`mlflow.transformers`; it is of another flavour. Use `kind: mlflow`."
-        )
-        raise InputError(msg)
-    return found
 
 
 Activation = Literal["none", "sigmoid", "softmax"]
@@ -249,7 +238,7 @@ class Head:
 
 
 def choose_head(
-    config: Mapping[str, Any], of: str, toxic_label: str | None, activation: Activation | None
+    config: Mapping[str, Any], model: str, toxic_label: str | None, activation: Activation | None
 ) -> Head:
     """Find the toxic output in a model's `config.json`.
 
@@ -268,17 +257,14 @@ def choose_head(
             activation = "none"
         elif len(labels) == 1 or kind == "multi_label_classification":
             activation = "sigmoid"
+    known = ", ".join(map(repr, labels))
     if toxic_label is None:
-        nobody_named_them = labels == list(_DEFAULT.values()) and activation == "softmax"
-        if len(labels) > 1 and not nobody_named_them:
-            msg = f"{of} has several labels: set `toxic_label` to one of {_told(labels)}."
+        are_unnamed = labels == list(_DEFAULT.values()) and activation == "softmax"
+        if len(labels) > 1 and not are_unnamed:
+            msg = f"{model} has several labels: set `toxic_label` to one of {known}."
             raise InputError(msg)
         return Head(len(labels) - 1, activation)
     if labels.count(toxic_label) != 1:
-        msg = f"`toxic_label` of {of} must be one of {_told(labels)}; got {toxic_label!r}."
+        msg = f"`toxic_label` of {model} must be one of {known}; got {toxic_label!r}."
         raise InputError(msg)
     return Head(labels.index(toxic_label), activation)
-
-
-def _told(labels: list[str]) -> str:
-    return ", ".join(repr(label) for label in labels)

@@ -63,9 +63,9 @@ def chosen_precision(wanted: str) -> str:
 class Classifier:
     """A sequence classifier and its tokenizer, on the GPU if there is one.
 
-    `folder`: as `save_pretrained` writes it, weights in safetensors. `of`: the model, for messages.
-    `precision`: `float32` or `bfloat16`. `max_tokens`: longer texts are truncated, at the latest at
-    the model's own limit. `tokens_a_batch`: most tokens in one batch, padding included.
+    `folder`: as `save_pretrained` writes it, weights in safetensors. `described`: the model, for
+    messages. `precision`: `float32` or `bfloat16`. `max_tokens`: longer texts are truncated, at the
+    latest at the model's own limit. `tokens_a_batch`: most tokens in one batch, padding included.
     `trust_remote_code`: whether code in the folder may run. `tokenizer_folder`: where the tokenizer
     is, if it is elsewhere. `kept_tokens`: where tokens are kept for other models with the same
     tokenizer.
@@ -74,7 +74,7 @@ class Classifier:
     def __init__(
         self,
         folder: Path,
-        of: str,
+        described: str,
         *,
         precision: str = "float32",
         max_tokens: int = 512,
@@ -84,15 +84,15 @@ class Classifier:
         kept_tokens: Path | None = None,
     ) -> None:
         transformers.utils.logging.disable_progress_bar()
-        self._of = of
+        self._described = described
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._budget = tokens_a_batch or _TOKENS_A_BATCH[self._device.type]
         options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        with loading(of, self._device):
+        with loading(described, self._device):
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 str(tokenizer_folder or folder), **options
             )
-            model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
+            model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder),
                 dtype=getattr(torch, precision),
                 use_safetensors=True,
@@ -100,15 +100,15 @@ class Classifier:
                 **options,
             )
             model.to(self._device)
-        lacking = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
-        if lacking:
+        missing = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+        if missing:
             msg = (
-                f"{of} must hold all weights of a sequence classifier; it lacks "
-                f"{', '.join(lacking[:3])} ({len(lacking)} in all). Is it fine-tuned already?"
+                f"{described} must hold all weights of a sequence classifier; it lacks "
+                f"{', '.join(missing[:3])} ({len(missing)} in all). Is it fine-tuned already?"
             )
             raise InputError(msg)
         if tokenizer.pad_token_id is None:
-            msg = f"the tokenizer of {of} must have a padding token; it has none."
+            msg = f"the tokenizer of {described} must have a padding token; it has none."
             raise InputError(msg)
         # One permanent thread: each new one would keep its own memory.
         self._ahead = ThreadPoolExecutor(1, "tokenizer")
@@ -118,7 +118,8 @@ class Classifier:
             getattr(model.config, "max_position_embeddings", None) or max_tokens,
         )
         self._tokenizer = Tokenizer(tokenizer, self._max_tokens)
-        self._kept = None if kept_tokens is None else KeptTokens(kept_tokens, self._tokenizer)
+        state = self._tokenizer.state
+        self._kept = KeptTokens(kept_tokens, state) if kept_tokens and state else None
         self._model = model.eval()
         self._packing = packing_for(self._model)
         self._starting = Lock()  # the packing of a batch is kept in the model until it has started
@@ -138,11 +139,11 @@ class Classifier:
         computed = [
             (batch.numbers, self._batch(batch)) for batch in self._batches(self._tokens(texts))
         ]
-        found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
+        logits = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
         if computed:  # read back at the end, so that a GPU never waits
             numbers, answers = zip(*computed, strict=True)
-            found[np.concatenate(numbers)] = torch.cat(answers).float().cpu().numpy()
-        return found
+            logits[np.concatenate(numbers)] = torch.cat(answers).float().cpu().numpy()
+        return logits
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """Yield the tokens of some texts at a time, those of the longest texts first."""
@@ -153,12 +154,13 @@ class Classifier:
             return
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
-        found: list[Tokens] = []
+        tokenized: list[Tokens] = []
         for part in self._ahead.map(partial(self._tokenizer.tokens, texts), parts):
-            found.extend([part] if self._kept is not None else [])
+            if self._kept is not None:
+                tokenized.append(part)
             yield part
-        if self._kept is not None and found:
-            self._kept.write(texts, Tokens.joined(found))
+        if self._kept is not None and tokenized:
+            self._kept.write(texts, Tokens.joined(tokenized))
 
     def _batches(self, parts: Iterable[Tokens]) -> Iterator[Tokens]:
         """Yield batches of as many tokens as allowed, the longest texts first.
@@ -209,7 +211,7 @@ class Classifier:
             if len(batch.lengths) == 1:
                 work = f" with one comment of {batch.lengths[0]} tokens"
                 lower = "`max_tokens` or `tokens_a_batch`"
-                raise lack_of_memory(self._of, self._device, work, lower) from error
+                raise lack_of_memory(self._described, self._device, work, lower) from error
         # Outside, since the error holds on to the memory of the batch.
         n_rows, longest = len(batch.lengths), int(batch.lengths.max())
         if self._device.type == "cuda":
@@ -223,9 +225,9 @@ class Classifier:
         with self._starting, torch.inference_mode():
             if self._packing is not None and self._packing.packs:
                 return self._model(**self._packing.packed(batch)).logits
-            given = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
-            values = sent(list(given.values()), self._device)
-            return self._model(**dict(zip(given, values, strict=True))).logits
+            inputs = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
+            values = sent(list(inputs.values()), self._device)
+            return self._model(**dict(zip(inputs, values, strict=True))).logits
 
 
 def pack_layers(model: Any) -> None:
@@ -245,10 +247,10 @@ def pack_layers(model: Any) -> None:
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.weight.dtype not in lacking:
             weight = getattr(torch.ops.mkldnn, _PACK)(layer.weight.detach())
-            layer.forward = partial(_packed, weight=weight, bias=layer.bias)
+            layer.forward = partial(_compute_linear, weight=weight, bias=layer.bias)
 
 
-def _packed(given: Any, *, weight: Any, bias: Any) -> Any:
+def _compute_linear(given: Any, *, weight: Any, bias: Any) -> Any:
     return torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")  # noqa: SLF001 - what torch.compile turns a linear layer into
 
 
@@ -268,11 +270,11 @@ _SHORT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALL
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether torch ran out of memory, on GPU or CPU."""
-    lacks = any(part in str(error) for part in _SHORT_OF_MEMORY)
-    return isinstance(error, torch.OutOfMemoryError) or lacks
+    is_short = any(part in str(error) for part in _SHORT_OF_MEMORY)
+    return isinstance(error, torch.OutOfMemoryError) or is_short
 
 
-def lack_of_memory(of: str, device: Any, work: str = "", lower: str = "") -> InputError:
+def lack_of_memory(described: str, device: Any, work: str = "", lower: str = "") -> InputError:
     """Return the error of a model that does not fit into memory.
 
     `work`: what it had to do, as in ` with one comment of 5 tokens`. `lower`: the options to lower.
@@ -282,20 +284,21 @@ def lack_of_memory(of: str, device: Any, work: str = "", lower: str = "") -> Inp
         where, remedy = "the GPU's memory", "hide the GPU with CUDA_VISIBLE_DEVICES= (empty)"
     first = f"lower {lower}, " if lower else ""
     return InputError(
-        f"{of} must fit into {where}{work}; it does not. To continue, {first}use `precision: "
-        f"bfloat16`, end other processes that use {where}, or {remedy}. Finished shards are kept."
+        f"{described} must fit into {where}{work}; it does not. To continue, {first}use "
+        f"`precision: bfloat16`, end other processes that use {where}, or {remedy}. Finished "
+        "shards are kept."
     )
 
 
 @contextmanager
-def loading(of: str, device: Any) -> Iterator[None]:
+def loading(described: str, device: Any) -> Iterator[None]:
     """Explain why a model cannot be loaded onto a device."""
     try:
         yield
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         if is_out_of_memory(error):
-            raise lack_of_memory(of, device) from error
-        msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
+            raise lack_of_memory(described, device) from error
+        msg = f"{described} cannot be loaded: {str(error).splitlines()[0]}"
         raise InputError(msg) from error
 
 
@@ -308,23 +311,22 @@ class KeptTokens:
 
     What cannot be read or written is not an error: the texts are then tokenised again.
 
-    `folder`: where to keep them; private, since tokens are texts. `tokenizer`: the tokenizer.
+    `folder`: where to keep them; private, since tokens are texts. `state`: the tokenizer's.
     """
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
-        self._state = tokenizer.state
-        self._folder = folder
+    def __init__(self, folder: Path, state: str) -> None:
+        self._folder, self._state = folder, state
 
     def read(self, texts: Sequence[str]) -> Tokens | None:
         """Return the tokens of these texts, if they are kept."""
         path = self._path(texts)
-        if path is None or not path.exists():
+        if not path.exists():
             return None
         with suppress(OSError):
             os.utime(path)  # what was not used lately may be removed
         with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as found:
-                values = {name: found[name].astype(np.int64) for name in found.files}
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+                values = {name: arrays[name].astype(np.int64) for name in arrays.files}
             numbers, lengths = values.pop(_NUMBERS), values.pop(_LENGTHS)
             whole = len(numbers) == len(lengths) == len(texts)
             if whole and all(len(value) == lengths.sum() for value in values.values()):
@@ -334,25 +336,17 @@ class KeptTokens:
     def write(self, texts: Sequence[str], tokens: Tokens) -> None:
         """Keep the tokens of these texts."""
         path = self._path(texts)
-        if path is None:
-            return
         arrays = {_NUMBERS: tokens.numbers, _LENGTHS: tokens.lengths} | tokens.values
+        for name, array in arrays.items():  # whole numbers in as few bytes as they need
+            arrays[name] = array.astype(np.min_scalar_type(int(array.max(initial=0))))
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path) as temporary, temporary.open("wb") as stream:
-                small = {name: _small(array) for name, array in arrays.items()}
-                np.savez(stream, allow_pickle=False, **small)
+                np.savez(stream, allow_pickle=False, **arrays)
 
-    def _path(self, texts: Sequence[str]) -> Path | None:
-        if self._state is None:
-            return None
+    def _path(self, texts: Sequence[str]) -> Path:
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         digest = hashlib.sha256(lengths.tobytes())
         digest.update("".join(texts).encode("utf-8", "surrogatepass"))
         key = json_digest([_FORMAT, self._state, digest.hexdigest()])
         return self._folder / key[:2] / f"{key}.npz"
-
-
-def _small(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers of at least 0 in as few bytes as they need."""
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from safetensors import SafetensorError
 from bias_metrics import roc_auc
 from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.progress import Advance, progress
+from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.fine_tuning import FineTuning
@@ -29,23 +30,22 @@ _ROWS_A_BATCH_SCORED = 64
 class FineTuner:
     """A pretrained encoder that becomes a classifier with two labels.
 
-    `encoder`: folder of the pretrained model in safetensors, with tokenizer. `of`: the candidate,
-    for messages. `labels`: names of the negative and the positive class. `options`: options of the
-    training. `max_tokens`: longer comments are truncated. `trust_remote_code`: whether the model's
-    own code may run.
+    `encoder`: folder of the pretrained model in safetensors, with tokenizer. `described`: the
+    candidate, for messages. `labels`: names of the negative and the positive class. `max_tokens`:
+    longer comments are truncated. `trust_remote_code`: whether the model's own code may run.
     """
 
     def __init__(
         self,
         encoder: Path,
-        of: str,
+        described: str,
         labels: tuple[str, str],
         options: FineTuning,
         *,
         max_tokens: int,
         trust_remote_code: bool = False,
     ) -> None:
-        self._of, self._options = of, options
+        self._described, self._options = described, options
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         local = {"local_files_only": True, "trust_remote_code": trust_remote_code}
         with self._random():
@@ -68,114 +68,146 @@ class FineTuner:
         and `auc/validation` of each epoch. `weights`: how much each comment counts, in training and
         in validation. Only ratios matter.
         """
-        rows, held_out = self._tokenised(texts), self._held_out
+        held_out = self._tokenize(texts)
         weights = np.ones(len(positive)) if weights is None else weights
         counting = weights > 0
-        for part, where in ((~held_out & counting, "training"), (held_out & counting, "held-out")):
+        for part, name in ((~held_out & counting, "training"), (held_out & counting, "held-out")):
             if not 0 < positive[part].sum() < part.sum():
                 msg = (
-                    f"{where} rows of {self._of} must have both classes; "
+                    f"{name} rows of {self._described} must have both classes; "
                     f"{counted(int(part.sum()), 'row has', 'rows have')} "
                     f"{counted(int(positive[part].sum()), 'positive')}. Give more rows."
                 )
                 raise InputError(msg)
+        training, validation = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        balanced = self._options.class_weight is not None
+        loss_function = Loss(positive, weights, training, balanced=balanced)
         with self._random():
             try:
-                self._train(rows, positive, weights, log)
+                self._train(training, validation, loss_function, log)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
                 msg = (
-                    f"training of {self._of} must fit into memory; it does not. Lower "
+                    f"training of {self._described} must fit into memory; it does not. Lower "
                     "`batch_size` or `max_tokens`."
                 )
                 raise InputError(msg) from error
         self.model.to("cpu").eval()
 
+    def _tokenize(self, texts: Iterable[list[str]]) -> np.ndarray:
+        """Keep the tokens of all texts, four bytes each; return which rows are held out."""
+        self._tokens: list[np.ndarray] = []
+        held_out = []
+        for part in texts:
+            encoded = self.tokenizer(part, truncation=True, return_attention_mask=False)
+            self._tokens += [np.asarray(ids, dtype=np.int32) for ids in encoded["input_ids"]]
+            keys = (uniform_hash(f"{self._options.seed}\n{text}") for text in part)
+            held_out += [key < self._options.validation_fraction for key in keys]
+        self._lengths = np.array([len(ids) for ids in self._tokens])
+        return np.array(held_out, dtype=bool)
+
     def _train(
-        self, rows: _Rows, positive: np.ndarray, weights: np.ndarray, log: LogMetrics
+        self, training: np.ndarray, validation: np.ndarray, loss_function: Loss, log: LogMetrics
     ) -> None:
         options, rng = self._options, np.random.default_rng(self._options.seed)
-        training, validation = np.flatnonzero(~self._held_out), np.flatnonzero(self._held_out)
         self.model.to(self._device)
-        loss_of = Loss(positive, weights, training, balanced=options.class_weight is not None)
-        batches_an_epoch = -(-len(training) // options.batch_size)
-        n_steps = min(options.max_epochs * batches_an_epoch, options.max_steps or np.inf)
-        step = _Step(self.model, options, int(n_steps))
-        best, best_auc, since = None, -np.inf, 0
-        with progress(f"train {self._of}", total=n_steps, unit="batches") as advance:
+        steps_an_epoch = -(-len(training) // options.batch_size)
+        n_steps = options.max_epochs * steps_an_epoch
+        n_steps = min(n_steps, options.max_steps or n_steps)
+        optimizer, schedule = self._optimizer(n_steps)
+        best, best_auc, n_not_better = None, -np.inf, 0
+        with progress(f"train {self._described}", total=n_steps, unit="batches") as advance:
             for epoch in range(options.max_epochs):
-                batches = rows.shuffled(training, options.batch_size, rng)
-                losses = list(self._steps(batches, rows, loss_of, step, advance))
-                auc, loss = self._validated(rows, validation, loss_of)
-                told = {"loss/training": float(np.mean(losses)), "loss/validation": loss}
-                log(told | {"auc/validation": auc}, epoch + 1)
-                since += 1
+                left = n_steps - epoch * steps_an_epoch
+                losses = []
+                self.model.train()
+                for batch in islice(self._shuffled(training, rng), left):
+                    loss = self._finite_loss(loss_function, batch)
+                    optimizer.zero_grad(set_to_none=True)
+                    loss.backward()
+                    torch.nn.utils.clip_grad_norm_(
+                        self.model.parameters(), options.max_gradient_norm
+                    )
+                    optimizer.step()
+                    schedule.step()
+                    advance(1)
+                    losses.append(float(loss.detach()))
+                auc, validation_loss = self._validate(validation, loss_function)
+                metrics = {"loss/training": float(np.mean(losses))}
+                metrics |= {"loss/validation": validation_loss, "auc/validation": auc}
+                log(metrics, epoch + 1)
+                n_not_better += 1
                 if auc > best_auc:
-                    best_auc, since = auc, 0
+                    best_auc, n_not_better = auc, 0
                     weights = self.model.state_dict().items()
                     best = {name: weight.to("cpu", copy=True) for name, weight in weights}
-                if since == options.patience or step.done:
+                if n_not_better == options.patience or left <= steps_an_epoch:
                     break
         self.model.load_state_dict(best)
 
-    def _steps(
-        self,
-        batches: Iterable[np.ndarray],
-        rows: _Rows,
-        loss_of: Loss,
-        step: _Step,
-        advance: Advance,
-    ) -> Iterator[float]:
-        self.model.train()
-        for batch in batches:
-            if step.done:
-                return
-            loss = loss_of(self._logits(rows, batch), batch)
-            if not torch.isfinite(loss):
-                msg = (
-                    f"the loss of {self._of} must stay finite; it does not. Lower `learning_rate`."
-                )
-                raise InputError(msg)
-            step(loss)
-            advance(1)
-            yield float(loss.detach())
+    def _optimizer(self, n_steps: int) -> tuple[Any, Any]:
+        """Return the optimizer, and the schedule of its learning rate."""
+        options = self._options
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
+        groups = [
+            {"params": [weight for weight in weights if weight.ndim > 1]},
+            {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.AdamW(
+            groups, lr=options.learning_rate, weight_decay=options.weight_decay
+        )
+        n_warmup = int(options.warmup_fraction * n_steps)
+        schedule = transformers.get_linear_schedule_with_warmup(optimizer, n_warmup, n_steps)
+        return optimizer, schedule
 
-    def _validated(self, rows: _Rows, validation: np.ndarray, loss_of: Loss) -> tuple[float, float]:
+    def _shuffled(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield batches in random order, each with rows of similar length."""
+        rows, size = rng.permutation(rows), self._options.batch_size
+        batches = []
+        for start in range(0, len(rows), size * _BATCHES_SORTED):
+            block = rows[start : start + size * _BATCHES_SORTED]
+            block = block[np.argsort(self._lengths[block], kind="stable")]
+            batches += [block[at : at + size] for at in range(0, len(block), size)]
+        for number in rng.permutation(len(batches)):
+            yield batches[number]
+
+    def _finite_loss(self, loss_function: Loss, batch: np.ndarray) -> Any:
+        loss = loss_function(self._logits(batch), batch)
+        if not torch.isfinite(loss):
+            msg = (
+                f"the loss of {self._described} must stay finite; it does not. Lower "
+                "`learning_rate`."
+            )
+            raise InputError(msg)
+        return loss
+
+    def _validate(self, validation: np.ndarray, loss_function: Loss) -> tuple[float, float]:
         """Return AUC and loss on the held-out rows."""
         self.model.eval()
-        order = validation[np.argsort(rows.lengths[validation], kind="stable")]
+        order = validation[np.argsort(self._lengths[validation], kind="stable")]
         with torch.inference_mode():
-            cuts = range(0, len(order), _ROWS_A_BATCH_SCORED)
-            parts = (order[at : at + _ROWS_A_BATCH_SCORED] for at in cuts)
-            logits = torch.cat([self._logits(rows, part) for part in parts])
-            loss = float(loss_of(logits, order))
+            starts = range(0, len(order), _ROWS_A_BATCH_SCORED)
+            parts = (order[at : at + _ROWS_A_BATCH_SCORED] for at in starts)
+            logits = torch.cat([self._logits(part) for part in parts])
+            loss = float(loss_function(logits, order))
         margin = (logits[:, 1] - logits[:, 0]).cpu().numpy()
-        auc = roc_auc(loss_of.positive[order], margin, sample_weight=loss_of.weights[order])
+        weights = loss_function.weights[order]
+        auc = roc_auc(loss_function.positive[order], margin, sample_weight=weights)
         return float(auc.value or 0.0), loss
 
-    def _logits(self, rows: _Rows, batch: np.ndarray) -> Any:
-        given = self.tokenizer.pad({"input_ids": rows.tokens(batch)}, return_tensors="pt")
+    def _logits(self, batch: np.ndarray) -> Any:
+        tokens = [self._tokens[row].tolist() for row in batch]
+        inputs = self.tokenizer.pad({"input_ids": tokens}, return_tensors="pt")
         half = self._options.mixed_precision and chosen_precision("auto") == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=half):
-            return self.model(**given.to(self._device)).logits.float()
-
-    def _tokenised(self, texts: Iterable[list[str]]) -> _Rows:
-        """Tokenise all texts, and choose the held-out rows."""
-        rows, held_out = [], []
-        for part in texts:
-            made = self.tokenizer(part, truncation=True, return_attention_mask=False)
-            rows += [np.asarray(one, dtype=np.int32) for one in made["input_ids"]]
-            keys = (uniform_hash(f"{self._options.seed}\n{text}") for text in part)
-            held_out += [key < self._options.validation_fraction for key in keys]
-        self._held_out = np.array(held_out, dtype=bool)
-        return _Rows(rows)
+            return self.model(**inputs.to(self._device)).logits.float()
 
     def _loaded(self, encoder: Path, labels: tuple[str, str], **options: bool) -> Any:
-        told_of = transformers.utils.logging.get_verbosity()
+        verbosity = transformers.utils.logging.get_verbosity()
         transformers.utils.logging.set_verbosity_error()  # it would warn that the last layer is new
         try:
-            model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
+            model, info = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(encoder),
                 id2label=dict(enumerate(labels)),
                 label2id={label: at for at, label in enumerate(labels)},
@@ -187,18 +219,18 @@ class FineTuner:
                 **options,
             )
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            msg = f"{self._of} cannot be loaded: {str(error).splitlines()[0]}"
+            msg = f"{self._described} cannot be loaded: {str(error).splitlines()[0]}"
             raise InputError(msg) from error
         finally:
-            transformers.utils.logging.set_verbosity(told_of)
+            transformers.utils.logging.set_verbosity(verbosity)
         prefix = model.base_model_prefix + "."
-        lacking = sorted(
-            key for key in told["missing_keys"] if key.startswith(prefix) and "pooler" not in key
+        missing = sorted(
+            key for key in info["missing_keys"] if key.startswith(prefix) and "pooler" not in key
         )
-        if lacking:
+        if missing:
             msg = (
-                f"{self._of} must hold all weights of an encoder; it lacks "
-                f"{', '.join(lacking[:3])} ({len(lacking)} in all)."
+                f"{self._described} must hold all weights of an encoder; it lacks "
+                f"{', '.join(missing[:3])} ({len(missing)} in all)."
             )
             raise InputError(msg)
         return model
@@ -209,63 +241,6 @@ class FineTuner:
         with torch.random.fork_rng():
             torch.manual_seed(self._options.seed)
             yield
-
-
-class _Step:
-    """Steps of the optimiser, one at a time, until all are done."""
-
-    def __init__(self, model: Any, options: FineTuning, n_steps: int) -> None:
-        weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        groups = [
-            {"params": [weight for weight in weights if weight.ndim > 1]},
-            {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
-        ]
-        self._weights, self._max_norm, self._left = weights, options.max_gradient_norm, n_steps
-        self._optimizer = torch.optim.AdamW(
-            groups, lr=options.learning_rate, weight_decay=options.weight_decay
-        )
-        self._schedule = transformers.get_linear_schedule_with_warmup(
-            self._optimizer, int(options.warmup_fraction * n_steps), n_steps
-        )
-
-    @property
-    def done(self) -> bool:
-        """Whether no step is left."""
-        return self._left == 0
-
-    def __call__(self, loss: Any) -> None:
-        """Do one step along the gradient of a loss."""
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._weights, self._max_norm)
-        self._optimizer.step()
-        self._schedule.step()
-        self._left -= 1
-
-
-class _Rows:
-    """Tokens of many texts, four bytes each."""
-
-    def __init__(self, tokens: list[np.ndarray]) -> None:
-        self._tokens = tokens
-        self.lengths = np.array([len(token) for token in tokens])
-
-    def tokens(self, batch: np.ndarray) -> list[list[int]]:
-        """Return the tokens of some rows."""
-        return [self._tokens[at].tolist() for at in batch]
-
-    def shuffled(
-        self, rows: np.ndarray, size: int, rng: np.random.Generator
-    ) -> Iterator[np.ndarray]:
-        """Yield batches in random order, each with rows of similar length."""
-        rows = rng.permutation(rows)
-        batches = []
-        for start in range(0, len(rows), size * _BATCHES_SORTED):
-            some = rows[start : start + size * _BATCHES_SORTED]
-            some = some[np.argsort(self.lengths[some], kind="stable")]
-            batches += [some[at : at + size] for at in range(0, len(some), size)]
-        for at in rng.permutation(len(batches)):
-            yield batches[at]
 
 
 class Loss:
@@ -284,14 +259,14 @@ class Loss:
     ) -> None:
         self.positive = positive
         self.weights = weights / weights[training].mean()
-        self._of_class = np.ones(len(positive))
+        self._class_weights = np.ones(len(positive))
         if balanced:
             share = np.average(positive[training], weights=weights[training])
-            self._of_class = np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
+            self._class_weights = np.where(positive, 1 / (2 * share), 1 / (2 * (1 - share)))
 
     def __call__(self, logits: Any, rows: np.ndarray) -> Any:
         """Return the loss of some rows, from their logits of shape (rows, 2)."""
         target = torch.as_tensor(self.positive[rows], dtype=torch.long, device=logits.device)
         losses = torch.nn.functional.cross_entropy(logits, target, reduction="none")
-        weights = self.weights[rows] * self._of_class[rows] / self._of_class[rows].sum()
+        weights = self.weights[rows] * self._class_weights[rows] / self._class_weights[rows].sum()
         return losses @ torch.as_tensor(weights, dtype=losses.dtype, device=logits.device)

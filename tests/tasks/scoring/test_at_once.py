@@ -30,9 +30,6 @@ class InPairs(Scorer):
     def __init__(self, fails_at=None):
         self.pair, self.fails_at, self.asked = threading.Barrier(2), fails_at, []
 
-    def check(self, evaluation_set):
-        """Accept any set."""
-
     def score(self, rows):
         with suppress(threading.BrokenBarrierError):
             self.pair.wait(timeout=60)

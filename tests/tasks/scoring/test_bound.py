@@ -47,9 +47,6 @@ class FromFile(Scorer):
         self.exchanged_in, self.after = exchanged_in, after
         self.digest = self.files_digest
 
-    def check(self, evaluation_set):
-        """Accept any set."""
-
     def score(self, rows):
         self.calls += 1
         if self.calls == self.exchanged_in:
@@ -185,9 +182,6 @@ def test_a_version_with_a_symbolic_link_is_not_scored(store):
 
 def test_a_kind_that_says_nothing_binds_nothing():
     class Silent(Scorer):
-        def check(self, evaluation_set):
-            """Accept any set."""
-
         def score(self, rows):
             return np.zeros(rows.num_rows)
 

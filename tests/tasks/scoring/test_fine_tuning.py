@@ -148,7 +148,7 @@ def test_rows_that_it_was_trained_on_are_refused(first):
     message = "'tiny' was trained on rows of evaluation set"
     scorer = pinned.open(Workplace(first.store))
     with pytest.raises(InputError, match=message):
-        scorer.check(frozen)
+        pinned.refuse_unfit(frozen, scorer.files)
 
 
 def test_the_same_training_is_found_again_and_another_one_is_not(place, first):

@@ -25,6 +25,7 @@ import json, logging, shutil, sys
 import pyarrow as pa
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.transformer import TransformerScorer
 settings, texts, before = json.loads(sys.argv[1])
 logging.basicConfig(format="%(message)s")
 logging.getLogger("biasgate.steps").setLevel(logging.INFO)
@@ -36,7 +37,7 @@ try:
         sys.stdin.readline()
         print(candidate.model_files())
         sys.exit()
-    with candidate.open(None) as scorer:
+    with TransformerScorer(candidate, candidate.model_files()) as scorer:
         scores = scorer.score(pa.RecordBatch.from_pydict({"id": texts, "text": texts}))
         print(json.dumps([scorer.digest, scores.tolist()]))
 except InputError as error:

@@ -34,9 +34,6 @@ class Drifting(Scorer):
     def __init__(self, drift, before=lambda: None, changed=()):
         self.drift, self.before, self.changed = drift, before, list(changed)
 
-    def check(self, evaluation_set):
-        """Accept any set."""
-
     def score(self, rows):
         self.before()
         return np.arange(rows.num_rows) / 100 + self.drift

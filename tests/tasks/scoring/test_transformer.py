@@ -18,6 +18,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds.transformer import TransformerScorer  # noqa: E402
 from biasgate.tasks.scoring.kinds.transformer_tokens import Tokens  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -44,8 +45,12 @@ def candidate(folder, **options):
     return CANDIDATES.validate_python(settings | options)
 
 
+def opened(folder, **options):
+    return TransformerScorer(candidate(folder, **options), folder)
+
+
 def score(folder, texts, **options):
-    with candidate(folder, **options).open(None) as scorer:
+    with opened(folder, **options) as scorer:
         return scorer.score(batch(texts))
 
 
@@ -85,7 +90,7 @@ def test_of_several_labels_the_toxic_one_scores_by_its_sigmoid(tmp_path, texts):
 def test_on_a_cpu_onednn_computes_the_linear_layers(folder):
     if torch.cuda.is_available() or not torch.backends.mkldnn.is_available():
         pytest.skip("needs a CPU alone, and a torch with oneDNN")
-    with candidate(folder).open(None) as scorer, torch.profiler.profile() as seen:
+    with opened(folder) as scorer, torch.profiler.profile() as seen:
         scorer.score(batch(["you are kind"]))
     names = {event.key for event in seen.key_averages()}
     assert "mkldnn::_linear_pointwise" in names
@@ -99,19 +104,19 @@ def test_half_precision_orders_comments_almost_alike(folder, texts):
 
 
 def test_precision_stands_in_the_digest(folder):
-    single, half = (candidate(folder, precision=p).open(None) for p in ("float32", "bfloat16"))
+    single, half = (opened(folder, precision=p) for p in ("float32", "bfloat16"))
     assert (single.precision, half.precision) == ("float32", "bfloat16")
     assert single.digest != half.digest
-    assert single.digest == candidate(folder, tokens_a_batch=64, name="b").open(None).digest
-    assert single.digest != candidate(folder, max_tokens=32).open(None).digest
-    assert single.digest != candidate(folder, toxic_label="neutral").open(None).digest
+    assert single.digest == opened(folder, tokens_a_batch=64, name="b").digest
+    assert single.digest != opened(folder, max_tokens=32).digest
+    assert single.digest != opened(folder, toxic_label="neutral").digest
 
 
 @on_a_cpu
 def test_batches_come_in_few_shapes_and_full(folder, texts, monkeypatch):
     """Kernels are made and kept for each shape: many would slow it down and fill the memory."""
     monkeypatch.setattr(inference, "TEXTS_AHEAD", 50)
-    with candidate(folder, tokens_a_batch=200).open(None) as scorer:
+    with opened(folder, tokens_a_batch=200) as scorer:
         model = scorer._classifier._model
         forward, shapes = model.forward, []
 
@@ -134,7 +139,7 @@ def test_padding_is_at_most_3_percent_at_the_lengths_of_real_comments(folder, mo
         Tokens(np.arange(len(some)), some, {"input_ids": np.zeros(some.sum(), int)})
         for some in np.array_split(-np.sort(-lengths), 20)
     ]
-    with candidate(folder).open(None) as scorer:
+    with opened(folder) as scorer:
         classifier = scorer._classifier
         monkeypatch.setattr(classifier, "_max_tokens", 256)
         n_padded = sum(
@@ -152,7 +157,7 @@ def test_padding_ends_where_the_model_does(tmp_path, texts):
 @on_a_cpu
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkeypatch):
     expected = score(folder, texts)
-    with candidate(folder).open(None) as scorer:
+    with opened(folder) as scorer:
         model = scorer._classifier._model
         forward, sizes = model.forward, []
 
@@ -172,7 +177,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkey
 
 
 def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
-    with candidate(folder).open(None) as scorer:
+    with opened(folder) as scorer:
 
         def never(**_):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
@@ -206,7 +211,7 @@ def test_on_a_gpu_an_error_of_memory_says_how_to_hide_it():
 
 
 def test_another_error_of_the_model_is_not_taken_for_a_lack_of_memory(folder, monkeypatch):
-    with candidate(folder).open(None) as scorer:
+    with opened(folder) as scorer:
 
         def wrong(**_):
             raise RuntimeError("shapes differ")

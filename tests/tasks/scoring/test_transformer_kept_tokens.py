@@ -40,8 +40,7 @@ def tokenised(monkeypatch):
 
 def score(folder, store, texts=TEXTS, **options):
     settings = {"name": "tiny", "kind": "transformer", "folder": folder, "toxic_label": "toxic"}
-    workplace = None if store is None else Workplace(store)
-    with CANDIDATES.validate_python(settings | options).open(workplace) as scorer:
+    with CANDIDATES.validate_python(settings | options).open(Workplace(store)) as scorer:
         return scorer.score(batch(texts))
 
 
@@ -63,8 +62,8 @@ def test_a_second_model_with_the_same_tokenizer_tokenises_nothing(tmp_path, toke
     again = score(other, tmp_path / "store")
     assert kept.path.stat().st_mtime > kept.used - 100  # it counts as used
     assert len(tokenised) == len(TEXTS)
-    np.testing.assert_array_equal(again, score(other, None))
-    np.testing.assert_array_equal(first, score(folder, None))
+    np.testing.assert_array_equal(again, score(other, tmp_path / "new"))
+    np.testing.assert_array_equal(first, score(folder, tmp_path / "newer"))
 
 
 @pytest.mark.parametrize("change", ["max_tokens", "texts", "vocabulary"])
@@ -84,7 +83,7 @@ def test_other_tokens_are_made_for_another_tokenizer_or_other_texts(tmp_path, to
         file.write_text(json.dumps(content), "utf-8")
     found = score(folder, tmp_path / "store", texts, **options)
     assert len(tokenised) == len(TEXTS) + len(texts)
-    np.testing.assert_array_equal(found, score(folder, None, texts, **options))
+    np.testing.assert_array_equal(found, score(folder, tmp_path / "new", texts, **options))
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None])
