@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import Field, JsonValue, model_validator
@@ -23,7 +23,6 @@ from biasgate.tasks.counting.stores import Location, here, name_of, named
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, require_columns
 from biasgate.tasks.data.table import FileSource
-from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.evidence.answers import missing_threshold
 from biasgate.tasks.evidence.counted import FILE, Shard, read_counted, shown
 from biasgate.tasks.evidence.file import SCORE
@@ -225,8 +224,8 @@ class CountFile(FileSource):
     def _columns(self) -> list[str]:
         return [*super()._columns(), *(model.score for model in self.models.values())]
 
-    def _converted(self, chunk: Chunk, matcher: TermMatcher | None, named: Any) -> pa.Table:
-        rows = super()._converted(chunk, matcher, named)
+    def _convert(self, chunk: Chunk) -> pa.Table:
+        rows = super()._convert(chunk)
         for role, one in self.models.items():
             scores = reading.to_scores(chunk, one.score, rows["id"], if_none=_IF_NONE)
             rows = rows.append_column(SCORE + role, scores)

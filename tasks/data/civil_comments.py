@@ -390,9 +390,9 @@ class CivilCommentsSource(SourceSettings):
                     wanted_rows = pc.is_in(
                         chunk_splits, value_set=pa.array(splits, chunk_splits.type)
                     )
-                    yield self._converted(chunk, clustered=clustered).filter(wanted_rows)
+                    yield self._convert(chunk, clustered=clustered).filter(wanted_rows)
                 else:
-                    yield self._converted(chunk, clustered=clustered)
+                    yield self._convert(chunk, clustered=clustered)
         if layout.by_column:
             self._refuse_absent(splits, seen)
 
@@ -464,7 +464,7 @@ class CivilCommentsSource(SourceSettings):
         renamed = self.label == "toxicity" and "toxicity" not in (columns := file_columns(path))
         return "target" if renamed and "target" in columns else self.label
 
-    def _converted(self, chunk: Chunk, *, clustered: bool) -> pa.Table:
+    def _convert(self, chunk: Chunk, *, clustered: bool) -> pa.Table:
         ids = reading.to_ids(chunk, "id")
         text = reading.to_text(chunk, "comment_text", ids)
         label = self._label_column(chunk.path)

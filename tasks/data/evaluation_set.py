@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +34,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import JsonValue
 
-from bias_metrics.parts import MAX_WEIGHT
 from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
@@ -41,22 +41,6 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT, TERMS = "identity/", "slice/", "weight", "terms"
 CLUSTER, SAMPLED_FROM, UNLABELLED = "cluster", "sampled_from", "n_unlabelled"
-TYPES = {
-    "id": pa.string(),
-    "label": pa.float64(),
-    "text": pa.large_string(),
-    CLUSTER: pa.string(),
-    WEIGHT: pa.float64(),
-    TERMS: pa.list_(pa.int32()),
-}
-RANGES = {
-    WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
-}
-"""Of numbers that are no fractions."""
-TYPES_BY_PREFIX = {
-    IDENTITY: pa.float64(),
-    SLICE: pa.bool_(),
-}
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
 _ROWS_A_GROUP = 10_000
@@ -73,13 +57,7 @@ class EvaluationSet:
 
     @classmethod
     def load(cls, folder: Path) -> EvaluationSet:
-        """Open a frozen set.
-
-        Raises
-        ------
-        InputError
-            If the folder holds no set, or the rows have changed since they were frozen.
-        """
+        """Open a frozen set; refuse one whose rows have changed since they were frozen."""
         try:
             record = json.loads((folder / RECORD).read_text("utf-8"))
             altered = file_digest(folder / ROWS) != record["file_sha256"]
@@ -116,8 +94,8 @@ class EvaluationSet:
     @property
     def sampled_from(self) -> int | None:
         """Number of rows of the whole set, if these are a random part of it."""
-        found = self.record.get(SAMPLED_FROM)
-        return None if found is None else int(found)
+        n_rows = self.record.get(SAMPLED_FROM)
+        return None if n_rows is None else int(n_rows)
 
     @property
     def n_unlabelled(self) -> int:
@@ -188,33 +166,20 @@ def freeze_rows(
     source: Mapping[str, JsonValue],
     notes: Callable[[], Mapping[str, JsonValue]] = dict,
 ) -> EvaluationSet:
-    """Write checked chunks of rows as a frozen set, atomically.
+    """Write checked chunks of rows as a frozen set, atomically; refuse repeated ids, and no rows.
 
-    Parameters
-    ----------
-    chunks : iterable of pyarrow.Table
-        With the columns listed at the top of this module, all of one schema; the source has
-        checked the values, because it knows file and row. Only one chunk, and later one column,
-        is in memory at a time.
-    name, split : str
-        Name of the set, and the split of its source (part of the digest).
-    source : mapping
-        Origin of the set, for the record: kind, files with digests, choices.
-    notes : callable, optional
-        Called after the last chunk; its result is added to the record.
-
-    Raises
-    ------
-    InputError
-        If there are no rows or an id occurs twice.
+    Chunks have the columns listed at the top of this module, all of one schema; the source has
+    checked the values, because it knows file and row. Only one chunk, and later one column, is in
+    memory at a time. `split` is part of the digest. The record has `source`, the origin of the set
+    (kind, files with digests, choices), and the result of `notes`, called after the last chunk.
     """
     with whole_folder(folder) as temporary:
         n_rows = _write_rows(chunks, temporary / ROWS)
         if n_rows == 0:
-            msg = (
-                f"evaluation set {name!r} must have rows; its source has none "
-                f"{place(**_files(source))}."
-            )
+            files = source.get("files")
+            named = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
+            where = place(file=named or None)
+            msg = f"evaluation set {name!r} must have rows; its source has none {where}."
             raise InputError(msg)
         order = _order_by_id(temporary / ROWS, name)
         record = {
@@ -267,19 +232,16 @@ def _type_name(kind: pa.DataType) -> str:
 
 
 def _write_rows(chunks: Iterable[pa.Table], path: Path) -> int:
-    writer: pq.ParquetWriter | None = None
+    """Write the rows, and return how many there are."""
     n_rows = 0
-    try:
+    with ExitStack() as stack:
+        writer: pq.ParquetWriter | None = None
         for chunk in chunks:
             if writer is None:
-                writer = pq.ParquetWriter(
-                    path, chunk.schema, compression="zstd", write_page_checksum=True
-                )
+                options = {"compression": "zstd", "write_page_checksum": True}
+                writer = stack.enter_context(pq.ParquetWriter(path, chunk.schema, **options))
             writer.write_table(chunk, row_group_size=_ROWS_A_GROUP)
             n_rows += chunk.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
     return n_rows
 
 
@@ -298,9 +260,3 @@ def _order_by_id(rows: Path, name: str) -> np.ndarray:
         )
         raise InputError(msg)
     return np.asarray(order)
-
-
-def _files(source: Mapping[str, JsonValue]) -> dict[str, object]:
-    files = source.get("files")
-    named = ", ".join(map(str, files)) if isinstance(files, dict | list) else ""
-    return {"file": named} if named else {}

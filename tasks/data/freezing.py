@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +11,11 @@ import pyarrow as pa
 from pydantic import BeforeValidator, JsonValue, SerializeAsAny, TypeAdapter
 
 from biasgate.tasks.common.catalogue import Catalogue
-from biasgate.tasks.common.errors import SourceError, without_quotes
+from biasgate.tasks.common.errors import Result, SourceError, without_quotes
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.evaluation_set import SAMPLED_FROM, EvaluationSet, freeze_rows
 from biasgate.tasks.data.hashed_parts import Sample
 from biasgate.tasks.data.source import SourceSettings
@@ -46,24 +46,15 @@ SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)
 def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
     """Return the frozen set of a source; it is frozen once per content of its files and options.
 
-    What a source says when it fails is withheld, except an InputError: it may quote a comment.
-
-    Parameters
-    ----------
-    store : Path
-        The set is written below `store/sets`, downloads below `store/downloads`.
-
-    Returns
-    -------
-    EvaluationSet
-        The set; an existing one is verified.
+    The set is written below `store/sets`, downloads below `store/downloads`; an existing set is
+    verified. The message of a source that fails is withheld, unless it is an InputError: it may
+    quote a comment.
     """
     source = source.model_copy()  # its notes on the rows must not outlive this call
-    of = _named(source)
     check_source(source)
-    source = without_quotes(partial(source.prepare, store / "downloads"), of, SourceError)
+    source = _call(source, partial(source.prepare, store / "downloads"))
     check_source(source)
-    provenance = without_quotes(source.provenance, of, SourceError)
+    provenance = _call(source, source.provenance)
     key = json_digest([source.name, provenance, source.split_name()])[:16]
     folder = store / "sets" / f"{source.name}-{key}"
     with locked(folder):
@@ -76,10 +67,10 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
             chunks = sample.draw(chunks)
 
         def notes() -> dict[str, JsonValue]:
-            found = without_quotes(source.notes, of, SourceError)
+            noted = _call(source, source.notes)
             if sample is None or sample.n_rows == sample.n_rows_whole:
-                return found
-            return found | {SAMPLED_FROM: sample.n_rows_whole}
+                return noted
+            return noted | {SAMPLED_FROM: sample.n_rows_whole}
 
         return freeze_rows(
             chunks,
@@ -93,19 +84,20 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
 
 def check_source(source: SourceSettings) -> None:
     """Raise an error, before any work starts, if a source cannot be read."""
-    without_quotes(source.check, _named(source), SourceError)
+    _call(source, source.check)
 
 
 def _chunks(source: SourceSettings) -> Iterator[pa.Table]:
     """Yield the checked rows of a source."""
-    of, end = _named(source), pa.table({})
-    chunks = without_quotes(lambda: iter(source.chunks()), of, SourceError)
-    while (chunk := without_quotes(partial(next, chunks, end), of, SourceError)) is not end:
-        yield conformed(chunk, source.name)
+    end = pa.table({})
+    chunks = _call(source, lambda: iter(source.chunks()))
+    while (chunk := _call(source, partial(next, chunks, end))) is not end:
+        yield conform_rows(chunk, source.name)
 
 
-def _named(source: SourceSettings) -> str:
-    return f"source {source.source!r} of evaluation set {source.name!r}"
+def _call(source: SourceSettings, method: Callable[[], Result]) -> Result:
+    named = f"source {source.source!r} of evaluation set {source.name!r}"
+    return without_quotes(method, named, SourceError)
 
 
 @task(name="freeze evaluation set", task_run_name="freeze {source.name}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any, Self
 
 import pyarrow as pa
@@ -90,7 +92,7 @@ class MappedSource(SourceSettings):
     """Columns of which every value is a slice, as `language.german`: at most 200 values."""
     _matcher: TermMatcher | None = PrivateAttr(default=None)
     _named: NameMatcher | None = PrivateAttr(default=None)
-    _in_no_slice: dict[str, int] = PrivateAttr(default_factory=dict)
+    _in_no_slice: Counter[str] = PrivateAttr(default_factory=Counter)
     _n_unlabelled: int = PrivateAttr(default=0)
 
     @field_validator(
@@ -144,10 +146,6 @@ class MappedSource(SourceSettings):
             msg = f"{', '.join(both)} must be in `identities` or `terms`, not in both"
             raise ValueError(msg)
         check_identity_names(names)
-        return self
-
-    @model_validator(mode="after")
-    def _coherent_labels(self) -> Self:
         if not isinstance(self.label, str) and len(set(self.label)) < len(self.label):
             msg = f"`label` must name each column once; got {', '.join(self.label)}"
             raise ValueError(msg)
@@ -170,32 +168,34 @@ class MappedSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
-        matcher = self._matcher = self.matcher()
-        named = self._named = (
-            NameMatcher(self.identities) if isinstance(self.identities, NamedIdentities) else None
-        )
-        counted, where = not self.is_weighted, ""
-        values = {column: self._slices_of(column) for column in self.slices_in}
-        self._in_no_slice, self._n_unlabelled = {}, 0
+        named = self.identities
+        self._matcher = self.matcher()
+        self._named = NameMatcher(named) if isinstance(named, NamedIdentities) else None
+        self._in_no_slice, self._n_unlabelled = Counter(), 0
+        slices = {column: self._name_slices(column) for column in self.slices_in}
+        has_weight, where = not self.is_weighted, ""
         for chunk in self._raw_chunks(self._columns()):
-            rows = self._converted(chunk, matcher, named)
-            for column, of_column in values.items():
-                rows = _with_slices(rows, chunk, column, of_column)
+            rows = self._convert(chunk)
+            for column, names in slices.items():
+                texts = plain_column(chunk, column).cast(pa.string())
+                for value, name in names.items():
+                    inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
+                    rows = rows.append_column(name, inside)
             if n_unlabelled := rows["label"].null_count:
                 self._n_unlabelled += n_unlabelled
                 rows = rows.filter(rows["label"].is_valid())
             part = self._part(rows)
-            for column, of_column in values.items():
-                n = part.num_rows - _n_in_slices(part, column, of_column)
-                self._in_no_slice[column] = self._in_no_slice.get(column, 0) + n
-            counted = counted or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
+            for column, names in slices.items():
+                n_inside = sum(pc.sum(part[name]).as_py() or 0 for name in names.values())
+                self._in_no_slice[column] += part.num_rows - n_inside
+            has_weight = has_weight or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
             where = place(file=chunk.path, column=self.weight)
             yield part
-        if not counted:
+        if not has_weight:
             msg = f"at least one weight must be above 0; all are 0 {where}."
             raise InputError(msg)
-        if named is not None:
-            named.refuse_if_none_was_found()
+        if self._named is not None:
+            self._named.require_matches()
 
     def matcher(self) -> TermMatcher | None:
         """Return the matcher of `terms`."""
@@ -205,29 +205,40 @@ class MappedSource(SourceSettings):
         """Return what to be careful about.
 
         The terms by their codes, those that no text matches, and words like them; names that no row
-        has; of each column
-        of `slices_in` how many rows have no value; and how many rows have no label.
+        has; of each column of `slices_in` how many rows have no value; and how many rows have no
+        label.
         """
-        matchers = [one for one in (self._matcher, self._named) if one is not None]
-        unmatched = {
-            name: words for matcher in matchers for name, words in matcher.unmatched().items()
-        }
-        found: dict[str, Any] = {"unmatched_terms": unmatched, "near_terms": {}}
+        notes: dict[str, Any] = {}
+        if matchers := [known for known in (self._matcher, self._named) if known is not None]:
+            each = (matcher.unmatched().items() for matcher in matchers)
+            notes = {"unmatched_terms": dict(chain(*each)), "near_terms": {}}
         if self._matcher is not None:
-            found |= {"near_terms": plain(self._matcher.near()), TERMS: self._matcher.coded()}
-        lacking: dict[str, Any] = {column: n for column, n in self._in_no_slice.items() if n}
-        found = found if matchers else {}
-        found |= {"in_no_slice": lacking} if lacking else {}
-        return found | ({UNLABELLED: self._n_unlabelled} if self._n_unlabelled else {})
+            notes |= {"near_terms": plain(self._matcher.near()), TERMS: self._matcher.coded()}
+        if lacking := {column: n for column, n in self._in_no_slice.items() if n}:
+            notes["in_no_slice"] = lacking
+        if self._n_unlabelled:
+            notes[UNLABELLED] = self._n_unlabelled
+        return notes
 
     @property
     def n_unlabelled(self) -> int:
         """How many of the rows that were read have no label."""
         return self._n_unlabelled
 
-    def _slices_of(self, column: str) -> list[str]:
-        """Return the values of a column, of which each is a slice."""
-        values = self.values_of(column)
+    def _name_slices(self, column: str) -> dict[str, str]:
+        """Return the slice's column for each value of a column; a column of comments is refused."""
+        found: set[str] = set()
+        for chunk in self._raw_chunks([column]):
+            texts = plain_column(chunk, column).cast(pa.string())
+            found.update(filter(None, pc.unique(texts).to_pylist()))
+            if len(found) > _MOST_SLICES or any(len(value) > _LONGEST_VALUE for value in found):
+                where = place(file=chunk.path, column=column)
+                msg = (
+                    f"a column of names must have at most {_MOST_SLICES} different values, each "
+                    f"of at most {_LONGEST_VALUE} characters {where}."
+                )
+                raise InputError(msg)
+        values = sorted(found)
         names = [slice_name(f"{column}.{value}") for value in values]
         if same := next((name for name in names if names.count(name) > 1), None):
             msg = (
@@ -235,28 +246,7 @@ class MappedSource(SourceSettings):
                 f"{column!r} give the slice {same!r}."
             )
             raise InputError(msg)
-        return values
-
-    def values_of(self, column: str) -> list[str]:
-        """Return the different values of a column; a comment is none.
-
-        Raises
-        ------
-        InputError
-            If there are more than 200, or a longer one than a name.
-        """
-        found: dict[str, None] = {}
-        for chunk in self._raw_chunks([column]):
-            texts = plain_column(chunk, column).cast(pa.string())
-            found |= dict.fromkeys(filter(None, pc.unique(texts).to_pylist()))
-            if len(found) > _MOST_SLICES or any(len(one) > _LONGEST_VALUE for one in found):
-                where = place(file=chunk.path, column=column)
-                msg = (
-                    f"a column of names must have at most {_MOST_SLICES} different values, each "
-                    f"of at most {_LONGEST_VALUE} characters {where}."
-                )
-                raise InputError(msg)
-        return sorted(found)
+        return {value: SLICE + name for value, name in zip(values, names, strict=True)}
 
     def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         """Yield columns as they are in the files."""
@@ -281,9 +271,7 @@ class MappedSource(SourceSettings):
         wanted += [*self.slices.values(), *self.slices_in]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
-    def _converted(
-        self, chunk: Chunk, matcher: TermMatcher | None, named: NameMatcher | None
-    ) -> pa.Table:
+    def _convert(self, chunk: Chunk) -> pa.Table:
         ids = reading.to_ids(chunk, self.id)
         columns = {"id": ids}
         if self.text is not None:
@@ -296,37 +284,16 @@ class MappedSource(SourceSettings):
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
         for name, column in self._identity_columns().items():
             refuse_lists(chunk, column)
-            columns[IDENTITY + name] = reading.to_fractions(
-                chunk,
-                column,
-                ids,
-                nullable=True,
-                hint=_HINT.format(column),
-                if_words=_IF_WORDS.format(column),
-            )
-        if named is not None:
-            columns |= {
-                IDENTITY + name: mention for name, mention in named.mentions(chunk, ids).items()
-            }
-        if matcher is not None:
-            columns |= matcher.columns(columns["text"].to_pylist())
+            cures = {"hint": _HINT.format(column), "if_words": _IF_WORDS.format(column)}
+            fractions = reading.to_fractions(chunk, column, ids, nullable=True, **cures)
+            columns[IDENTITY + name] = fractions
+        if self._named is not None:
+            for name, mentions in self._named.mentions(chunk, ids).items():
+                columns[IDENTITY + name] = mentions
+        if self._matcher is not None:
+            columns |= self._matcher.columns(columns["text"].to_pylist())
         for name, column in self.slices.items():
-            of_words = f" To make each of its values a slice, write `slices_in: [{column}]`."
-            fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=of_words)
+            cure = f" To make each of its values a slice, write `slices_in: [{column}]`."
+            fractions = reading.to_fractions(chunk, column, ids, nullable=False, if_words=cure)
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
         return pa.table(columns)
-
-
-def _with_slices(rows: pa.Table, chunk: Chunk, column: str, values: list[str]) -> pa.Table:
-    """Add a slice for each value of a column."""
-    texts = plain_column(chunk, column).cast(pa.string())
-    for value in values:
-        inside = pc.fill_null(pc.equal(texts, value), fill_value=False)
-        rows = rows.append_column(SLICE + slice_name(f"{column}.{value}"), inside)
-    return rows
-
-
-def _n_in_slices(rows: pa.Table, column: str, values: list[str]) -> int:
-    """Count the rows in the slices of a column, each in one of them."""
-    names = [SLICE + slice_name(f"{column}.{value}") for value in values]
-    return sum(pc.sum(rows[name]).as_py() or 0 for name in names)

@@ -40,36 +40,26 @@ def to_labels(
     """Return one label for each row: of several columns the highest.
 
     It is null in rows that `values` leaves out, by any of the columns. If `values` only says which
-    are left out, other labels are read as they are.
-
-    Raises
-    ------
-    InputError
-        At the first label that is missing or is not a fraction.
+    are left out, other labels are read as they are. Labels that are missing or not a fraction are
+    refused.
     """
     left_out = [value for value, meaning in (values or {}).items() if meaning is None]
-    found = []
+    labels = []
     for column in columns:
         if values is not None and len(left_out) < len(values):
-            found.append(reading.to_mapped(chunk, column, ids, values))
+            labels.append(reading.to_mapped(chunk, column, ids, values))
             continue
         known, rows = reading.without_values(chunk, column, left_out)
         reading.refuse_words(known, column)
-        labels = reading.to_fractions(known, column, ids, nullable=False, hint=_HINT)
-        found.append(
-            labels if rows is None else pc.if_else(rows, pa.scalar(None, labels.type), labels)
-        )
-    return pc.max_element_wise(*found, skip_nulls=False)
+        fractions = reading.to_fractions(known, column, ids, nullable=False, hint=_HINT)
+        if rows is not None:
+            fractions = pc.if_else(rows, pa.scalar(None, fractions.type), fractions)
+        labels.append(fractions)
+    return pc.max_element_wise(*labels, skip_nulls=False)
 
 
 def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.Array:
-    """Return weights: finite and at least 0; whole numbers if `whole`.
-
-    Raises
-    ------
-    InputError
-        At the first weight that is missing, NaN, infinite, negative or, if `whole`, a fraction.
-    """
+    """Return weights: finite and at least 0, whole numbers if `whole`; refuse others."""
     numbers = to_numbers(chunk, column, ids)
     known = pc.fill_null(numbers, math.nan)
     fit = pc.or_(pc.equal(known, 0.0), pc.greater_equal(known, 1 / MAX_WEIGHT))
@@ -84,6 +74,7 @@ def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.A
 
 
 _SEPARATORS = (",", ";", "|")
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 # Only a column of few short names may be quoted in an error: another may hold comments.
 _MOST_NAMES, _LONGEST_NAME, _MOST_WORDS = 20, 30, 3
 
@@ -108,22 +99,23 @@ class NameMatcher:
         self._where = ""
 
     def mentions(self, chunk: Chunk, ids: pa.Array) -> dict[str, pa.Array]:
-        """Return 1 or 0 by identity: whether each row names it; null where a row has no value.
+        """Return 1 or 0 by identity: whether each row names it; null if the row has no value.
 
-        Raises
-        ------
-        InputError
-            If the column does not hold names or lists of names, or a text looks like several
-            names and there is no separator.
+        Other values than names or lists of names are refused, and texts that look like several
+        names if there is no separator.
         """
         self._where = place(file=chunk.path, column=self._column)
         array = chunk.table.column(self._column).combine_chunks()
-        if _is_list(array.type):
+        kind = array.type
+        if any(is_list(kind) for is_list in _LISTS):
             rated = as_numpy(array.is_valid())
             parents, named = self._of_lists(array)
         else:
             texts = plain_column(chunk, self._column)
-            texts = texts if is_text(texts.type) else self._of_codes(texts)
+            if not is_text(texts.type):
+                if not (pa.types.is_integer(texts.type) or pa.types.is_null(texts.type)):
+                    self._refuse_type(str(texts.type))
+                texts = texts.cast(pa.string())
             blank = pc.equal(pc.utf8_trim_whitespace(texts), "")
             rated = ~as_numpy(pc.fill_null(blank, fill_value=True))
             parents, named = np.arange(len(texts)), self._of_texts(chunk, texts, ids)
@@ -142,7 +134,7 @@ class NameMatcher:
         }
         return {identity: words for identity, words in lacking.items() if words}
 
-    def refuse_if_none_was_found(self) -> None:
+    def require_matches(self) -> None:
         """Refuse a column that has none of the names: it is another column, or they differ."""
         if len(self._unmatched) < len(self._owners):
             return
@@ -210,23 +202,12 @@ class NameMatcher:
                     self._others.add(name)
         return flags
 
-    def _of_codes(self, values: pa.Array) -> pa.Array:
-        if not (pa.types.is_integer(values.type) or pa.types.is_null(values.type)):
-            self._refuse_type(str(values.type))
-        return values.cast(pa.string())
-
     def _refuse_type(self, got: str) -> None:
         msg = (
             f"`column` of `identities` must hold names or lists of names; got {got} {self._where}. "
             "List columns of 0 and 1, as in `identities: [muslim, gay]`."
         )
         raise InputError(msg)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
 
 
 def _listed(cell: str, separator: str | None) -> list[str]:

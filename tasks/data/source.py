@@ -81,7 +81,7 @@ class SourceSettings(Settings):
     `--sample` of a command sets it for all sets, and replaces no champion."""
 
     @model_validator(mode="after")
-    def _is_a_list(self) -> Self:
+    def _check_population(self) -> Self:
         listed = self.source == "templates" or getattr(self, "cluster", None) is not None
         if self.population == "these_rows" and not listed:
             msg = (
@@ -89,10 +89,6 @@ class SourceSettings(Settings):
                 "their template as `cluster`. Comments are a sample of more comments"
             )
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _samples_rows(self) -> Self:
         if self.population == "these_rows" and self.sample is not None:
             msg = (
                 "`sample` and `population: these_rows` must not be set together: remove one of them"
@@ -151,11 +147,9 @@ class SourceSettings(Settings):
     def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on: options that are set, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
-        return {key: value for key, value in options.items() if _is_set(value)} | {
+        # Options added later must not change the digests of sets that do not use them.
+        unset = [key for key, value in options.items() if value in ([], {}, None) or value is False]
+        return {key: value for key, value in options.items() if key not in unset} | {
             "conversion": self.conversion,
             "files": {path.name: file_digest(path) for path in self.files()},
         }
-
-
-def _is_set(value: JsonValue) -> bool:
-    return not (value is None or value is False or value in ([], {}))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bias_metrics.parts import reaches
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.evaluation_set import IDENTITY, TERMS
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
@@ -138,7 +138,7 @@ class TrainingRows:
 
 def read_rows(source: SourceSettings) -> pa.Table:
     """Read all rows of a source into memory."""
-    return pa.concat_tables([conformed(chunk, source.name) for chunk in source.chunks()])
+    return pa.concat_tables([conform_rows(chunk, source.name) for chunk in source.chunks()])
 
 
 def added_rows(

@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.columns import conform_rows
 
 ROWS = {"id": ["a", "b"], "text": ["x", "y"], "label": [0, 1], "identity/gay": [None, 1]}
 
 
 def test_plain_lists_get_the_types_of_frozen_rows():
-    found = conformed(pa.table(ROWS | {"slice/short": [True, False]}), "chats")
+    found = conform_rows(pa.table(ROWS | {"slice/short": [True, False]}), "chats")
     types = {field.name: str(field.type) for field in found.schema}
     assert types == {
         "id": "string",
@@ -46,4 +46,4 @@ def test_plain_lists_get_the_types_of_frozen_rows():
 def test_other_columns_are_refused(changed, message):
     rows = {key: value for key, value in (ROWS | changed).items() if value is not None}
     with pytest.raises(InputError, match=rf"^the source of evaluation set 'chats' .*{message}"):
-        conformed(pa.table(rows), "chats")
+        conform_rows(pa.table(rows), "chats")

@@ -7,7 +7,7 @@ from support.partial import partial
 
 from bias_metrics.metrics import SUBGROUP_METRICS, changed_metrics
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.data.identity_names import MOST_CHARACTERS, check_identity_names, metric_name
 from biasgate.tasks.tracking.log_runs import count_keys
@@ -61,7 +61,7 @@ def test_two_names_with_one_key_are_refused():
 def test_a_name_from_a_source_of_another_package_is_refused_when_it_is_frozen():
     rows = pa.table({"id": ["1"], "label": [1.0], "identity/" + "a" * 300: [1.0]})
     with pytest.raises(InputError, match="'rows' must yield other identities: the name of an id"):
-        conformed(rows, "rows")
+        conform_rows(rows, "rows")
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\tb", "\x1b[2Ka", "a\x9b", "a\0"])

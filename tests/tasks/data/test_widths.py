@@ -11,7 +11,7 @@ import pytest
 from bias_metrics import error_rates, threshold_report
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.counting.shards import counted_shard
-from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.evidence.join import write_evidence
@@ -125,4 +125,4 @@ def test_half_precision_from_a_model_and_from_another_source_is_read_as_it_print
     half = np.array([0.1, 0.7], np.float16)
     assert positive_scores(half, "m").tolist() == [0.1, 0.7]
     rows = pa.table({"id": ["a", "b"], "label": pa.array(half)})
-    assert conformed(rows, "rows")["label"].to_pylist() == [0.1, 0.7]
+    assert conform_rows(rows, "rows")["label"].to_pylist() == [0.1, 0.7]
