@@ -11,7 +11,7 @@ from pydantic import Field
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.scoring.http.templates import fill, placeholders, refuse_unknown
+from biasgate.tasks.scoring.http.templates import placeholders, refuse_unknown
 from biasgate.tasks.scoring.outcomes import NO_ANSWER, Missing, Outcome
 
 Prompt = str | list[dict[str, str]]
@@ -67,17 +67,6 @@ class Judge(Settings):
             msg = "`prompt` must hold {{text}} where the comment stands"
             raise ValueError(msg)
         refuse_unknown(self.prompt, {"text"}, "prompt")
-
-    def build_messages(self, text: str) -> list[dict[str, str]]:
-        """Return the messages that ask about a text."""
-        prompt = self.prompt
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        filled: list[dict[str, str]] = fill(messages, {"text": text})
-        return filled
-
-    def build_prompt(self, text: str) -> str | None:
-        """Return the question as one text; None if it is a list of messages."""
-        return fill([self.prompt], {"text": text})[0] if isinstance(self.prompt, str) else None
 
     def read_answer(self, answer: str, tokens: Sequence[Token] = ()) -> Outcome:
         """Return the score that an answer gives, or that it gives none.

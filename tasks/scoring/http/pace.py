@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from asyncio import sleep
 from dataclasses import dataclass, field
+from functools import cache
 
 _CHARACTERS_A_TOKEN = 3.0
 
@@ -51,10 +52,8 @@ class Pace:
             self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
 
-_paces: dict[tuple[str, float | None, float | None], Pace] = {}
-
-
+@cache
 def pace_of(url: str, requests_per_second: float | None, tokens_per_second: float | None) -> Pace:
     """Return the pace of a service in this process, whichever candidate sends to it."""
-    key = url, requests_per_second, tokens_per_second
-    return _paces.setdefault(key, Pace(requests_per_second, tokens_per_second))
+    del url  # of the service
+    return Pace(requests_per_second, tokens_per_second)

@@ -181,14 +181,14 @@ class Reader:
     """How several become one score."""
     judge: Judge | None
     """How a language model was asked; None for another service."""
-    of: str
+    name: str
     """The endpoint, for messages."""
 
     def outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
         """Return the score of each text, or why it has none."""
         return [self._outcome(part) for part in self._parts(answer, n_texts)]
 
-    def rule(self, status: int, body: Any) -> AnswerRule | None:
+    def find_rule(self, status: int, body: Any) -> AnswerRule | None:
         """Return the first of the preset's rules that fits an answer."""
         for rule in self.preset.answers:
             if rule.status == status and (rule.when is None or any(found(rule.when, body))):
@@ -204,9 +204,16 @@ class Reader:
             parts = self._reshaped(parts, n_texts)
         if len(parts) != n_texts:
             self._refuse(f"answer one score per text; got {len(parts)} for {n_texts}")
-        if self.preset.index is not None:
-            return self._ordered(parts)
-        return parts
+        index = self.preset.index
+        if index is None:
+            return parts
+        numbers = [found(index, part) for part in parts]
+        by_number = {
+            one[0]: part for one, part in zip(numbers, parts, strict=True) if _is_number(one)
+        }
+        if set(by_number) != set(range(len(parts))):
+            self._refuse(f"number its {len(parts)} parts from 0 (`{index}`)")
+        return [by_number[number] for number in range(len(parts))]
 
     def _reshaped(self, parts: list[Any], n_texts: int) -> list[Any]:
         """Return as many numbers for each text, from a tensor that may be flat or nested."""
@@ -218,14 +225,6 @@ class Reader:
             self._refuse(f"answer as many numbers for each text; got {numbers.size} for {n_texts}")
         rows: list[Any] = numbers.reshape(n_texts, -1).tolist()
         return rows
-
-    def _ordered(self, parts: list[Any]) -> list[Any]:
-        assert self.preset.index is not None  # noqa: S101 - checked by the caller
-        at = [found(self.preset.index, part) for part in parts]
-        by_number = {one[0]: part for one, part in zip(at, parts, strict=True) if _is_number(one)}
-        if set(by_number) != set(range(len(parts))):
-            self._refuse(f"number its {len(parts)} parts from 0 (`{self.preset.index}`)")
-        return [by_number[number] for number in range(len(parts))]
 
     def _outcome(self, part: Any) -> Outcome:
         score = self.preset.score
@@ -249,7 +248,7 @@ class Reader:
             known = dict.fromkeys(name for name, _ in named)
             lacking = [name for name in wanted if name not in known]
             msg = (
-                f"{self.of} must answer with the category "
+                f"{self.name} must answer with the category "
                 f"{repr(lacking[0]) if lacking else 'any'} of `categories`; it did not (known: "
                 f"{shown_names(known) or 'none'})."
             )
@@ -314,11 +313,10 @@ class Reader:
             self._refuse(
                 f"answer with log-probabilities of each token (`{score.top}`)", MisreadError
             )
-        return [Token(*both) for both in zip(tokens, map(self._likeliest, top), strict=True)]
+        likeliest = (self._likeliest(score, one) for one in top)
+        return [Token(*both) for both in zip(tokens, likeliest, strict=True)]
 
-    def _likeliest(self, top: Any) -> list[tuple[str, float]]:
-        score = self.preset.score
-        assert isinstance(score, Spoken)  # noqa: S101 - checked by the caller
+    def _likeliest(self, score: Spoken, top: Any) -> list[tuple[str, float]]:
         pairs = [([token], [one]) for token, one in top.items()] if isinstance(top, dict) else None
         if pairs is None and isinstance(top, list):
             pairs = [(found(score.token, one), found(score.logprob, one)) for one in top]
@@ -332,7 +330,7 @@ class Reader:
         return likeliest
 
     def _refuse(self, rule: str, kind: type[InputError] = InputError) -> None:
-        msg = f"{self.of} must {rule}."
+        msg = f"{self.name} must {rule}."
         raise kind(msg)
 
 

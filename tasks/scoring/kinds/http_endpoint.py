@@ -17,7 +17,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.secrets import remember
 from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.http.judge import Judge
-from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
+from biasgate.tasks.scoring.http.pace import estimated_tokens, pace_of
 from biasgate.tasks.scoring.http.parts import Combine, Limits, Positive, Price
 from biasgate.tasks.scoring.http.preset import Option, Preset, Protocol, Reader, read_preset
 from biasgate.tasks.scoring.http.templates import fill, placeholders
@@ -199,11 +199,25 @@ class HttpEndpoint(Judge, CandidateSettings):
         )
 
     def secret(self) -> str | None:
-        """Return the secret; None if there is none."""
+        """Return the secret, hidden in all messages; None if there is none."""
         preset, variable = self.used, self.token_env
         if variable is None and isinstance(preset, Preset) and self.url == preset.url:
             variable = preset.token_env
-        return read_secret(variable, f"candidate {self.name!r}") if variable else None
+        if not variable:
+            return None
+        secret = os.environ.get(variable, "").strip()
+        rule = f"environment variable {variable} must hold the token of candidate {self.name!r}"
+        if not secret:
+            msg = f"{rule}; it is not set."
+            raise InputError(msg)
+        remember(variable, secret)
+        if not secret.isascii() or not secret.isprintable():
+            msg = (
+                f"{rule}: visible characters of ASCII, on one line. It holds others; was it copied "
+                "with something else?"
+            )
+            raise InputError(msg)
+        return secret
 
     def check(self) -> None:
         """Refuse a host that is not named, and a missing secret."""
@@ -215,22 +229,6 @@ class HttpEndpoint(Judge, CandidateSettings):
         del workplace
         self.check()
         return EndpointScorer(self)
-
-
-def read_secret(variable: str, of: str) -> str:
-    """Return what an environment variable holds, and hide it in all messages."""
-    secret = os.environ.get(variable, "").strip()
-    if not secret:
-        msg = f"environment variable {variable} must hold the token of {of}; it is not set."
-        raise InputError(msg)
-    remember(variable, secret)
-    if not secret.isascii() or not secret.isprintable():
-        msg = (
-            f"environment variable {variable} must hold the token of {of}: visible characters of "
-            "ASCII, on one line. It holds others; was it copied with something else?"
-        )
-        raise InputError(msg)
-    return secret
 
 
 EMPTY = "empty"
@@ -245,7 +243,25 @@ class EndpointScorer(Scorer):
             "The model behind the endpoint is not recorded, only its URL and `version`."
         )
         self.digest = settings.digest
-        self._of = f"endpoint {settings.url} of candidate {settings.name!r}"
+        self._name = f"endpoint {settings.url} of candidate {settings.name!r}"
+        self._judge = settings if self._preset.is_judge else None
+        self._price = settings.price or self._preset.price
+        self._is_local = is_loopback(settings.url)
+        # What a service publishes does not hold for another server, on this machine.
+        limits = Limits() if self._is_local else self._preset.limits
+        requests_per_second = settings.requests_per_second or limits.requests_per_second
+        tokens_per_second = settings.tokens_per_second or limits.tokens_per_second
+        self._pace = pace_of(settings.url, requests_per_second, tokens_per_second)
+        is_limited = bool(requests_per_second or tokens_per_second or self._price)
+        self.is_metered = not self._is_local and is_limited
+        self._reader = Reader(
+            self._preset,
+            settings.filled_options,
+            settings.categories or self._preset.categories,
+            settings.combine or self._preset.combine,
+            self._judge,
+            self._name,
+        )
 
     def score(self, rows: pa.RecordBatch) -> PartlyScored:
         """Request all batches, a few in parallel; stop at the first failure.
@@ -263,14 +279,16 @@ class EndpointScorer(Scorer):
 
         def request(batch: list[int]) -> Request:
             alone = [request([at]) for at in batch] if len(batch) > 1 else []
-            made = self._request([texts[at] for at in batch])
-            return replace(made, where=_where([ids[at] for at in batch]), alone=alone)
+            where = place(id=ids[batch[0]])
+            if len(batch) > 1:
+                where = f"(ids {shown_id(ids[batch[0]])} to {shown_id(ids[batch[-1]])})"
+            return replace(self._request([texts[at] for at in batch]), where=where, alone=alone)
 
         answers = self._requests.post([request(batch) for batch in batches], self._outcomes)
         for batch, answer in zip(batches, answers, strict=True):
             outcomes.update(zip(batch, answer, strict=True))
         if self._judge is not None:
-            self._judge.refuse_unusable([outcomes[at] for at in places], self._of)
+            self._judge.refuse_unusable([outcomes[at] for at in places], self._name)
         return PartlyScored.of([outcomes[at] for at in range(len(texts))])
 
     def unsendable(self, text: str) -> str | None:
@@ -282,12 +300,6 @@ class EndpointScorer(Scorer):
         if limits.bytes is not None:
             too_long = too_long or len(text.encode("utf-8", "replace")) > limits.bytes
         return TOO_LONG if too_long else None
-
-    @property
-    def is_metered(self) -> bool:  # type: ignore[override] # read-only here
-        """Whether the service is elsewhere and has a price or limits."""
-        limited = self._pace.requests_per_second or self._pace.tokens_per_second
-        return not is_loopback(self._settings.url) and bool(limited or self._price)
 
     def load_of(self, texts: Sequence[str]) -> Load:
         """Return what it takes to score texts."""
@@ -301,31 +313,35 @@ class EndpointScorer(Scorer):
         return Load(host, len(batches), n_tokens, seconds, usd)
 
     def _request(self, texts: list[str]) -> Request:
-        one, preset = self._settings, self._preset
+        settings, preset = self._settings, self._preset
         rows = [[text] for text in texts]
-        if one.column is not None:
-            return Request(fill(preset.table, {"column": one.column, "rows": rows}), texts=texts)
+        if settings.column is not None:
+            table = fill(preset.table, {"column": settings.column, "rows": rows})
+            return Request(table, texts=texts)
         values: dict[str, Any] = {
-            **one.filled_options,
+            **settings.filled_options,
             "text": texts[0],
             "texts": texts,
             "rows": rows,
             "n": len(texts),
-            "categories": list(one.categories or preset.categories),
+            "categories": list(settings.categories or preset.categories),
         }
         if self._judge is None:
             return Request(fill(preset.request, values), self.tokens(texts), texts=texts)
-        by_probability = one.score_as == "probability"
+        by_probability, prompt = settings.score_as == "probability", settings.prompt
+        is_text = isinstance(prompt, str)
+        messages = [{"role": "user", "content": prompt}] if is_text else prompt
         values |= {
-            "max_tokens": one.max_tokens,
+            "max_tokens": settings.max_tokens,
             "logprobs": True if by_probability else None,
-            "effort": one.effort,
-            "messages": one.build_messages(texts[0]),
-            "prompt": one.build_prompt(texts[0]),
+            "effort": settings.effort,
+            "messages": fill(messages, {"text": texts[0]}),
+            "prompt": fill(prompt, {"text": texts[0]}) if is_text else None,
         }
         if not by_probability:
             values["top_logprobs"] = None
-        body = {key: one for key, one in fill(preset.request, values).items() if one is not None}
+        filled = fill(preset.request, values)
+        body = {key: value for key, value in filled.items() if value is not None}
         return Request(body, self.tokens(texts), texts=texts)
 
     def tokens(self, texts: list[str]) -> int:
@@ -333,76 +349,38 @@ class EndpointScorer(Scorer):
         prompt = estimated_tokens(str(self._judge.prompt)) if self._judge is not None else 0
         return prompt + sum(estimated_tokens(text) for text in texts)
 
-    @property
-    def _judge(self) -> Judge | None:
-        return self._settings if self._preset.is_judge else None
-
-    @cached_property
-    def _reader(self) -> Reader:
-        one = self._settings
-        return Reader(
-            self._preset,
-            one.filled_options,
-            one.categories or self._preset.categories,
-            one.combine or self._preset.combine,
-            self._judge,
-            self._of,
-        )
-
-    @cached_property
-    def _pace(self) -> Pace:
-        one = self._settings
-        # What a service publishes does not hold for another server, on this machine.
-        limits = Limits() if is_loopback(one.url) else self._preset.limits
-        return pace_of(
-            one.url,
-            one.requests_per_second or limits.requests_per_second,
-            one.tokens_per_second or limits.tokens_per_second,
-        )
-
-    @property
-    def _price(self) -> Price | None:
-        return self._settings.price or self._preset.price
-
     @cached_property
     def _requests(self) -> Requests:
-        one, preset, limits = self._settings, self._preset, self._preset.limits
-        secret, options = one.secret(), one.filled_options
+        settings, preset = self._settings, self._preset
+        secret, options = settings.secret(), settings.filled_options
         headers = {"Content-Type": preset.content_type, **fill(preset.headers, options)}
         if preset.content_type.startswith("text/"):
             headers["Content-Type"] += "; charset=utf-8"
         if secret:
             headers[preset.secret.header] = str(fill(preset.secret.value, {"secret": secret}))
-        url = httpx.URL(one.url, params=fill(preset.query, options) or None)
+        url = httpx.URL(settings.url, params=fill(preset.query, options) or None)
         return Requests(
             str(url),
-            self._of,
-            one.timeout_s,
-            one.tries,
-            one.concurrency,
+            self._name,
+            settings.timeout_s,
+            settings.tries,
+            settings.concurrency,
             headers,
             self._pace,
-            self._reader.rule,
-            limits.longest_wait_s,
-            direct=is_loopback(one.url),
+            self._reader.find_rule,
+            preset.limits.longest_wait_s,
+            direct=self._is_local,
         )
 
     def _outcomes(self, answer: Any, n_texts: int) -> list[Outcome]:
         if self._preset.reads != "predictions":
             return self._reader.outcomes(answer, n_texts)
         if not isinstance(answer, dict) or "predictions" not in answer:
-            msg = f"{self._of} must answer with `predictions`; it did not."
+            msg = f"{self._name} must answer with `predictions`; it did not."
             raise InputError(msg)
         options = {"output": self._settings.output, "label": self._settings.label}
-        scores = positive_scores(answer["predictions"], self._of, **options)
+        scores = positive_scores(answer["predictions"], self._name, **options)
         if len(scores) != n_texts:
-            msg = f"{self._of} must answer one score per text; got {len(scores)} for {n_texts}."
+            msg = f"{self._name} must answer one score per text; got {len(scores)} for {n_texts}."
             raise InputError(msg)
         return list(scores.tolist())
-
-
-def _where(ids: list[object]) -> str:
-    """Say which comments a request holds, as a few letters: `(id c1)` or `(ids c1 to c32)`."""
-    if len(ids) == 1:
-        return place(id=ids[0])
-    return f"(ids {shown_id(ids[0])} to {shown_id(ids[-1])})"

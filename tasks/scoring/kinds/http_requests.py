@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 from anyio.from_thread import start_blocking_portal
@@ -26,6 +26,7 @@ from anyio.from_thread import start_blocking_portal
 from bias_metrics.parts import counted
 from biasgate.tasks.common.errors import CandidateStoppedError, InputError, MisreadError
 from biasgate.tasks.scoring.http.pace import Pace
+from biasgate.tasks.scoring.http.parts import AnswerRule
 from biasgate.tasks.scoring.http.sentences import sentence_of
 from biasgate.tasks.scoring.outcomes import ANSWERED, Missing, Outcome
 
@@ -41,17 +42,6 @@ _MOST_IN_A_ROW = 20
 _FATAL = frozenset({401, 402, 403, 404, 405, 407})
 _KEY = "Check the key or token in `token_env`."
 _WHY = {401: _KEY, 403: _KEY, 404: "Check `url`: nothing answers at its path."}
-
-
-class Rule(Protocol):
-    """What an answer means: `then` is `missing`, `retry` or `stop`; `why` is a word or sentence."""
-
-    @property
-    def when(self) -> str | None: ...  # noqa: D102
-    @property
-    def then(self) -> str: ...  # noqa: D102
-    @property
-    def why(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -91,23 +81,23 @@ class Requests:
     """A client of one URL."""
 
     url: str
-    of: str
-    """The URL; its name in messages."""
+    name: str
+    """The URL, for messages."""
     timeout_s: float
     """Limit in seconds for one try: connection, request and answer, up to the last byte."""
     tries: int
     """Most tries."""
     connections: int
     """Most parallel requests."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     """Sent with each request; with the secret."""
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace
     """When requests may be sent."""
-    rule: Callable[[int, Any], Rule | None] = lambda *_: None
+    find_rule: Callable[[int, Any], AnswerRule | None]
     """Returns what an answer means by its status and its JSON, or None."""
-    longest_wait_s: float = LONGEST_WAIT_S
+    longest_wait_s: float
     """Longest wait between tries."""
-    direct: bool = False
+    direct: bool
     """Whether to ignore a proxy that the environment names."""
 
     def post(
@@ -129,52 +119,49 @@ class Requests:
         at_once = asyncio.Semaphore(self.connections)
         in_a_row = 0
 
-        async def ask(request: Request) -> list[Outcome]:
+        async def score(request: Request) -> list[Outcome]:
             nonlocal in_a_row
             answer = await self._post(client, request)
-            found = (
-                answer if isinstance(answer, Refused) else self._read(answer, request.texts, read)
-            )
-            if not isinstance(found, Refused):
+            refused = isinstance(answer, Refused)
+            outcomes = answer if refused else self._read(answer, request.texts, read)
+            if not isinstance(outcomes, Refused):
                 in_a_row = 0
-                return found
+                return outcomes
             if request.alone:  # which of them was refused is only known so
-                return [outcome for each in request.alone for outcome in await ask(each)]
-            if found.error is not None:
+                return [outcome for each in request.alone for outcome in await score(each)]
+            if outcomes.error is not None:
                 in_a_row += 1
                 if in_a_row >= _MOST_IN_A_ROW:
-                    msg = f"{found.error} So it was for {counted(in_a_row, 'comment')} in a row."
-                    raise type(found.error)(msg)
-            return [Missing(found.reason)]
+                    msg = f"{outcomes.error} So it was for {counted(in_a_row, 'comment')} in a row."
+                    raise type(outcomes.error)(msg)
+            return [Missing(outcomes.reason)]
 
-        async def one(request: Request) -> list[Outcome]:
+        async def score_in_turn(request: Request) -> list[Outcome]:
             async with at_once:
                 try:
-                    return await ask(request)
+                    return await score(request)
                 except (InputError, CandidateStoppedError) as error:
                     error.args = (f"{error} {request.where}".rstrip(),)
                     raise
 
         # Not packed: an answer is short. A server that packs it all the same is understood.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        around = dict.fromkeys(("all://", "http://", "https://")) if self.direct else None
+        mounts = dict.fromkeys(("all://", "http://", "https://")) if self.direct else None
         async with httpx.AsyncClient(
             headers=headers | dict(self.headers),
             timeout=None,  # noqa: S113 - each try has one
-            mounts=around,
+            mounts=mounts,
             verify=self.url.startswith("https:"),  # reading the certificates takes time
         ) as client:
             try:
                 async with asyncio.TaskGroup() as group:
-                    posts = [group.create_task(one(request)) for request in requests]
+                    posts = [group.create_task(score_in_turn(request)) for request in requests]
             except ExceptionGroup as errors:
                 raise errors.exceptions[0] from None
         return [post.result() for post in posts]
 
     async def _post(self, client: httpx.AsyncClient, request: Request) -> Any:
         content, failure, wait = request.content, "", 0.0
-        meant: Any = None
-        status = 0
         is_text = client.headers["Content-Type"].startswith("text/")
         body = content.encode("utf-8", "replace") if is_text else json.dumps(content).encode()
         most = min(_MOST_BYTES, _MIB + _TIMES_THE_REQUEST * len(body))
@@ -182,31 +169,29 @@ class Requests:
             await sleep(wait)
             await self.pace.turn(request.n_tokens)
             wait = min(LONGEST_WAIT_S, WAIT_S * 2**number) * random.uniform(0.5, 1)  # noqa: S311
+            fails_inside = False
             try:
                 async with asyncio.timeout(self.timeout_s):
                     response, answer = await self._try(client, body, most)
             except TimeoutError:
-                status = 0
                 failure = f"without a whole answer in {self.timeout_s:g} s (`timeout_s`)"
                 continue
             except httpx.TransportError as error:
-                status = 0
                 failure = f"with {type(error).__name__}"
                 continue
-            status = response.status_code
-            meant = self._meaning(response, answer, most, request.texts)
-            if not isinstance(meant, _Again):
-                return meant
-            failure = f"with {_described(status, meant.sentence)}"
-            wait = max(wait, min(_asked_wait(response), self.longest_wait_s))
+            meaning = self._meaning(response, answer, most, request.texts)
+            if not isinstance(meaning, _Again):
+                return meaning
+            reason = _describe(response.status_code, meaning.sentence)
+            failure = f"with {reason}"
+            fails_inside = response.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+            wait = max(wait, min(_requested_wait(response), self.longest_wait_s))
             if response.status_code == _TOO_MANY:
                 self.pace.pause(wait)
-        msg = f"{self.of} failed {counted(self.tries, 'time')}, the last time {failure}."
-        stopped = CandidateStoppedError(msg)
-        # A model may fail for one comment whenever it is asked.
-        if status == httpx.codes.INTERNAL_SERVER_ERROR:
-            return Refused(_described(status, meant.sentence), stopped)
-        raise stopped
+        msg = f"{self.name} failed {counted(self.tries, 'time')}, the last time {failure}."
+        if fails_inside:  # a model may fail for one comment whenever it is asked
+            return Refused(reason, CandidateStoppedError(msg))
+        raise CandidateStoppedError(msg)
 
     def _meaning(
         self, response: httpx.Response, answer: bytes, most: int, texts: Sequence[str]
@@ -220,12 +205,12 @@ class Requests:
         with suppress(ValueError, RecursionError):
             body = json.loads(content)
         sentence = "" if is_good and body is not None else sentence_of(body, content, texts)
-        rule = self.rule(status, body)
+        rule = self.find_rule(status, body)
         if rule is None and is_good:
             if body is not None:
                 return body
-            msg = f"{self.of} must answer with JSON; it did not ({len(content)} bytes)."
-            return Refused(_described(status, sentence), InputError(msg))
+            msg = f"{self.name} must answer with JSON; it did not ({len(content)} bytes)."
+            return Refused(_describe(status, sentence), InputError(msg))
         passes = status == _TOO_MANY or status >= httpx.codes.INTERNAL_SERVER_ERROR
         if rule.then == "retry" if rule else passes:
             return _Again(sentence)
@@ -234,27 +219,27 @@ class Requests:
         why = rule.why if rule else _WHY.get(status, "Its server's log says why.")
         if rule is None and response.has_redirect_location:
             why += " Redirects are not followed: they may lead to another host."
-        error = InputError(f"{self.of} must answer 200; got {_described(status, sentence)}. {why}")
+        error = InputError(f"{self.name} must answer 200; got {_describe(status, sentence)}. {why}")
         is_certain = rule is not None and rule.when is not None
         if status in _FATAL or status < httpx.codes.BAD_REQUEST or is_certain:
             raise error
-        return Refused(_described(status, sentence), error)
+        return Refused(_describe(status, sentence), error)
 
     def _read(
         self, answer: Any, texts: Sequence[str], read: Callable[[Any, int], list[Outcome]]
     ) -> list[Outcome] | Refused:
         """Return the outcomes that an answer gives, or that it has no score."""
         try:
-            found = read(answer, len(texts))
+            outcomes = read(answer, len(texts))
         except MisreadError:
             raise
         except InputError as error:
-            said = sentence_of(answer, b"", texts)
-            return Refused(_described(httpx.codes.OK, said), error)
-        if any(isinstance(each, float) and not math.isfinite(each) for each in found):
-            msg = f"{self.of} must answer with finite scores; one is not."
-            return Refused(_described(httpx.codes.OK, ""), InputError(msg))
-        return found
+            sentence = sentence_of(answer, b"", texts)
+            return Refused(_describe(httpx.codes.OK, sentence), error)
+        if any(isinstance(each, float) and not math.isfinite(each) for each in outcomes):
+            msg = f"{self.name} must answer with finite scores; one is not."
+            return Refused(_describe(httpx.codes.OK, ""), InputError(msg))
+        return outcomes
 
     async def _try(
         self, client: httpx.AsyncClient, body: bytes, most: int
@@ -277,27 +262,26 @@ class Requests:
                 content = zlib.decompressobj(wbits=_GZIP).decompress(answer, most + 1)
                 self._refuse_longer(content, most)
                 return content
-        msg = f"{self.of} must answer uncompressed, or in gzip; it did not."
+        msg = f"{self.name} must answer uncompressed, or in gzip; it did not."
         raise InputError(msg)
 
     def _refuse_longer(self, answer: bytes | bytearray, most: int) -> None:
         if len(answer) > most:
-            msg = f"{self.of} must answer at most {most} bytes; it sent more."
+            msg = f"{self.name} must answer at most {most} bytes; it sent more."
             raise InputError(msg)
 
 
-def _described(status: int, sentence: str) -> str:
+def _describe(status: int, sentence: str) -> str:
     """Return what a service answered instead of a score."""
-    found = f"{ANSWERED}{status}"
-    return f"{found} ({sentence})" if sentence else found
+    return f"{ANSWERED}{status} ({sentence})" if sentence else f"{ANSWERED}{status}"
 
 
-def _asked_wait(response: httpx.Response) -> float:
+def _requested_wait(response: httpx.Response) -> float:
     """Return the seconds to wait as the server asked, by number or by date."""
-    asked = response.headers.get("Retry-After", "")
-    if asked.isdecimal():
-        return float(asked)
-    until = _date(asked)
+    requested = response.headers.get("Retry-After", "")
+    if requested.isdecimal():
+        return float(requested)
+    until = _date(requested)
     if until is None:
         return 0.0
     # By the server's own clock, if it tells the time.
@@ -307,10 +291,10 @@ def _asked_wait(response: httpx.Response) -> float:
 
 def _date(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except (TypeError, ValueError, OverflowError, IndexError):
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
 def plain_url(url: str) -> str:
@@ -334,7 +318,7 @@ def host_of(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Say whether a URL is this machine's own."""
+    """Whether a URL is this machine's own."""
     host = host_of(url)
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -342,15 +326,15 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def refuse_unnamed_host(url: str, named: str | None, of: str) -> None:
+def refuse_unnamed_host(url: str, named: str | None, sender: str) -> None:
     """Refuse to send comments to a host that the configuration does not name."""
     host = host_of(url)
     if named is not None and named.strip("[]").lower() != host:
-        msg = f"`sends_text_to` of {of} must be the host of its `url`, {host}; got {named}."
+        msg = f"`sends_text_to` of {sender} must be the host of its `url`, {host}; got {named}."
         raise InputError(msg)
     if named is None and not is_loopback(url):
         msg = (
-            f"{of} sends the comments to {host}, another machine. If that is allowed, add "
+            f"{sender} sends the comments to {host}, another machine. If that is allowed, add "
             f"`sends_text_to: {host}` to the candidate."
         )
         raise InputError(msg)
