@@ -17,8 +17,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 from urllib.parse import urlsplit
@@ -114,55 +114,18 @@ KNOWN_ARCHIVES: Mapping[str, tuple[int, str]] = {
 """Size and SHA-256 of the public archives, as TensorFlow Datasets publishes them."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """One published form of the data."""
-
-    files: Mapping[str, str]
-    """File of each split."""
-    tests: tuple[str, ...]
-    """The splits that `test` means, which is also the default."""
-    by_column: bool = True
-    """Whether one file holds all splits, with a column `split`."""
-
-    @property
-    def described(self) -> str:
-        """The names of its files."""
-        return " + ".join(dict.fromkeys(self.files.values()))
-
-    def resolve(self, chosen: Collection[Split] | None) -> tuple[str, ...] | None:
-        """Return the chosen splits in one fixed order; None if this layout lacks one."""
-        found: set[str] = set()
-        for split in chosen or ["test"]:
-            if split in self.files:
-                found.add(split)
-            elif split == "test":
-                found |= set(self.tests)
-            else:
-                return None
-        return tuple(sorted(found))
-
-
-def _one_file(name: str, *splits: str) -> Layout:
-    tests = tuple(split for split in splits if split.startswith("test"))
-    return Layout(dict.fromkeys(splits, name), tests)
-
-
-LAYOUTS: tuple[Layout, ...] = (
-    Layout(
-        {
-            "train": "train.csv",
-            "test_public": "test_public_expanded.csv",
-            "test_private": "test_private_expanded.csv",
-        },
-        tests=("test_public", "test_private"),
-        by_column=False,
-    ),
-    _one_file("civil_comments.csv", "train", "test_public", "test_private"),
-    _one_file("all_data.csv", "train", "test"),
-    _one_file("all_data_with_identities.csv", "train", "val", "test"),
+LAYOUTS: tuple[Mapping[str, str], ...] = (
+    {
+        "train": "train.csv",
+        "test_public": "test_public_expanded.csv",
+        "test_private": "test_private_expanded.csv",
+    },
+    dict.fromkeys(("train", "test_public", "test_private"), "civil_comments.csv"),
+    dict.fromkeys(("train", "test"), "all_data.csv"),
+    dict.fromkeys(("train", "val", "test"), "all_data_with_identities.csv"),
 )
-"""Kaggle's files, the public archive, Kaggle's single file, WILDS; the first match is used."""
+"""The file of each split in Kaggle's files, the public archive, Kaggle's single file, WILDS; the
+first match is used. A file of all splits has a column `split`."""
 
 
 _DAMAGED = (
@@ -185,13 +148,7 @@ class _Entry(NamedTuple):
 
 
 def archived_files(path: Path) -> list[str]:
-    """Return the names, without folders, of the files in an archive.
-
-    Raises
-    ------
-    InputError
-        If it is not a whole zip or tar archive.
-    """
+    """Return the names, without folders, of the files in a zip or tar archive."""
     with _opened(path) as files:
         return [file.name for file in files]
 
@@ -199,23 +156,18 @@ def archived_files(path: Path) -> list[str]:
 def extract_file(path: Path, name: str, target: Path) -> None:
     """Write the one file of this name, in any folder of the archive, to `target`.
 
-    Paths inside the archive are never used, so that it cannot write anywhere else.
-
-    Raises
-    ------
-    InputError
-        If the archive is damaged or does not hold exactly one such file, or the file does not
-        fit on the disk or is more than 50 times as large as the archive.
+    Paths inside the archive are never used, so that it cannot write anywhere else. A file that
+    does not fit on the disk, or is more than 50 times as large as the archive, is refused.
     """
     purpose = f"to unpack {name} of {path.name}"
     with refuse_full_disk(target.parent, purpose), _opened(path) as files:
-        found = [file for file in files if file.name == name]
-        if len(found) != 1:
-            msg = f"archive {path} must hold one file {name!r}; it holds {len(found)}."
+        named = [file for file in files if file.name == name]
+        if len(named) != 1:
+            msg = f"archive {path} must hold one file {name!r}; it holds {len(named)}."
             raise InputError(msg)
-        require_space(target.parent, found[0].size, purpose, _OTHERWISE)
+        require_space(target.parent, named[0].size, purpose, _OTHERWISE)
         with whole_file(target) as temporary, temporary.open("wb") as out:
-            stream = found[0].open()
+            stream = named[0].open()
             if stream is None:
                 msg = f"file {name!r} of archive {path} must be a plain file."
                 raise InputError(msg)
@@ -230,7 +182,11 @@ def _opened(path: Path) -> Iterator[list[_Entry]]:
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                yield list(_zipped(archive))
+                entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+                yield [
+                    _Entry(_file_name(one.filename), one.file_size, partial(archive.open, one))
+                    for one in entries
+                ]
         else:
             with tarfile.open(path) as tar:
                 yield list(_tarred(tar, path))
@@ -250,25 +206,17 @@ def _opened(path: Path) -> Iterator[list[_Entry]]:
         raise InputError(msg) from error
 
 
-def _zipped(archive: zipfile.ZipFile) -> Iterator[_Entry]:
-    for entry in archive.infolist():
-        if not entry.is_dir():
-            name = PurePosixPath(entry.filename).name
-            yield _Entry(name, entry.file_size, partial(archive.open, entry))
-
-
 def _tarred(archive: tarfile.TarFile, path: Path) -> Iterator[_Entry]:
     size = 0
     for entry in archive:
         size += entry.size  # a later entry is found only after this one was unpacked
         refuse_bomb(path, size, f"archive {path}")
         if entry.isfile():
-            name = PurePosixPath(entry.name).name
-            yield _Entry(name, entry.size, partial(archive.extractfile, entry))
+            yield _Entry(_file_name(entry.name), entry.size, partial(archive.extractfile, entry))
 
 
-def _file_name(url: str) -> str:
-    return PurePosixPath(urlsplit(url).path).name
+def _file_name(path: str) -> str:
+    return PurePosixPath(path).name
 
 
 SHORT = 100
@@ -351,12 +299,12 @@ class CivilCommentsSource(SourceSettings):
         )
         folder = archive.parent / digest[:16]
         layout, splits = self._fitting(archived_files(archive), archive)
-        for name in sorted({layout.files[split] for split in splits}):
+        for name in sorted({layout[split] for split in splits}):
             if not (folder / name).exists():
                 extract_file(archive, name, folder / name)
         local = self.model_copy(update={"folder": folder, "url": None})
         # The bytes identify a release, whatever a mirror calls it.
-        names = {known: _file_name(public) for public, (_, known) in KNOWN_ARCHIVES.items()}
+        names = {known: _file_name(address) for address, (_, known) in KNOWN_ARCHIVES.items()}
         release = {"name": names.get(digest, archive.name), "sha256": digest}
         local._archive = release  # noqa: SLF001 - its own class
         return local
@@ -364,7 +312,7 @@ class CivilCommentsSource(SourceSettings):
     def files(self) -> list[Path]:
         """Return the files that hold the chosen splits."""
         layout, splits = self._chosen()
-        return sorted({self._local / layout.files[split] for split in splits})
+        return sorted({self._local / layout[split] for split in splits})
 
     def check(self) -> None:
         """Refuse a folder that lacks a file or a column; an archive is checked after download."""
@@ -379,22 +327,23 @@ class CivilCommentsSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows of the chosen splits."""
         layout, splits = self._chosen()
-        clustered = all("article_id" in file_columns(path) for path in self.files())
+        is_clustered = all("article_id" in file_columns(path) for path in self.files())
         seen: Counter[str] = Counter()
         for path in self.files():
-            wanted = [*self._columns(path), *["article_id"] * clustered]
-            for chunk in read_chunks(path, wanted):
-                if layout.by_column:
-                    chunk_splits = chunk.table.column("split")
-                    seen.update(chunk_splits.to_pylist())
-                    wanted_rows = pc.is_in(
-                        chunk_splits, value_set=pa.array(splits, chunk_splits.type)
-                    )
-                    yield self._convert(chunk, clustered=clustered).filter(wanted_rows)
-                else:
-                    yield self._convert(chunk, clustered=clustered)
-        if layout.by_column:
-            self._refuse_absent(splits, seen)
+            columns = [*self._columns(path), *["article_id"] * is_clustered]
+            for chunk in read_chunks(path, columns):
+                rows = self._convert(chunk, is_clustered=is_clustered)
+                if _has_split_column(layout):
+                    in_file = chunk.table.column("split")
+                    seen.update(in_file.to_pylist())
+                    rows = rows.filter(pc.is_in(in_file, value_set=pa.array(splits, in_file.type)))
+                yield rows
+        absent = [split for split in splits if not seen[split]]
+        if _has_split_column(layout) and absent:
+            counts = ", ".join(f"{split or '(empty)'} ({n} rows)" for split, n in seen.items())
+            where = place(file=self.files()[0], column="split")
+            msg = f"split {', '.join(absent)} must have rows; the file has {counts} {where}."
+            raise InputError(msg)
 
     def measured_identities(self, available: list[str]) -> list[str]:
         """Return the identities to measure."""
@@ -402,10 +351,8 @@ class CivilCommentsSource(SourceSettings):
 
     def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on, also the archive."""
-        archive: dict[str, JsonValue] = {}
-        if self._archive is not None:
-            archive = {"archive": {**self._archive}}
-        return super().provenance() | archive
+        archive: JsonValue = {**self._archive} if self._archive is not None else None
+        return super().provenance() | ({} if archive is None else {"archive": archive})
 
     @property
     def _address(self) -> str:
@@ -420,7 +367,7 @@ class CivilCommentsSource(SourceSettings):
 
     def _kept_archive(self, cache: Path) -> Path:
         folder = hashlib.sha256(self._address.encode()).hexdigest()[:16]
-        return cache / folder / _file_name(self._address)
+        return cache / folder / _file_name(urlsplit(self._address).path)
 
     @property
     def _local(self) -> Path:
@@ -429,61 +376,57 @@ class CivilCommentsSource(SourceSettings):
             raise RuntimeError(msg)
         return self.folder
 
-    def _chosen(self) -> tuple[Layout, tuple[str, ...]]:
+    def _chosen(self) -> tuple[Mapping[str, str], list[str]]:
         if not self._local.is_dir():
             msg = f"`folder` must be a folder; {self._local} is not."
             raise InputError(msg)
         return self._fitting([path.name for path in self._local.iterdir()], self._local)
 
-    def _fitting(self, names: Collection[str], where: Path) -> tuple[Layout, tuple[str, ...]]:
+    def _fitting(self, names: Collection[str], where: Path) -> tuple[Mapping[str, str], list[str]]:
         """Choose the first layout that has the chosen splits, by the names of files."""
-        reasons = []
-        for layout in LAYOUTS:
-            if not set(layout.files.values()) & set(names):
+        chosen, reasons = self.split or ["test"], []
+        files = [" + ".join(dict.fromkeys(layout.values())) for layout in LAYOUTS]
+        for layout, named in zip(LAYOUTS, files, strict=True):
+            if not set(layout.values()) & set(names):
                 continue
-            splits = layout.resolve(self.split)
-            if splits is None:
-                reasons.append(f"{layout.described} has the splits {', '.join(layout.files)}")
+            if any(split not in layout and split != "test" for split in chosen):
+                reasons.append(f"{named} has the splits {', '.join(layout)}")
                 continue
-            missing = sorted({layout.files[split] for split in splits} - set(names))
+            tests = [split for split in layout if split.startswith("test")]
+            resolved = [[split] if split in layout else tests for split in chosen]
+            splits = sorted(set(chain(*resolved)))
+            missing = sorted({layout[split] for split in splits} - set(names))
             if not missing:
                 return layout, splits
             reasons.append(f"for {', '.join(splits)} it lacks {', '.join(missing)}")
         if not reasons:
-            reasons = ["it has none of " + "; ".join(layout.described for layout in LAYOUTS)]
+            reasons = ["it has none of " + "; ".join(files)]
         asked = "the test rows" if self.split is None else f"split {', '.join(self.split)}"
         msg = f"{where} must hold {asked} of Civil Comments; {'; '.join(reasons)}."
         raise InputError(msg)
 
     def _columns(self, path: Path) -> list[str]:
-        split = ["split"] * self._chosen()[0].by_column
+        split = ["split"] * _has_split_column(self._chosen()[0])
         return ["id", "comment_text", self._label_column(path), *IDENTITIES, *split]
 
     def _label_column(self, path: Path) -> str:
         """Return the label's column: `train.csv` calls toxicity `target`."""
-        renamed = self.label == "toxicity" and "toxicity" not in (columns := file_columns(path))
-        return "target" if renamed and "target" in columns else self.label
+        columns = file_columns(path) if self.label == "toxicity" else []
+        return "target" if "target" in columns and "toxicity" not in columns else self.label
 
-    def _convert(self, chunk: Chunk, *, clustered: bool) -> pa.Table:
+    def _convert(self, chunk: Chunk, *, is_clustered: bool) -> pa.Table:
         ids = reading.to_ids(chunk, "id")
         text = reading.to_text(chunk, "comment_text", ids)
-        label = self._label_column(chunk.path)
-        columns = {
-            "id": ids,
-            "text": text,
-            "label": reading.to_fractions(chunk, label, ids, nullable=False),
-        }
-        if clustered:
+        label = reading.to_fractions(chunk, self._label_column(chunk.path), ids, nullable=False)
+        columns = {"id": ids, "text": text, "label": label}
+        if is_clustered:
             columns["cluster"] = reading.to_strings(chunk, "article_id", ids)
         for name in IDENTITIES:
             columns[IDENTITY + name] = reading.to_fractions(chunk, name, ids, nullable=True)
         columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT)
         return pa.table(columns)
 
-    def _refuse_absent(self, splits: tuple[str, ...], seen: Counter[str]) -> None:
-        absent = [split for split in splits if not seen[split]]
-        if absent:
-            found = ", ".join(f"{split or '(empty)'} ({n} rows)" for split, n in seen.items())
-            where = place(file=self.files()[0], column="split")
-            msg = f"split {', '.join(absent)} must have rows; the file has {found} {where}."
-            raise InputError(msg)
+
+def _has_split_column(layout: Mapping[str, str]) -> bool:
+    """Whether one file holds all splits."""
+    return len(set(layout.values())) == 1

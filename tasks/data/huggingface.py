@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -64,7 +64,7 @@ class ParquetFile(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _read_path(cls, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(("http://", "https://")):
             msg = "must be {url: ..., sha256: ...}: a file from elsewhere is pinned by its digest"
             raise ValueError(msg)
@@ -146,10 +146,15 @@ class HuggingFaceSource(MappedSource):
     def check(self) -> None:
         """Refuse missing files or columns; a data set is checked when it was loaded."""
         if self._local or self.parquet is not None:
-            for path in self._local or self._known_files():
+            for path in self.files():
                 require_columns(path, self._columns())
             return
-        require_datasets()
+        if find_spec("datasets") is None:
+            msg = (
+                "`source: huggingface` with `dataset` or `folder` needs the library `datasets`: "
+                f"{to_install('huggingface')}. `parquet:` reads Parquet files without it."
+            )
+            raise InputError(msg)
         if self.folder is not None and not self.folder.is_dir():
             msg = f"`folder` must be a folder; {self.folder} is not."
             raise InputError(msg)
@@ -158,36 +163,31 @@ class HuggingFaceSource(MappedSource):
         """Download what is missing; return the source of local Parquet files."""
         local = self.model_copy()
         if self.parquet is not None:
-            local._local = tuple(_fetched(file, cache) for file in self.parquet)  # noqa: SLF001 - its own class
+            local._local = tuple(_fetch(file, cache) for file in self.parquet)  # noqa: SLF001 - its own class
         else:
-            wanted = Repository(
-                name=self.dataset or str(self.folder),
-                revision=self.revision or folder_digest(self.folder or Path()),
-                folder=self.folder,
-                config=self.config,
-                split=self.split or "",
-            )
-            local._local = (exported(wanted, self._columns(), cache),)  # noqa: SLF001 - its own class
+            local._local = (_export(self, self._columns(), cache),)  # noqa: SLF001 - its own class
         return local
 
     def files(self) -> list[Path]:
         """Return the local Parquet files."""
-        return list(self._local or self._known_files())
+        given = [file.path for file in self.parquet or () if file.path is not None]
+        return list(self._local) or given
 
     def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on: options, and files by content, in order."""
-        known = super().provenance()
-        named = enumerate(self._local)
-        known["files"] = {f"{at} {path.name}": file_digest(path) for at, path in named}
-        return known
+        named = {f"{at} {path.name}": path for at, path in enumerate(self._local)}
+        digests: JsonValue = {name: file_digest(path) for name, path in named.items()}
+        return super().provenance() | {"files": digests}
 
     def split_name(self) -> str:
         """Return the split and the part of it."""
         part = self.part if self.part == "all" else f"{self.part} of {self.test_fraction}"
         return part if self.split is None else f"{self.split}, {part}"
 
-    def _known_files(self) -> tuple[Path, ...]:
-        return tuple(file.path for file in self.parquet or () if file.path is not None)
+    @property
+    def repository(self) -> str:
+        """The name of the data set on the hub, or the folder, for messages."""
+        return self.dataset or str(self.folder)
 
     def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
         before = 0
@@ -202,7 +202,7 @@ class HuggingFaceSource(MappedSource):
         return rows_of_part(table, self.part, self.test_fraction)
 
 
-def _fetched(file: ParquetFile, cache: Path) -> Path:
+def _fetch(file: ParquetFile, cache: Path) -> Path:
     """Return the local path of a file, after a check of its digest."""
     if file.url is not None:
         home = cache / hashlib.sha256(file.url.encode()).hexdigest()[:16]
@@ -210,8 +210,8 @@ def _fetched(file: ParquetFile, cache: Path) -> Path:
         download(file.url, path, sha256=file.sha256, otherwise=_OTHERWISE)
         return path
     path = file.path or Path()
-    if file.sha256 is not None and (found := file_digest(path)) != file.sha256:
-        msg = f"file {path} must have SHA-256 {file.sha256}; it has {found}. It is another file."
+    if file.sha256 is not None and (digest := file_digest(path)) != file.sha256:
+        msg = f"file {path} must have SHA-256 {file.sha256}; it has {digest}. It is another file."
         raise InputError(msg)
     return path
 
@@ -223,93 +223,68 @@ _FORMATS = ("parquet", "csv", "json", "arrow")
 _CONVERSION = 1  # increase this when the same split gives another file
 
 
-@dataclass(frozen=True)
-class Repository:
-    """What to load."""
-
-    name: str
-    """Of the data set on the hub, or of the folder; for messages."""
-    revision: str
-    """The commit, or the digest of the folder."""
-    folder: Path | None
-    """The local repository, if it is one."""
-    config: str | None
-    """The configuration."""
-    split: str
-    """The split."""
-
-
-def require_datasets() -> None:
-    """Refuse to go on without the library."""
-    if find_spec("datasets") is None:
-        msg = (
-            "`source: huggingface` with `dataset` or `folder` needs the library `datasets`: "
-            f"{to_install('huggingface')}. `parquet:` reads Parquet files without it."
-        )
-        raise InputError(msg)
-
-
-def exported(wanted: Repository, columns: Sequence[str], cache: Path) -> Path:
+def _export(source: HuggingFaceSource, columns: Sequence[str], cache: Path) -> Path:
     """Return the Parquet file with these columns of the split; make it if it is missing.
 
-    What was made once needs no network. Codes of classes become the names of the classes.
-
-    Raises
-    ------
-    InputError
-        If the data set cannot be loaded, is no table, or lacks the split or a column.
+    A file that was made once needs no network. Codes of classes become the names of the classes.
     """
-    name = wanted.name if wanted.folder is None else None  # a folder counts by content
-    origin = [name, wanted.revision, wanted.config, wanted.split]
+    # A folder counts by content.
+    revision = source.revision if source.folder is None else folder_digest(source.folder)
+    origin = [source.dataset, revision, source.config, source.split]
     key = json_digest([origin, sorted(set(columns)), _CONVERSION])[:16]
     path = cache / "huggingface" / f"{key}.parquet"
     record = path.with_suffix(".json")
     with locked(path):
         if path.exists() and record.exists() and file_digest(path) in record.read_text("utf-8"):
             return path
-        with _loaded(wanted, path.parent) as rows:
-            _refuse_missing(rows, columns, wanted)
-            _write(rows.select_columns(list(dict.fromkeys(columns))), path, wanted)
+        with _loaded(source, path.parent) as rows:
+            known = rows.column_names
+            if missing := [name for name in columns if name not in known]:
+                msg = (
+                    f"data set {source.repository} must have the column {missing[0]!r}; it has "
+                    f"{shown_names(known)}.{did_you_mean(missing[0], known)}"
+                )
+                raise InputError(msg)
+            _write(rows.select_columns(list(dict.fromkeys(columns))), path, source)
         write_json(record, {"sha256": file_digest(path)})
     return path
 
 
 @contextmanager
-def _loaded(wanted: Repository, home: Path) -> Iterator[Any]:
-    """Yield the rows of the split; what `datasets` writes meanwhile is removed."""
-    require_datasets()
+def _loaded(source: HuggingFaceSource, home: Path) -> Iterator[Any]:
+    """Yield the rows of the split; files that `datasets` writes meanwhile are removed."""
     import datasets  # noqa: PLC0415 - takes seconds, and is an extra
 
     with tempfile.TemporaryDirectory(prefix=".loading-", dir=home) as scratch, _quiet(datasets):
         try:
             builder = datasets.load_dataset_builder(
                 # With the prefix, a folder of the same name in the working directory is not taken.
-                f"hf://datasets/{wanted.name}" if wanted.folder is None else str(wanted.folder),
-                wanted.config,
-                revision=wanted.revision if wanted.folder is None else None,
+                f"hf://datasets/{source.dataset}" if source.dataset else str(source.folder),
+                source.config,
+                revision=source.revision,
                 cache_dir=scratch,
             )
-            _refuse_unfit(builder, wanted)
+            _refuse_unfit(builder, source)
             builder.download_and_prepare()
-            rows = builder.as_dataset(split=wanted.split)
+            rows = builder.as_dataset(split=source.split)
         except Exception as error:
             if isinstance(error, InputError):
                 raise
-            msg = f"data set {wanted.name} {_reason(error, wanted)}."
+            msg = f"data set {source.repository} {_reason(error, source)}."
             raise InputError(msg) from None  # its text may quote a comment
         yield rows
 
 
-def _reason(error: Exception, wanted: Repository) -> str:
-    """Return what is wrong; texts of other libraries only where they cannot quote a comment."""
+def _reason(error: Exception, source: HuggingFaceSource) -> str:
+    """Return what is wrong; texts of other libraries only if they cannot quote a comment."""
     import httpx  # noqa: PLC0415
     from datasets import exceptions  # noqa: PLC0415
 
     text = str(error)
     if isinstance(error, exceptions.DatasetNotFoundError):
         return (
-            f"must be on the hub, with the commit {wanted.revision[:12]}; it is not there, or may "
-            "not be read. For a private one set HF_TOKEN"
+            f"must be on the hub, with the commit {(source.revision or '')[:12]}; it is not there, "
+            "or may not be read. For a private one set HF_TOKEN"
         )
     if isinstance(error, FileNotFoundError):
         return "must have data files in a format of tables (Parquet, CSV, JSON lines, Arrow)"
@@ -318,9 +293,9 @@ def _reason(error: Exception, wanted: Repository) -> str:
             "must be data files; it has a loading script, and no code of a data set is run. Give "
             "its Parquet files with `parquet`"
         )
-    if isinstance(error, ValueError) and (found := _CONFIGS.search(text)):
-        given = "missing" if wanted.config is None else repr(wanted.config)
-        return f"needs a `config` out of {found[1]}; it is {given}"
+    if isinstance(error, ValueError) and (configs := _CONFIGS.search(text)):
+        given = "missing" if source.config is None else repr(source.config)
+        return f"needs a `config` out of {configs[1]}; it is {given}"
     if isinstance(error, ConnectionError | httpx.HTTPError):
         return (
             f"must be reachable; got {type(error).__name__}. Run again, or copy the repository to "
@@ -332,65 +307,46 @@ def _reason(error: Exception, wanted: Repository) -> str:
     )
 
 
-def _refuse_unfit(builder: Any, wanted: Repository) -> None:
-    """Refuse what is no table, lacks the split, or takes its rows from elsewhere."""
+def _refuse_unfit(builder: Any, source: HuggingFaceSource) -> None:
+    """Refuse other formats than tables, a missing split, and rows from elsewhere."""
+    named, split, files = source.repository, source.split or "", builder.config.data_files
     kind = type(builder).__module__.rpartition(".")[2]
     if kind not in _FORMATS:
-        msg = (
-            f"data set {wanted.name} must be Parquet, CSV, JSON lines or Arrow; it is read as "
-            f"{kind!r}."
-        )
+        msg = f"data set {named} must be Parquet, CSV, JSON lines or Arrow; it is read as {kind!r}."
         raise InputError(msg)
-    files = builder.config.data_files
-    if wanted.split not in files:
-        splits = ", ".join(files)
-        msg = f"data set {wanted.name} must have the split {wanted.split!r}; it has {splits}."
-        raise InputError(msg + did_you_mean(wanted.split, list(files)))
-    home = (
-        f"hf://datasets/{wanted.name}@{wanted.revision}/"
-        if wanted.folder is None
-        else f"{wanted.folder.resolve()}/"
-    )
-    for one in (file for of_split in files.values() for file in of_split):
-        found = one if wanted.folder is None else str(Path(one).resolve())
-        if not found.startswith(home):
-            msg = (
-                f"data set {wanted.name} must have its own data files; its README names one "
-                "elsewhere, which the digest of the data set does not cover."
-            )
-            raise InputError(msg)
-
-
-def _refuse_missing(rows: Any, columns: Sequence[str], wanted: Repository) -> None:
-    missing = [name for name in columns if name not in rows.column_names]
-    if missing:
+    if split not in files:
+        msg = f"data set {named} must have the split {split!r}; it has {', '.join(files)}."
+        raise InputError(msg + did_you_mean(split, list(files)))
+    paths = [path for paths in files.values() for path in paths]
+    home = f"hf://datasets/{source.dataset}@{source.revision}/"
+    if source.folder is not None:
+        home = f"{source.folder.resolve()}/"
+        paths = [str(Path(path).resolve()) for path in paths]
+    if not all(path.startswith(home) for path in paths):
         msg = (
-            f"data set {wanted.name} must have the column {missing[0]!r}; it has "
-            f"{shown_names(rows.column_names)}.{did_you_mean(missing[0], rows.column_names)}"
+            f"data set {named} must have its own data files; its README names one elsewhere, which "
+            "the digest of the data set does not cover."
         )
         raise InputError(msg)
 
 
-def _write(rows: Any, path: Path, wanted: Repository) -> None:
-    names = {
-        column: found for column in rows.column_names if (found := _classes(rows.features[column]))
-    }
-    said = f"reading {wanted.name}"
-    with whole_file(path) as temporary, progress(said, total=len(rows)) as advance:
+def _write(rows: Any, path: Path, source: HuggingFaceSource) -> None:
+    classes = {column: _classes(rows.features[column]) for column in rows.column_names}
+    purpose = f"reading {source.repository}"
+    with whole_file(path) as temporary, progress(purpose, total=len(rows)) as advance:
         writer: pq.ParquetWriter | None = None
         for chunk in rows.with_format("arrow").iter(batch_size=_ROWS_A_STEP):
-            arrays = {
-                column: _named(chunk[column].combine_chunks(), names[column])
-                if column in names
-                else chunk[column]
-                for column in chunk.column_names
-            }
-            table = pa.table(arrays)
+            columns = {column: chunk[column] for column in chunk.column_names}
+            for column, names in classes.items():
+                if names:
+                    columns[column] = _name_classes(columns[column].combine_chunks(), names)
+            table = pa.table(columns)
             writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")
             writer.write_table(table)
             advance(table.num_rows)
         if writer is None:
-            msg = f"split {wanted.split!r} of data set {wanted.name} must have rows; it has none."
+            named = f"split {source.split!r} of data set {source.repository}"
+            msg = f"{named} must have rows; it has none."
             raise InputError(msg)
         writer.close()
 
@@ -401,10 +357,10 @@ def _classes(feature: Any) -> list[str]:
     return list(getattr(feature, "names", None) or ())
 
 
-def _named(codes: pa.Array, names: list[str]) -> pa.Array:
-    """Return the names of codes, also of those in lists; -1 means that there is none."""
+def _name_classes(codes: pa.Array, names: list[str]) -> pa.Array:
+    """Return the names of codes, also in lists; -1 means that there is none."""
     if pa.types.is_list(codes.type) or pa.types.is_large_list(codes.type):
-        values = _named(codes.values, names)
+        values = _name_classes(codes.values, names)
         return type(codes).from_arrays(codes.offsets, values, mask=codes.is_null())
     known = pc.if_else(pc.less(codes, 0), None, codes)
     return pa.array(names, pa.string()).take(known)
