@@ -256,11 +256,11 @@ def _refuse_short_rows(path: Path, separator: str) -> None:
     A line break inside a text without quotes, also a carriage return alone as pandas writes it,
     tears a row in two, and what follows it would be another comment's.
     """
-    found: list[tuple[int, pa.csv.InvalidRow]] = []
+    short: list[pa.csv.InvalidRow] = []
 
-    def skipped(row: pa.csv.InvalidRow) -> str:
-        if not found and row.actual_columns < row.expected_columns:
-            found.append((row.number - 2, row))  # rows count from 0, without the header
+    def note_short(row: pa.csv.InvalidRow) -> str:
+        if not short and row.actual_columns < row.expected_columns:
+            short.append(row)
         return "skip"
 
     with opened_table(path) as (_, content), suppress(pa.ArrowInvalid):
@@ -269,19 +269,19 @@ def _refuse_short_rows(path: Path, separator: str) -> None:
             content,
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=pa.csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=skipped
+                delimiter=separator, newlines_in_values=True, invalid_row_handler=note_short
             ),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=[first], column_types={first: pa.binary()}, check_utf8=False
             ),
         )
         for _ in reader:
-            if found:
+            if short:
                 break
-    for row, fields in found:
+    for row in short:  # rows count from 0, without the header
         msg = (
-            f"row {row} has {counted(fields.actual_columns, 'field')}, the header "
-            f"{fields.expected_columns}. A line break in a text, also a carriage return alone, "
+            f"row {row.number - 2} has {counted(row.actual_columns, 'field')}, the header "
+            f"{row.expected_columns}. A line break in a text, also a carriage return alone, "
             "tears its row in two"
         )
         raise pd.errors.ParserError(msg)

@@ -51,31 +51,14 @@ def download(
     otherwise: str = "",
     expansion: float = 1.0,
 ) -> str:
-    """Download a file, unless a complete and verified copy exists.
+    """Download a file, unless a complete and verified copy exists; return its SHA-256.
 
-    Parameters
-    ----------
-    url : str
-        Its address (http or https). Proxies are taken from the environment.
-    size : int, optional
-        Its size in bytes, if known.
-    sha256 : str, optional
-        Its SHA-256 in hexadecimal, if known.
-    otherwise : str
-        What to do without the download, for the error text.
-    expansion : float
-        Disk space for the file and everything that is made of it, in multiples of its size.
-        Default: the file only.
+    A file that does not fit on the disk, or is not the expected one, is refused. Proxies are taken
+    from the environment.
 
-    Returns
-    -------
-    str
-        SHA-256 of the file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be downloaded, does not fit on the disk, or is not the expected one.
+    `size`, `sha256`: size in bytes and digest in hexadecimal, if known. `otherwise`: what to do
+    without the download, for the error text. `expansion`: disk space for the file and everything
+    that is made of it, in multiples of its size.
     """
     with refuse_full_disk(path.parent, f"to download {path.name}"), locked(path):
         record_file = path.with_name(f"{path.name}.json")

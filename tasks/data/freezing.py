@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.columns import conform_rows
 from biasgate.tasks.data.evaluation_set import SAMPLED_FROM, EvaluationSet, freeze_rows
-from biasgate.tasks.data.hashed_parts import Sample
+from biasgate.tasks.data.hashed_parts import draw_sample
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.store import Workplace
 
@@ -61,24 +61,19 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         if folder.exists():
             Folder(str(folder)).touch()
             return EvaluationSet.load(folder)
-        chunks, sample = _chunks(source), None
+        chunks: Iterable[pa.Table] = _chunks(source)
+        sampled: dict[str, JsonValue] = {}
         if source.sample is not None:
-            sample = Sample(source.sample)
-            chunks = sample.draw(chunks)
-
-        def notes() -> dict[str, JsonValue]:
-            noted = _call(source, source.notes)
-            if sample is None or sample.n_rows == sample.n_rows_whole:
-                return noted
-            return noted | {SAMPLED_FROM: sample.n_rows_whole}
-
+            chunks, n_all = draw_sample(chunks, source.sample)
+            if n_all > sum(chunk.num_rows for chunk in chunks):
+                sampled = {SAMPLED_FROM: n_all}
         return freeze_rows(
             chunks,
             folder,
             name=source.name,
             split=source.split_name(),
             source=provenance,
-            notes=notes,
+            notes=lambda: _call(source, source.notes) | sampled,
         )
 
 

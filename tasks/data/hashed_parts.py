@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -32,64 +32,48 @@ def uniform_hash(key: str) -> float:
 
 
 _ROWS_TO_SPARE = 100_000
+Hashed = list[tuple[pa.Table, np.ndarray]]
 
 
-class Sample:
-    """A fixed random part of a set's rows, made of whole clusters.
+def draw_sample(chunks: Iterable[pa.Table], wanted: int) -> tuple[list[pa.Table], int]:
+    """Return a fixed random part of a set's rows, in whole clusters, and the number of all rows.
 
     Clusters (without clusters: rows) are taken in the order of a hash of their name (id), until
     the number of rows is as close as possible to the wanted one. So the sample is the same on every
-    machine and in every order of the rows, and a larger one contains it.
-
-    `wanted`: the number of rows; with clusters, the sample has about as many.
+    machine and in every order of the rows, and a larger one contains it. Little more than the
+    sample is in memory.
     """
-
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
-        self.n_rows_whole = 0
-        """Rows of the whole set, once `draw` is exhausted."""
-        self.n_rows = 0
-        """Rows of the sample, once `draw` is exhausted."""
-
-    def draw(self, chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows of the sample; hold little more than these in memory."""
-        rows: list[pa.Table] = []
-        keys: list[np.ndarray] = []
-        bound = np.inf
-        for chunk in chunks:
-            self.n_rows_whole += chunk.num_rows
-            hashes = _cluster_hashes(chunk)
-            rows.append(chunk.filter(pa.array(hashes <= bound)))
-            keys.append(hashes[hashes <= bound])
-            if sum(map(len, keys)) > 2 * self._wanted + _ROWS_TO_SPARE:
-                clusters, n_rows = _cumulated(keys)
-                # Rows that are still to come can only lower this bound.
-                last = np.searchsorted(n_rows, self._wanted)
-                bound = float(clusters[min(int(last), len(clusters) - 1)])
-                rows, keys = _up_to(bound, rows, keys)
-        if not any(map(len, keys)):
-            return
-        clusters, n_rows = _cumulated(keys)
-        closest = int(np.abs(n_rows - self._wanted).argmin())
-        rows, keys = _up_to(float(clusters[closest]), rows, keys)
-        self.n_rows = sum(map(len, keys))
-        yield from rows
+    parts: Hashed = []
+    n_all, bound = 0, np.inf
+    for chunk in chunks:
+        n_all += chunk.num_rows
+        parts += _up_to(bound, [(chunk, _cluster_hashes(chunk))])
+        if sum(part.num_rows for part, _ in parts) > 2 * wanted + _ROWS_TO_SPARE:
+            clusters, n_rows = _cumulate(parts)
+            # Rows that are still to come can only lower this bound.
+            last = np.searchsorted(n_rows, wanted)
+            bound = float(clusters[min(int(last), len(clusters) - 1)])
+            parts = _up_to(bound, parts)
+    if any(part.num_rows for part, _ in parts):
+        clusters, n_rows = _cumulate(parts)
+        closest = int(np.abs(n_rows - wanted).argmin())
+        parts = _up_to(float(clusters[closest]), parts)
+    return [part for part, _ in parts], n_all
 
 
-def _cumulated(keys: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _cumulate(parts: Hashed) -> tuple[np.ndarray, np.ndarray]:
     """Return the hashes of the clusters in order, and the number of rows up to each."""
-    clusters, sizes = np.unique(np.concatenate(keys), return_counts=True)
+    hashes = np.concatenate([hashes for _, hashes in parts])
+    clusters, sizes = np.unique(hashes, return_counts=True)
     return clusters, np.cumsum(sizes)
 
 
-def _up_to(
-    bound: float, rows: list[pa.Table], keys: list[np.ndarray]
-) -> tuple[list[pa.Table], list[np.ndarray]]:
+def _up_to(bound: float, parts: Hashed) -> Hashed:
     """Return the rows whose hash is at most `bound`, and their hashes."""
-    kept = [
-        table.filter(pa.array(hashes <= bound)) for table, hashes in zip(rows, keys, strict=True)
+    return [
+        (table.filter(pa.array(hashes <= bound)), hashes[hashes <= bound])
+        for table, hashes in parts
     ]
-    return kept, [hashes[hashes <= bound] for hashes in keys]
 
 
 def _cluster_hashes(table: pa.Table) -> np.ndarray:

@@ -19,17 +19,14 @@ MOST_CHARACTERS = _MLFLOW_KEY - _LONGEST_PREFIX
 
 def metric_name(subgroup: str) -> str:
     """Return a subgroup's name in an MLflow key: other characters become `_`."""
-    return "".join(one if one.isalnum() or one in "_-. :" else "_" for one in subgroup)
+    return "".join(char if char.isalnum() or char in "_-. :" else "_" for char in subgroup)
 
 
 def check_identity_names(names: Iterable[str]) -> None:
     """Refuse names that MLflow cannot store, before anything is measured.
 
-    Raises
-    ------
-    ValueError
-        If a name is empty, a path or too long, has control characters, or two names look the same
-        or would get the same key.
+    Names that are empty, paths or too long, that have control characters, and two names that look
+    the same or would get the same key.
     """
     keys: dict[str, str] = {}
     seen: dict[str, str] = {}
@@ -49,7 +46,7 @@ def check_identity_names(names: Iterable[str]) -> None:
                 f"{name[:20]!r}{'...' if len(name) > 20 else ''} with {len(name)} characters"
             )
             raise ValueError(msg)
-        if any(unicodedata.category(one) == "Cc" for one in name):
+        if any(unicodedata.category(char) == "Cc" for char in name):
             msg = (
                 "the name of an identity must have no control characters, such as line breaks; got "
                 f"{name[:20]!r}. Name the column, as in `identities: {{muslim: COLUMN}}`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -13,7 +13,7 @@ from biasgate.tasks.data.scripts import bare
 
 _ALL_UNTIL, _THEN_EVERY = 50_000, 20  # texts of which the words are looked at; later only some
 _MOST_WORDS = 20_000  # kept for an identity, so that memory is bounded
-_TOLD, _TOLD_FROM, _LONGEST_TOLD = 8, 3, 30
+_SHOWN, _SHOWN_FROM, _LONGEST_SHOWN = 8, 3, 30
 
 
 def stem(word: str) -> str:
@@ -44,12 +44,8 @@ class NearTerms:
 class NearWords:
     """Counts, in texts in which an identity was not found, the words that begin like its terms.
 
-    Parameters
-    ----------
-    beginnings : mapping of str to sequence of int
-        How words may begin, and the identities that this speaks for.
-    listed : container of str
-        The words that are terms.
+    `beginnings`: how words may begin, with the identities by number. `listed`: the words that are
+    terms.
     """
 
     def __init__(
@@ -81,33 +77,26 @@ class NearWords:
             if identity not in found
         }
         for identity, word in near:
-            counted = self._words[identity]
-            if word in counted or len(counted) < _MOST_WORDS:
-                counted[word] += 1
+            counts = self._words[identity]
+            if word in counts or len(counts) < _MOST_WORDS:
+                counts[word] += 1
         for identity in {identity for identity, _ in near}:
             self._n_near[identity] += 1
 
-    def told(self, identities: Sequence[str]) -> dict[str, NearTerms]:
+    def summarize(self, identities: Sequence[str]) -> dict[str, NearTerms]:
         """Return the counts, by identity, and the words of at least three texts.
 
-        Of words with other characters than letters nothing is told but their number: they may be
-        names of accounts.
+        Words with other characters than letters are only counted: they may be names of accounts.
         """
-        return {
-            name: NearTerms(
-                n_looked_at=self._looked_at,
-                n_found=self._n_found[at],
-                n_near=self._n_near[at],
-                words=dict(islice(self._plain(at), _TOLD)),
-            )
-            for at, name in enumerate(identities)
-            if self._n_near[at]
-        }
-
-    def _plain(self, at: int) -> Iterator[tuple[str, int]]:
-        for word, count in self._words[at].most_common():
-            if count >= _TOLD_FROM and _is_plain(word):
-                yield word, count
+        summary = {}
+        for at, name in enumerate(identities):
+            if not self._n_near[at]:
+                continue
+            counts = self._words[at].most_common()
+            frequent = ((word, n) for word, n in counts if n >= _SHOWN_FROM and _is_plain(word))
+            shown = dict(islice(frequent, _SHOWN))
+            summary[name] = NearTerms(self._looked_at, self._n_found[at], self._n_near[at], shown)
+        return summary
 
     def _find_identities(self, word: str) -> frozenset[int]:
         """Return whose terms a word begins like; an accent that they do not have may be its own."""
@@ -125,6 +114,6 @@ class NearWords:
 
 
 def _is_plain(word: str) -> bool:
-    return len(word) <= _LONGEST_TOLD and all(
+    return len(word) <= _LONGEST_SHOWN and all(
         letter.isalpha() or unicodedata.category(letter)[0] == "M" for letter in word
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,10 +32,7 @@ class PredictedLabels:
     ) -> pa.Array:
         """Return the scores of the positive label, given those of the predicted one.
 
-        Raises
-        ------
-        InputError
-            If a label is missing where there is a score.
+        A score without its label is refused.
         """
         known = pc.invert(pc.is_nan(scores))
         lacking = pc.and_(known, pc.or_kleene(pc.is_null(labels), pc.equal(labels, "")))
@@ -44,15 +40,15 @@ class PredictedLabels:
         is_positive = self.are_positive(labels)
         self._is_found = self._is_found or bool(is_positive.any())
         others = pc.unique(labels.filter(pa.array(~is_positive)).drop_null()).to_pylist()
-        self._others |= {form_of(one): one for one in others if one}
+        self._others |= {form_of(other): other for other in others if other}
         return pa.array(np.where(is_positive, as_numpy(scores), 1 - as_numpy(scores)))
 
     def are_positive(self, labels: pa.Array) -> np.ndarray:
         """Return which labels are the positive one, whatever form a number has."""
         encoded = pc.fill_null(labels, "").dictionary_encode()
-        wanted = form_of(self._positive)
-        each = np.array([form_of(one) == wanted for one in encoded.dictionary.to_pylist()], bool)
-        return np.asarray(each[as_numpy(encoded.indices)])
+        wanted, words = form_of(self._positive), encoded.dictionary.to_pylist()
+        are_wanted = np.array([form_of(word) == wanted for word in words], bool)
+        return np.asarray(are_wanted[as_numpy(encoded.indices)])
 
     def refuse_others(self, column: str) -> None:
         """Refuse labels that are not two, or not the positive one: it is probably misspelt."""
@@ -73,20 +69,14 @@ class PredictedLabels:
             raise InputError(msg)
 
 
-@dataclass(frozen=True)
-class Cures:
-    """How to read scores of predicted labels, with LABEL for the column of the labels."""
-
-    of_two: str
-    of_several: str
-
-
 def refuse_scores_of_predicted(
     scores: np.ndarray,
     columns: Iterable[tuple[str, pa.Array]],
     score: str,
     where: str,
-    cures: Cures,
+    *,
+    cure_two: str,
+    cure_several: str,
 ) -> None:
     """Refuse scores that seem to be those of the predicted label.
 
@@ -94,10 +84,7 @@ def refuse_scores_of_predicted(
     is. Other columns may have three or more words too, such as languages: labels are known by the
     name of their column or by a class that they name, and most of their scores are at least 0.5.
 
-    Raises
-    ------
-    InputError
-        With the column of the labels, and what to write.
+    The message has the cure for two or several labels, with their column in place of LABEL.
     """
     known = scores[~np.isnan(scores)]
     if known.size < _LEAST_ROWS or known.min() < 1 / MOST_WORDS or known.max() > 1:
@@ -111,7 +98,7 @@ def refuse_scores_of_predicted(
         if len(words) > 2 and not (np.median(known) >= 0.5 and _name_classes(name, words)):
             continue
         shown = f"{', '.join(map(repr, words[:-1]))} and {words[-1]!r}"
-        n, cure = ("two", cures.of_two) if len(words) == 2 else (len(words), cures.of_several)
+        n, cure = ("two", cure_two) if len(words) == 2 else (len(words), cure_several)
         msg = (
             f"scores must be those of the toxic class; all in {score!r} are at least "
             f"{1 / len(words):.2g}, and {name!r} has {n} labels, {shown}, so they seem to be "
@@ -157,10 +144,7 @@ def one_of_each(
 ) -> tuple[pa.Array, pa.Array]:
     """Return one label and its score for each row: the positive one, or the only one.
 
-    Raises
-    ------
-    InputError
-        If a row has several labels, and not the positive one.
+    A row of several labels without the positive one is refused.
     """
     rows, labels, scores = labels_with_scores(chunk, column)
     is_positive = predicted.are_positive(labels)

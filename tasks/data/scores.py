@@ -19,7 +19,6 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, TextForm, file_columns
 from biasgate.tasks.data.plain_columns import as_written, plain_column, words_of
 from biasgate.tasks.data.predicted_labels import (
-    Cures,
     PredictedLabels,
     holds_labels,
     labels_with_scores,
@@ -32,10 +31,10 @@ _IF_NONE = (
     "`allow_missing: true`, if the model refused them."
 )
 _IF_TOXIC = " If they are scores of the toxic class, leave column 'LABEL' out of the file."
-_CURES = Cures(
-    "Write `label: LABEL` and as `positive_label` the one that means toxic." + _IF_TOXIC,
+_CURE_TWO = "Write `label: LABEL` and as `positive_label` the one that means toxic." + _IF_TOXIC
+_CURE_SEVERAL = (
     "Write the score of the toxic label to a column of its own; or export all labels with their "
-    "scores as JSON lines, and write the toxic one as `positive_label`." + _IF_TOXIC,
+    "scores as JSON lines, and write the toxic one as `positive_label`." + _IF_TOXIC
 )
 _MOST_COLUMNS = 20
 
@@ -75,11 +74,7 @@ class ScoreColumns(TextForm):
     def read(self, path: Path, *, allow_missing: bool) -> pd.Series[float]:
         """Read the scores of a file, with their ids as the index; NaN for those that are missing.
 
-        Raises
-        ------
-        InputError
-            If there are no rows, an id occurs twice, a value is not a number, a score is missing
-            and must not be, or the scores seem to be those of predicted labels.
+        Repeated ids are refused, and scores that seem to be those of predicted labels.
         """
         predicted = None
         if self.positive_label is not None:
@@ -102,7 +97,14 @@ class ScoreColumns(TextForm):
             raise InputError(msg)
         if predicted is None:
             columns, where = self._other_columns(path), place(file=path)
-            refuse_scores_of_predicted(found.to_numpy(), columns, self.score, where, _CURES)
+            refuse_scores_of_predicted(
+                found.to_numpy(),
+                columns,
+                self.score,
+                where,
+                cure_two=_CURE_TWO,
+                cure_several=_CURE_SEVERAL,
+            )
         else:
             predicted.refuse_others(self.label or self.score)
         return found

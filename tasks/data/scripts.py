@@ -80,8 +80,6 @@ _WITHOUT_STROKE = {"ł": "l", "đ": "d", "ø": "o", "ħ": "h", "ŧ": "t"}
 _IN_TWO_LETTERS = {"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"}
 _NUKTA, _FIRST_ACCENT = 7, 200  # classes of combining marks in Unicode
 _MOST_SPELLINGS = 64
-# Scripts of the upper planes: letters of old and rare ones, mathematical ones, Adlam and the like.
-_UPPER_WORDS = "\U00010000-\U00016fff\U0001d400-\U0001d7ff\U0001e000-\U0001efff"
 _ASCII_WORD = re.compile(r"\w+")
 
 
@@ -92,14 +90,10 @@ def folded(text: str) -> str:
     if "\u200c" in text:  # in Persian it stands between the parts of a word, as in plurals
         text = _NO_JOINER.sub(" ", text)
     text = unicodedata.normalize("NFKC", text).casefold()
-    for letters, one in _LETTERS_AS_ONE.items():
-        text = text.replace(letters, one)
-    text, n_changed = _TO_CHANGE.subn(_changed, text)
+    for letters, letter in _LETTERS_AS_ONE.items():
+        text = text.replace(letters, letter)
+    text, n_changed = _TO_CHANGE.subn(lambda match: _CHANGED.get(match[0], ""), text)
     return unicodedata.normalize("NFKC", text) if n_changed else text
-
-
-def _changed(found: re.Match[str]) -> str:
-    return _CHANGED.get(found[0], "")
 
 
 def folded_parts(text: str) -> list[str]:
@@ -119,9 +113,9 @@ def spellings(word: str) -> Iterator[str]:
     """Yield a term in the normal form, then what it is without its accents."""
     choices = []
     for letter in word:
-        known = [letter, _without_accents(letter)]
-        known += [one[letter] for one in (_WITHOUT_STROKE, _IN_TWO_LETTERS) if letter in one]
-        choices.append(list(dict.fromkeys(known)))
+        forms = [letter, _without_accents(letter)]
+        forms += [table[letter] for table in (_WITHOUT_STROKE, _IN_TWO_LETTERS) if letter in table]
+        choices.append(list(dict.fromkeys(forms)))
     yield from islice(map("".join, product(*choices)), _MOST_SPELLINGS)
     yield "".join(choice[1] if len(choice) > 1 else choice[0] for choice in choices)
 
@@ -132,34 +126,30 @@ def bare(word: str) -> str:
 
 
 def _without_accents(letter: str) -> str:
-    parts = unicodedata.normalize("NFD", letter)
-    kept = [
-        part
-        for part in parts
-        if unicodedata.combining(part) != _NUKTA and unicodedata.combining(part) < _FIRST_ACCENT
-    ]
+    marks = [(part, unicodedata.combining(part)) for part in unicodedata.normalize("NFD", letter)]
+    kept = [part for part, mark in marks if mark != _NUKTA and mark < _FIRST_ACCENT]
     return unicodedata.normalize("NFC", "".join(kept))
 
 
 @cache
 def proclitics(letter: str) -> tuple[str, ...]:
-    """Return what may be written together with a word that begins with this letter; first, nothing.
+    """Return what may be written together with a word that begins with this letter.
 
-    In scripts without such parts of words, nothing alone.
+    The first is the empty text, which is the only one in scripts without such parts of words.
     """
-    return _parts_of(_PROCLITICS, letter)
+    return _attached(_PROCLITICS, letter)
 
 
 @cache
 def enclitics(letter: str) -> tuple[str, ...]:
     """Return what may be written together with a word that ends with this letter."""
-    return _parts_of(_ENCLITICS, letter)
+    return _attached(_ENCLITICS, letter)
 
 
-def _parts_of(
-    parts_of: Mapping[re.Pattern[str], Sequence[Sequence[str]]], letter: str
+def _attached(
+    scripts: Mapping[re.Pattern[str], Sequence[Sequence[str]]], letter: str
 ) -> tuple[str, ...]:
-    for script, parts in parts_of.items():
+    for script, parts in scripts.items():
         if script.match(letter):
             return tuple(dict.fromkeys(map("".join, product(*parts))))
     return ("",)
@@ -173,12 +163,12 @@ def has_borders(letter: str) -> bool:
 @cache
 def _in_word() -> str:
     """Return the class of characters that are part of a word, in scripts that have borders."""
-    return _class(
-        lambda one: (
-            (one.isalnum() or one == "_" or unicodedata.category(one)[0] == "M")
-            and has_borders(one)
-        )
-    )
+
+    def is_part(letter: str) -> bool:
+        is_in_word = letter.isalnum() or letter == "_" or unicodedata.category(letter)[0] == "M"
+        return is_in_word and has_borders(letter)
+
+    return _class(is_part)
 
 
 def words_of(text: str) -> list[str]:
@@ -203,14 +193,11 @@ def border_after(letter: str) -> str:
 
 @cache
 def _marks() -> str:
-    return _class(lambda one: unicodedata.category(one)[0] == "M")
+    return _class(lambda letter: unicodedata.category(letter)[0] == "M")
 
 
 def _class(belongs: Callable[[str], bool]) -> str:
-    """Return the inside of a class of characters, as ranges.
-
-    Above U+FFFF `re` looks through the ranges one by one, so there a few stand for all.
-    """
+    """Return the inside of a class of characters up to U+FFFF, as ranges."""
     ranges: list[list[int]] = []
     for code in range(0x10000):
         if not belongs(chr(code)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class TermMatcher:
 
     def __init__(self, terms: Mapping[str, Sequence[str]], matching: Matching = "longest") -> None:
         self._listed = {name: list(forms) for name, forms in terms.items()}
-        self._terms = [[_Term.of(form) for form in forms] for forms in terms.values()]
+        self._terms = [[_read_term(form) for form in forms] for forms in terms.values()]
         if not all(forms and all(term.core for term in forms) for forms in self._terms):
             msg = "every identity must have terms, and none may be empty"
             raise ValueError(msg)
@@ -82,23 +83,22 @@ class TermMatcher:
         self._known = self._openings.union(self._words)
         beginnings: dict[str, list[int]] = {}
         for term, owners in self._owners.items():
-            for beginning in term.beginnings():
-                beginnings.setdefault(beginning, []).extend(owners)
+            if term.is_word:
+                for before in proclitics(term.core[0]):
+                    beginnings.setdefault(before + stem(term.core), []).extend(owners)
         self._near = NearWords(beginnings, self._words, len(self.identities))
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
         """Return which texts mention which identity."""
-        return self._mentions_of([set(terms) for terms in self._each_terms(texts)])
+        return self._mentions_of(list(self._each_terms(texts)))
 
     def columns(self, texts: Sequence[str]) -> dict[str, pa.Array]:
         """Return columns of frozen rows: which texts mention each identity, and by which terms."""
-        terms = [set(of_text) for of_text in self._each_terms(texts)]
-        found = self._mentions_of(terms)
-        columns = {
-            IDENTITY + name: pa.array(found[:, position].astype(np.float64))
-            for position, name in enumerate(self.identities)
-        }
-        codes = [sorted(self._codes[term] for term in of_text) for of_text in terms]
+        terms = list(self._each_terms(texts))
+        mentions = self._mentions_of(terms).T.astype(np.float64, order="C")
+        names = [IDENTITY + name for name in self.identities]
+        columns = dict(zip(names, map(pa.array, mentions), strict=True))
+        codes = [sorted({self._codes[term] for term in of_text}) for of_text in terms]
         return columns | {TERMS: pa.array(codes, pa.list_(pa.int32()))}
 
     def coded(self) -> list[JsonValue]:
@@ -119,11 +119,16 @@ class TermMatcher:
             yield terms
 
     def _mentions_of(self, terms: Sequence[Iterable[_Term]]) -> np.ndarray:
-        owners = [{owner for term in of_text for owner in self._owners[term]} for of_text in terms]
-        rows = [row for row, of_text in enumerate(owners) for _ in of_text]
-        found = np.zeros((len(terms), len(self.identities)), dtype=np.bool_)
-        found[rows, [owner for of_text in owners for owner in of_text]] = True
-        return found
+        pairs = [
+            (row, owner)
+            for row, of_text in enumerate(terms)
+            for term in of_text
+            for owner in self._owners[term]
+        ]
+        mentions = np.zeros((len(terms), len(self.identities)), dtype=np.bool_)
+        rows, owners = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        mentions[rows, owners] = True
+        return mentions
 
     def _terms_in(self, text: str, words: list[str]) -> list[_Term]:
         """Return the terms of a text. Most texts can have words alone, and need no pattern."""
@@ -164,8 +169,8 @@ class TermMatcher:
                 end += 1
             pieces += [text[last:start], _in_case_of(text[start:end], other)]
             last = end
-        found = "".join([*pieces, text[last:]])
-        return found if others and found != text else None
+        swapped = "".join([*pieces, text[last:]])
+        return swapped if others and swapped != text else None
 
     def unmatched(self) -> dict[str, JsonValue]:
         """Return the terms that have not matched any text so far, by identity.
@@ -180,7 +185,7 @@ class TermMatcher:
 
     def near(self) -> dict[str, NearTerms]:
         """Return the words of the texts that begin like a term and are none, by identity."""
-        return self._near.told(self.identities)
+        return self._near.summarize(self.identities)
 
 
 class _Term(NamedTuple):
@@ -191,15 +196,6 @@ class _Term(NamedTuple):
     goes_on_before: bool
     goes_on_after: bool
     """Whether `*` stands before it, and after it."""
-
-    @classmethod
-    def of(cls, written: str) -> _Term:
-        bare = written.strip()
-        before, after = bare.startswith(_PART), bare.endswith(_PART)
-        if bare == _PART:
-            before = after = False
-        core = bare[before : len(bare) - after]
-        return cls(" ".join(folded(core).split()), before, after)
 
     @property
     def may_be_in_words(self) -> bool:
@@ -229,11 +225,14 @@ class _Term(NamedTuple):
         """The pattern of this term alone."""
         return _pattern_of(self)
 
-    def beginnings(self) -> Iterator[str]:
-        """Yield how other forms of the word may begin, if it is one."""
-        if self.is_word:
-            for before in proclitics(self.core[0]):
-                yield before + stem(self.core)
+
+def _read_term(written: str) -> _Term:
+    bare = written.strip()
+    before, after = bare.startswith(_PART), bare.endswith(_PART)
+    if bare == _PART:
+        before = after = False
+    core = bare[before : len(bare) - after]
+    return _Term(" ".join(folded(core).split()), before, after)
 
 
 class _Spans:
@@ -287,17 +286,14 @@ def _pattern_of(term: _Term) -> re.Pattern[str]:
 
 
 def _pattern(edges: tuple[str, str], cores: Iterable[str]) -> re.Pattern[str]:
+    """Compile the pattern of terms; between their words are any space and attached parts."""
     before, after = edges
-    longest_first = sorted(cores, key=lambda core: (-len(core), core))
-    return re.compile(f"{before}({'|'.join(map(_spaced, longest_first))}){after}")
-
-
-def _spaced(core: str) -> str:
-    """Return the pattern of a term: between its words stands any space, and what is attached."""
-    first, *others = core.split()
-    return re.escape(first) + "".join(
-        rf"\s+{_either(proclitics(word[0]))}{re.escape(word)}" for word in others
-    )
+    patterns = []
+    for core in sorted(cores, key=lambda core: (-len(core), core)):
+        first, *others = core.split()
+        words = [rf"\s+{_either(proclitics(word[0]))}{re.escape(word)}" for word in others]
+        patterns.append(re.escape(first) + "".join(words))
+    return re.compile(f"{before}({'|'.join(patterns)}){after}")
 
 
 def _either(parts: Sequence[str]) -> str:
@@ -310,11 +306,8 @@ def _written(terms: Iterable[_Term]) -> Iterator[tuple[_Term, str]]:
     yield from ((term, term.core) for term in known)
     for term in known:
         for core in term.cores:
-            yield from (
-                (term, before + core + after)
-                for before in proclitics(core[0])
-                for after in enclitics(core[-1])
-            )
+            for before, after in product(proclitics(core[0]), enclitics(core[-1])):
+                yield term, before + core + after
 
 
 def _in_case_of(model: str, word: str) -> str:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.data.hashed_parts import Sample
+from biasgate.tasks.data.hashed_parts import draw_sample
 
 
-def drawn(table, wanted, step=7):
-    sample = Sample(wanted)
+def draw(table, wanted, step=7):
     chunks = [table.slice(at, step) for at in range(0, table.num_rows, step)]
-    return sample, pa.concat_tables(sample.draw(chunks))
+    found, n_all = draw_sample(chunks, wanted)
+    assert n_all == table.num_rows
+    return pa.concat_tables(found)
 
 
 def rows(clusters):
@@ -28,43 +29,42 @@ CLUSTERS = st.lists(st.integers(0, 12).map(str), min_size=1, max_size=80)
 @given(CLUSTERS, st.integers(1, 90), st.randoms())
 def test_a_sample_has_whole_clusters_and_does_not_depend_on_the_order(clusters, wanted, random):
     table = rows(clusters)
-    sample, found = drawn(table, wanted)
+    found = draw(table, wanted)
     order = list(range(table.num_rows))
     random.shuffle(order)
-    _, shuffled = drawn(table.take(pa.array(order)), wanted, step=3)
+    shuffled = draw(table.take(pa.array(order)), wanted, step=3)
     assert sorted(shuffled["id"].to_pylist()) == sorted(found["id"].to_pylist())
     sizes = Counter(clusters)
     assert all(sizes[name] == n for name, n in Counter(found["cluster"].to_pylist()).items())
-    assert (sample.n_rows, sample.n_rows_whole) == (found.num_rows, table.num_rows)
 
 
 @given(CLUSTERS, st.integers(1, 80))
 def test_a_larger_sample_contains_a_smaller_one(clusters, wanted):
     table = rows(clusters)
-    smaller, larger = (drawn(table, n)[1]["id"].to_pylist() for n in (wanted, wanted + 9))
+    smaller, larger = (draw(table, n)["id"].to_pylist() for n in (wanted, wanted + 9))
     assert set(smaller) <= set(larger)
 
 
 @given(CLUSTERS, st.integers(1, 80))
 def test_no_other_number_of_whole_clusters_is_closer_to_the_wanted_rows(clusters, wanted):
     table = rows(clusters)
-    n = drawn(table, wanted)[0].n_rows
-    nested = {drawn(table, other)[0].n_rows for other in range(1, len(clusters) + 1)}
+    n = draw(table, wanted).num_rows
+    nested = {draw(table, other).num_rows for other in range(1, len(clusters) + 1)}
     assert abs(n - wanted) == min(abs(other - wanted) for other in nested)
 
 
 def test_rows_that_are_dropped_on_the_way_belong_to_no_sample(monkeypatch):
     rng = np.random.default_rng(5)
     table = rows([str(name) for name in rng.zipf(1.6, 4000) % 900])
-    _, expected = drawn(table, 300, step=4000)
+    expected = draw(table, 300, step=4000)
     monkeypatch.setattr("biasgate.tasks.data.hashed_parts._ROWS_TO_SPARE", 0)
-    _, found = drawn(table, 300, step=50)
+    found = draw(table, 300, step=50)
     assert found["id"].to_pylist() == expected["id"].to_pylist()
 
 
 def test_ids_are_drawn_uniformly():
     table = pa.table({"id": [str(at) for at in range(20_000)]})
-    _, found = drawn(table, 4_000, step=999)
+    found = draw(table, 4_000, step=999)
     assert found.num_rows == 4_000
     by_tenth = np.bincount(np.array(found["id"].to_pylist(), dtype=int) // 2_000, minlength=10)
     # 400 expected; five standard deviations of a binomial draw without replacement
@@ -102,10 +102,9 @@ def test_a_sample_of_all_rows_is_the_whole_set(tmp_path, comments):
     assert (same.digest, same.sampled_from) == (whole.digest, None)
 
 
-@pytest.mark.parametrize("options", [{"population": "these_rows"}])
-def test_a_list_of_phrases_is_not_sampled(comments, options):
+def test_a_list_of_phrases_is_not_sampled(comments):
     with pytest.raises(ValueError, match=r"`sample` and `population: these_rows` must not be set"):
-        source(comments, sample=20, **options)
+        source(comments, sample=20, population="these_rows")
 
 
 def test_a_set_without_rows_is_refused_as_without_a_sample(tmp_path, comments):
