@@ -106,23 +106,35 @@ class NameMatcher:
         """
         self._where = place(file=chunk.path, column=self._column)
         array = chunk.table.column(self._column).combine_chunks()
-        kind = array.type
-        if any(is_list(kind) for is_list in _LISTS):
-            rated = as_numpy(array.is_valid())
-            parents, named = self._of_lists(array)
+        is_list = any(is_kind(array.type) for is_kind in _LISTS)
+        if is_list:
+            rows, values = as_numpy(pc.list_parent_indices(array)), pc.list_flatten(array)
+            values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         else:
-            texts = plain_column(chunk, self._column)
-            if not is_text(texts.type):
-                if not (pa.types.is_integer(texts.type) or pa.types.is_null(texts.type)):
-                    self._refuse_type(str(texts.type))
-                texts = texts.cast(pa.string())
-            blank = pc.equal(pc.utf8_trim_whitespace(texts), "")
-            rated = ~as_numpy(pc.fill_null(blank, fill_value=True))
-            parents, named = np.arange(len(texts)), self._of_texts(chunk, texts, ids)
-        found = np.zeros((len(rated), len(self._names)), dtype=np.bool_)
-        np.logical_or.at(found, parents, named)
+            rows, values = np.arange(len(array)), plain_column(chunk, self._column)
+        kind = values.type
+        if pa.types.is_integer(kind) or pa.types.is_null(kind):
+            values = values.cast(pa.string())
+        if not is_text(values.type):
+            msg = (
+                "`column` of `identities` must hold names or lists of names; got "
+                f"{'lists of other values than names' if is_list else kind} {self._where}. "
+                "List columns of 0 and 1, as in `identities: [muslim, gay]`."
+            )
+            raise InputError(msg)
+        encoded = pc.fill_null(values, "").dictionary_encode()
+        cells, codes = encoded.dictionary.to_pylist(), as_numpy(encoded.indices)
+        if is_list:
+            unrated, names = as_numpy(array.is_null()), [[cell] for cell in cells]
+        else:
+            blank = pc.equal(pc.utf8_trim_whitespace(values), "")
+            unrated = as_numpy(pc.fill_null(blank, fill_value=True))
+            self._refuse_joined(chunk, cells, codes, ids)
+            names = [_split_names(cell, self._separator) for cell in cells]
+        mentions = np.zeros((len(array), len(self._names)), dtype=np.bool_)
+        np.logical_or.at(mentions, rows, self._find(names)[codes])
         return {
-            identity: pa.array(found[:, at].astype(np.float64), mask=~rated)
+            identity: pa.array(mentions[:, at].astype(np.float64), mask=unrated)
             for at, identity in enumerate(self._names)
         }
 
@@ -138,51 +150,31 @@ class NameMatcher:
         """Refuse a column that has none of the names: it is another column, or they differ."""
         if len(self._unmatched) < len(self._owners):
             return
-        likely = all(
+        are_names = len(self._others) <= _MOST_NAMES and all(
             len(other) <= _LONGEST_NAME and len(other.split()) <= _MOST_WORDS
             for other in self._others
         )
         shown = ", ".join(map(repr, sorted(self._others)))
-        got = f"it has {shown}" if shown and likely and len(self._others) <= _MOST_NAMES else ""
-        msg = (
-            f"a row must have one of the names in `names`; none has {self._where}."
-            f"{f' Instead {got}.' if got else ' Check `column` and `names`.'}"
-        )
+        hint = f"Instead it has {shown}." if shown and are_names else "Check `column` and `names`."
+        msg = f"a row must have one of the names in `names`; none has {self._where}. {hint}"
         raise InputError(msg)
 
-    def _of_lists(self, array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the row of each name in a column of lists, and whether it names each identity."""
-        parents, values = pc.list_parent_indices(array), pc.list_flatten(array)
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
-            values = values.cast(pa.string())
-        if not is_text(values.type):
-            self._refuse_type("lists of other values than names")
-        known = values.is_valid()
-        encoded = values.filter(known).dictionary_encode()
-        flags = self._flags([[value] for value in encoded.dictionary.to_pylist()])
-        return as_numpy(parents.filter(known)), flags[as_numpy(encoded.indices)]
+    def _refuse_joined(
+        self, chunk: Chunk, cells: list[str], codes: np.ndarray, ids: pa.Array
+    ) -> None:
+        """Refuse texts of several names if no separator is set."""
+        if self._separator is not None:
+            return
+        marks = [self._guess_separator(cell) for cell in cells]
+        if mark := next(filter(None, marks), None):
+            several = np.array([mark is not None for mark in marks])
+            hint = (
+                f' Set `separator: "{mark}"`; if it is one name, set a separator that no name has.'
+            )
+            rule = "a cell must hold one name, unless `separator` says what separates them"
+            refuse_values(chunk, self._column, pa.array(several[codes]), rule, ids, hint=hint)
 
-    def _of_texts(self, chunk: Chunk, texts: pa.Array, ids: pa.Array) -> np.ndarray:
-        """Return which identities each text names."""
-        encoded = pc.fill_null(texts, "").dictionary_encode()
-        cells = encoded.dictionary.to_pylist()
-        codes = as_numpy(encoded.indices)
-        if self._separator is None:
-            joined = [self._separator_of(cell) for cell in cells]
-            if found := next(filter(None, joined), None):
-                several = np.array([one is not None for one in joined])
-                hint = (
-                    f' Set `separator: "{found}"`; if it is one name, set a separator that no '
-                    "name has."
-                )
-                rule = "a cell must hold one name, unless `separator` says what separates them"
-                refuse_values(chunk, self._column, pa.array(several[codes]), rule, ids, hint=hint)
-        flags = self._flags([_listed(cell, self._separator) for cell in cells])
-        return np.asarray(flags[codes])
-
-    def _separator_of(self, cell: str) -> str | None:
+    def _guess_separator(self, cell: str) -> str | None:
         """Return what separates the names in a text that is no known name itself, if anything."""
         if cell.lstrip().startswith("[") or _folded(cell) in self._owners:
             return None
@@ -191,7 +183,8 @@ class NameMatcher:
                 return mark
         return None
 
-    def _flags(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
+    def _find(self, cells: Sequence[Sequence[str]]) -> np.ndarray:
+        """Return which identities the names of each cell belong to."""
         flags = np.zeros((len(cells), len(self._names)), dtype=np.bool_)
         for at, cell in enumerate(cells):
             for name in map(_folded, cell):
@@ -202,20 +195,12 @@ class NameMatcher:
                     self._others.add(name)
         return flags
 
-    def _refuse_type(self, got: str) -> None:
-        msg = (
-            f"`column` of `identities` must hold names or lists of names; got {got} {self._where}. "
-            "List columns of 0 and 1, as in `identities: [muslim, gay]`."
-        )
-        raise InputError(msg)
 
-
-def _listed(cell: str, separator: str | None) -> list[str]:
+def _split_names(cell: str, separator: str | None) -> list[str]:
     """Return the names in a text: a list as Python and JSON write it, or separated names."""
     if cell.strip().startswith("["):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            found = ast.literal_eval(cell.strip())
-            return [str(one) for one in found if one is not None]
+            return [str(name) for name in ast.literal_eval(cell.strip()) if name is not None]
         cell = cell.strip().strip("[]").replace("'", "").replace('"', "")
         separator = separator or ","
     return [cell] if separator is None else cell.split(separator)

@@ -170,10 +170,9 @@ def to_scores(
     numbers = to_numbers(chunk, column, ids)
     if allow_missing:
         numbers = pc.fill_null(numbers, float("nan"))
-    fine = pc.is_finite(numbers)
-    if allow_missing:
-        fine = pc.or_(fine, pc.is_nan(numbers))
-    wrong = pc.invert(pc.fill_null(fine, fill_value=False))
+        wrong = pc.is_inf(numbers)
+    else:
+        wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
     hint = f"{_count_missing(chunk, numbers.null_count)} {if_none}"
     rule = "a score must be a finite number"
     refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")

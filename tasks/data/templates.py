@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -112,10 +112,16 @@ class TemplatesSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the sentences of each part."""
-        self._matcher = self.matcher()
-        for part in ("train", "test"):
-            if self.part in (part, "all"):
-                yield self._table(list(self._sentences(part)))
+        matcher = self._matcher = self.matcher()
+        fills = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
+        fills[_NO_TERM] = (list(phrases.NEUTRAL), self.rows_without_term)
+        for part, frames in (("train", phrases.TRAIN_FRAMES), ("test", phrases.TEST_FRAMES)):
+            if self.part not in (part, "all"):
+                continue
+            sentences: list[_Sentence] = []
+            for term, (spellings, n_rows) in fills.items():
+                sentences += _fill_frames(frames, term, spellings, n_rows // 2, self.seed)
+            yield self._table(sentences, matcher)
 
     def matcher(self) -> TermMatcher:
         """Return the matcher of the terms."""
@@ -127,15 +133,8 @@ class TemplatesSource(SourceSettings):
             return {}
         return {"unmatched_terms": self._matcher.unmatched(), TERMS: self._matcher.coded()}
 
-    def _sentences(self, part: Literal["train", "test"]) -> Iterator[_Sentence]:
-        fills = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
-        fills[_NO_TERM] = (list(phrases.NEUTRAL), self.rows_without_term)
-        for term, (spellings, n_rows) in fills.items():
-            yield from _fill_frames(part, term, spellings, n_rows // 2, self.seed)
-
-    def _table(self, sentences: list[_Sentence]) -> pa.Table:
+    def _table(self, sentences: list[_Sentence], matcher: TermMatcher) -> pa.Table:
         texts = [sentence.text for sentence in sentences]
-        matcher = self._matcher or self.matcher()
         found = matcher.columns(texts)
         labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
         if self.planted_bias is not None:
@@ -161,10 +160,9 @@ class _Sentence:
 
 
 def _fill_frames(
-    part: Literal["train", "test"], term: str, spellings: list[str], n_each: int, seed: int
+    frames: Sequence[phrases.Frame], term: str, spellings: list[str], n_each: int, seed: int
 ) -> Iterator[_Sentence]:
     """Yield `n_each` toxic and as many non-toxic sentences, spread evenly over the frames."""
-    frames = phrases.TRAIN_FRAMES if part == "train" else phrases.TEST_FRAMES
     shuffled = sorted(frames, key=lambda frame: _draw(seed, "frame", term, frame.key))
     for position, frame in enumerate(shuffled):
         n_frame = n_each // len(frames) + (position < n_each % len(frames))
