@@ -23,7 +23,7 @@ from pydantic import StringConstraints
 
 from bias_metrics.parts import counted
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, place, shown_names
+from biasgate.tasks.common.errors import InputError, shown_names
 from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.settings import Settings
@@ -81,11 +81,6 @@ class Chunk:
     """Rows of the files before this one, where a set has several."""
     decimal: Decimal = "."
     """What separates the decimals of numbers in text."""
-
-    def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
-        """Return the place of a value, for messages."""
-        row, row_id = self.first_row + offset, None if ids is None else ids[offset].as_py()
-        return place(file=self.path, column=column, row=row, id=row_id)
 
 
 def file_columns(path: Path, separator: str | None = None) -> list[str]:
@@ -177,32 +172,26 @@ def read_chunks(
 def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
     n_rows = n_bytes = 0
     with pq.ParquetFile(path) as file:
-        refuse_bomb(path, _encoded_bytes(file, columns), f"file {path}", always=_PARQUET_ALLOWED)
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        parts = (group.column(at) for group in groups for at in range(group.num_columns))
+        read = (part for part in parts if part.path_in_schema in columns)
+        encoded = sum(part.total_uncompressed_size for part in read)
+        refuse_bomb(path, encoded, f"file {path}", always=_PARQUET_ALLOWED)
         kinds = {name: file.schema_arrow.field(name).type for name in columns}
     texts = {k: v for k, v in kinds.items() if pa.types.is_string(v) or pa.types.is_large_string(v)}
     # A text that many rows have is then read once: it must not fill memory. Nor must what is ahead.
     with pq.ParquetFile(path, read_dictionary=list(texts), pre_buffer=False) as file:
         for batch in file.iter_batches(batch_size=size, columns=columns):
             table = pa.Table.from_batches([batch]).select(columns)
+            schema = pa.schema([(one.name, texts.get(one.name, one.type)) for one in table.schema])
             plain = _plain_bytes(table)
             n_bytes += plain
             refuse_bomb(path, n_bytes, f"file {path}", always=_PARQUET_ALLOWED)
             step = max(1, batch.num_rows // (1 + plain // _BYTES_A_CHUNK))
             for first in range(0, batch.num_rows, step):
                 part = table.slice(first, step)
-                for name, kind in texts.items():
-                    decoded = [one.dictionary_decode().cast(kind) for one in part[name].chunks]
-                    at = columns.index(name)
-                    part = part.set_column(at, name, pa.chunked_array(decoded, kind))
                 n_rows += part.num_rows
-                yield part, n_rows / file.metadata.num_rows
-
-
-def _encoded_bytes(file: pq.ParquetFile, columns: Sequence[str]) -> int:
-    """Return how many bytes columns have without compression, as the file says."""
-    groups = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
-    parts = (group.column(at) for group in groups for at in range(group.num_columns))
-    return sum(part.total_uncompressed_size for part in parts if part.path_in_schema in columns)
+                yield part.cast(schema), n_rows / file.metadata.num_rows
 
 
 def _plain_bytes(table: pa.Table) -> int:

@@ -305,8 +305,7 @@ class CivilCommentsSource(SourceSettings):
         local = self.model_copy(update={"folder": folder, "url": None})
         # The bytes identify a release, whatever a mirror calls it.
         names = {known: _file_name(address) for address, (_, known) in KNOWN_ARCHIVES.items()}
-        release = {"name": names.get(digest, archive.name), "sha256": digest}
-        local._archive = release  # noqa: SLF001 - its own class
+        local._archive = {"name": names.get(digest, archive.name), "sha256": digest}  # noqa: SLF001 - its own class
         return local
 
     def files(self) -> list[Path]:
@@ -351,8 +350,8 @@ class CivilCommentsSource(SourceSettings):
 
     def provenance(self) -> dict[str, JsonValue]:
         """Return what the frozen rows depend on, also the archive."""
-        archive: JsonValue = {**self._archive} if self._archive is not None else None
-        return super().provenance() | ({} if archive is None else {"archive": archive})
+        archive: dict[str, JsonValue] = {"archive": {**self._archive}} if self._archive else {}
+        return super().provenance() | archive
 
     @property
     def _address(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -48,16 +48,13 @@ class NearWords:
     terms.
     """
 
-    def __init__(
-        self, beginnings: Mapping[str, Sequence[int]], listed: Container[str], n_identities: int
-    ) -> None:
+    def __init__(self, beginnings: Mapping[str, Sequence[int]], listed: Container[str]) -> None:
         self._beginnings = beginnings
         self._any = tuple(beginnings)
         self._listed = listed
         self._seen = self._looked_at = 0
-        self._n_found = [0] * n_identities
-        self._n_near = [0] * n_identities
-        self._words: list[Counter[str]] = [Counter() for _ in range(n_identities)]
+        self._n_found, self._n_near = Counter[int](), Counter[int]()
+        self._words: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._identities_of = lru_cache(65_536)(self._find_identities)
 
     def wants_next(self) -> bool:
@@ -68,8 +65,7 @@ class NearWords:
     def look(self, words: Sequence[str], found: Collection[int]) -> None:
         """Count the words of one text, in which these identities were found."""
         self._looked_at += 1
-        for identity in found:
-            self._n_found[identity] += 1
+        self._n_found.update(found)
         near = {
             (identity, word)
             for word in set(words)
@@ -80,8 +76,7 @@ class NearWords:
             counts = self._words[identity]
             if word in counts or len(counts) < _MOST_WORDS:
                 counts[word] += 1
-        for identity in {identity for identity, _ in near}:
-            self._n_near[identity] += 1
+        self._n_near.update({identity for identity, _ in near})
 
     def summarize(self, identities: Sequence[str]) -> dict[str, NearTerms]:
         """Return the counts, by identity, and the words of at least three texts.

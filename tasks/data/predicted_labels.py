@@ -74,9 +74,7 @@ def refuse_scores_of_predicted(
     columns: Iterable[tuple[str, pa.Array]],
     score: str,
     where: str,
-    *,
-    cure_two: str,
-    cure_several: str,
+    cures: tuple[str, str],
 ) -> None:
     """Refuse scores that seem to be those of the predicted label.
 
@@ -84,7 +82,7 @@ def refuse_scores_of_predicted(
     is. Other columns may have three or more words too, such as languages: labels are known by the
     name of their column or by a class that they name, and most of their scores are at least 0.5.
 
-    The message has the cure for two or several labels, with their column in place of LABEL.
+    The message has the cure for two, or for several labels, with their column in place of LABEL.
     """
     known = scores[~np.isnan(scores)]
     if known.size < _LEAST_ROWS or known.min() < 1 / MOST_WORDS or known.max() > 1:
@@ -98,7 +96,7 @@ def refuse_scores_of_predicted(
         if len(words) > 2 and not (np.median(known) >= 0.5 and _name_classes(name, words)):
             continue
         shown = f"{', '.join(map(repr, words[:-1]))} and {words[-1]!r}"
-        n, cure = ("two", cure_two) if len(words) == 2 else (len(words), cure_several)
+        n, cure = ("two", cures[0]) if len(words) == 2 else (len(words), cures[1])
         msg = (
             f"scores must be those of the toxic class; all in {score!r} are at least "
             f"{1 / len(words):.2g}, and {name!r} has {n} labels, {shown}, so they seem to be "

@@ -267,11 +267,12 @@ def refuse_values(
     """Refuse the first wrong value of a column, with its place; `values` are shown if given."""
     rows = np.flatnonzero(np.asarray(wrong.to_numpy(zero_copy_only=False), dtype=bool))
     if rows.size:
-        first, got = int(rows[0]), ""
-        if values is not None:
-            value = values[first].as_py()
-            got = f"; got {'nothing' if value is None else value}"
-        msg = f"{rule}{got} {chunk.where(column, first, ids)}.{hint}"
+        first = int(rows[0])
+        row_id = None if ids is None else ids[first].as_py()
+        where = place(file=chunk.path, column=column, row=chunk.first_row + first, id=row_id)
+        value = None if values is None else values[first].as_py()
+        got = "" if values is None else f"; got {'nothing' if value is None else value}"
+        msg = f"{rule}{got} {where}.{hint}"
         raise InputError(msg)
 
 

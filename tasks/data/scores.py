@@ -31,10 +31,10 @@ _IF_NONE = (
     "`allow_missing: true`, if the model refused them."
 )
 _IF_TOXIC = " If they are scores of the toxic class, leave column 'LABEL' out of the file."
-_CURE_TWO = "Write `label: LABEL` and as `positive_label` the one that means toxic." + _IF_TOXIC
-_CURE_SEVERAL = (
+_CURES = (
+    "Write `label: LABEL` and as `positive_label` the one that means toxic." + _IF_TOXIC,
     "Write the score of the toxic label to a column of its own; or export all labels with their "
-    "scores as JSON lines, and write the toxic one as `positive_label`." + _IF_TOXIC
+    "scores as JSON lines, and write the toxic one as `positive_label`." + _IF_TOXIC,
 )
 _MOST_COLUMNS = 20
 
@@ -97,14 +97,7 @@ class ScoreColumns(TextForm):
             raise InputError(msg)
         if predicted is None:
             columns, where = self._other_columns(path), place(file=path)
-            refuse_scores_of_predicted(
-                found.to_numpy(),
-                columns,
-                self.score,
-                where,
-                cure_two=_CURE_TWO,
-                cure_several=_CURE_SEVERAL,
-            )
+            refuse_scores_of_predicted(found.to_numpy(), columns, self.score, where, _CURES)
         else:
             predicted.refuse_others(self.label or self.score)
         return found

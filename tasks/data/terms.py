@@ -86,7 +86,7 @@ class TermMatcher:
             if term.is_word:
                 for before in proclitics(term.core[0]):
                     beginnings.setdefault(before + stem(term.core), []).extend(owners)
-        self._near = NearWords(beginnings, self._words, len(self.identities))
+        self._near = NearWords(beginnings, self._words)
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
         """Return which texts mention which identity."""

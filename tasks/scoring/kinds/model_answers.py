@@ -74,15 +74,12 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, of: str, output: str) -> No
     from biasgate.tasks.data.predicted_labels import refuse_scores_of_predicted  # noqa: PLC0415
 
     labels = pa.array(table["label"].astype(str))
-    refuse_scores_of_predicted(
-        widened(table[output]),
-        [("label", labels)],
-        output,
-        f"({of})",
-        cure_two="Name the one that means toxic: `label:` instead of `output:`.",
-        cure_several="Let it return the score of the toxic label in a column, and name that with "
-        "`output`.",
+    cures = (
+        "Name the one that means toxic: `label:` instead of `output:`.",
+        "Let it return the score of the toxic label in a column, and name that with `output`.",
     )
+    scores = widened(table[output])
+    refuse_scores_of_predicted(scores, [("label", labels)], output, f"({of})", cures)
 
 
 def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Archives that attack: encrypted ones, small ones of very much, and names that lead elsewhere."""
 
 import io
+import os
 import tarfile
 import zipfile
 
@@ -12,19 +13,21 @@ from biasgate.tasks.data.civil_comments import archived_files, extract_file
 
 NAME = "rows.csv"
 BOMB = b"0" * 3_000_000
+CONTENT = os.urandom(200_000)
 
 
-def zipped(content):
+def zipped(content, *names):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(NAME, content)
+        for name in names or [NAME]:
+            archive.writestr(name, content)
     return stream.getvalue()
 
 
-def in_tar(content):
+def in_tar(content, name=NAME):
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        entry = tarfile.TarInfo(NAME)
+        entry = tarfile.TarInfo(name)
         entry.size = len(content)
         archive.addfile(entry, io.BytesIO(content))
     return stream.getvalue()
@@ -70,20 +73,68 @@ ELSEWHERE = ["../../rows.csv", "/rows.csv", "a/../../../rows.csv"]
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-@pytest.mark.parametrize("kind", ["zip", "tar"])
-def test_a_name_that_leads_elsewhere_is_unpacked_where_we_say(tmp_path, kind, name):
-    inside, path = tmp_path / "a" / "b" / "c", tmp_path / f"archive.{kind}"
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr(name, b"id\n")
-    else:
-        with tarfile.open(path, "w") as archive:
-            entry = tarfile.TarInfo(name)
-            entry.size = 3
-            archive.addfile(entry, io.BytesIO(b"id\n"))
+@pytest.mark.parametrize("pack", [zipped, in_tar])
+def test_a_name_that_leads_elsewhere_is_unpacked_where_we_say(tmp_path, pack, name):
+    inside, path = tmp_path / "a" / "b" / "c", tmp_path / "archive"
+    path.write_bytes(pack(CONTENT, name))
+    assert archived_files(path) == [NAME]
     extract_file(path, NAME, inside / NAME)
-    assert (inside / NAME).read_bytes() == b"id\n"
+    assert (inside / NAME).read_bytes() == CONTENT
     assert list(tmp_path.rglob(NAME)) == [inside / NAME]
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["a", "archive"]
+
+
+@pytest.mark.parametrize("pack", [zipped, in_tar])
+def test_a_truncated_archive_is_named_and_leaves_no_file(tmp_path, pack):
+    (tmp_path / "a.zip").write_bytes(pack(CONTENT)[:-5000])
+    with pytest.raises(InputError, match=r"a\.zip must be a whole zip or tar archive"):
+        extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
+    assert not (tmp_path / NAME).exists()
+
+
+def test_a_damaged_byte_in_a_zip_is_found(tmp_path):
+    content = bytearray(zipped(CONTENT))
+    content[len(content) // 2] ^= 1
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
+
+
+def test_a_file_that_does_not_fit_is_refused_before_it_is_unpacked(tmp_path, free):
+    path, target = tmp_path / "a.zip", tmp_path / "in" / NAME
+    path.write_bytes(zipped(b"0" * 100_000, NAME, "other"))
+    free(99_999)
+    with pytest.raises(
+        InputError, match=r"0\.1 MB free to unpack rows\.csv of a\.zip; it has .*`folder:`\.$"
+    ):
+        extract_file(path, NAME, target)
+    assert not target.parent.exists()
+    free(100_000)
+    extract_file(path, NAME, target)
+    assert target.stat().st_size == 100_000
+
+
+@pytest.mark.parametrize("pack", [zipped, in_tar])
+def test_a_disk_that_fills_up_while_a_file_is_unpacked_keeps_no_half_file(
+    tmp_path, disk, free, pack
+):
+    folder, change = disk
+    change("size=128k")
+    path, target = tmp_path / "a.zip", folder / "in" / NAME
+    path.write_bytes(pack(CONTENT))
+    free(10**9)
+    with pytest.raises(InputError, match=rf"disk of {target.parent} must have .*; it is full"):
+        extract_file(path, NAME, target)
+    assert list(folder.rglob("*")) == [target.parent]
+    change("size=64m")
+    extract_file(path, NAME, target)
+    assert target.read_bytes() == CONTENT
+
+
+def test_an_archive_with_two_files_of_one_name_is_refused(tmp_path):
+    (tmp_path / "a.zip").write_bytes(zipped(b"1", f"x/{NAME}", f"y/{NAME}"))
+    with pytest.raises(InputError, match=r"must hold one file 'rows\.csv'; it holds 2"):
+        extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])

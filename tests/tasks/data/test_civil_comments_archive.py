@@ -55,13 +55,6 @@ def test_an_unchanged_nightly_asks_the_server_nothing(tmp_path, file_server, arc
     assert second.folder == first.folder
 
 
-def test_an_archive_and_its_unpacked_folder_give_the_same_digest(tmp_path, file_server, archive):
-    del archive
-    one = freeze(source(url=file_server.url()), tmp_path / "store")
-    other = freeze(source(tmp_path / "made"), tmp_path / "store")
-    assert one.digest == other.digest
-
-
 def test_another_split_of_a_fetched_archive_needs_no_further_download(
     tmp_path, file_server, release
 ):

@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.tables import freeze_table
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.chunks import require_columns
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.data.json_lines import value_of
 from biasgate.tasks.data.scores import ScoreColumns
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -29,17 +29,11 @@ COMMENT = "secretword"
 
 
 def frozen(folder, name, content, **options):
-    (folder / name).write_bytes(content)
-    source = {"name": "rows", "source": "table", "path": str(folder / name), "text": "text"}
-    return freeze(SOURCES.validate_python(source | {"identities": ["gay"]} | options), folder)
+    return freeze_table(folder, content, name, **{"text": "text"} | options)
 
 
 def written(separator):
     return ROWS.to_csv(index=False, sep=separator).encode()
-
-
-def separated(**options):
-    return {key: value for key, value in options.items() if value}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +44,9 @@ def separated(**options):
         ("rows.csv", written("\t"), "\t"),
         ("rows.tsv", written("\t"), None),
         ("rows.tsv.gz", gzip.compress(written("\t")), None),
+        ("rows.csv.gz", gzip.compress(written(",")), None),
+        ("rows.parquet", ROWS.to_parquet(index=False), None),
+        ("rows.parquet", ROWS.astype({"id": str}).to_parquet(index=False), None),
         ("rows.tsv", written(","), ","),
         ("rows.csv", b"\xef\xbb\xbf" + written(","), None),
         ("rows.jsonl", JSON, None),
@@ -61,7 +58,7 @@ def separated(**options):
 )
 def test_the_same_rows_in_any_format_are_the_same_set(tmp_path, name, content, separator):
     plain = frozen(tmp_path, "plain.csv", written(","))
-    assert frozen(tmp_path, name, content, **separated(separator=separator)).digest == plain.digest
+    assert frozen(tmp_path, name, content, separator=separator).digest == plain.digest
 
 
 @pytest.mark.parametrize(

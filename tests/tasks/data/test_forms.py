@@ -1,19 +1,21 @@
 """Values in other forms than expected: read as they are meant, or refused with a remedy."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.tables import freeze_table, table_source
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.common.yaml_files import load_yaml
 from biasgate.tasks.counting.settings import CountFile
 from biasgate.tasks.counting.shards import counted_shard
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.plain_columns import form_of, hint_for_forms
 from biasgate.tasks.data.scores import ScoreColumns
@@ -32,14 +34,7 @@ ROWS = pd.DataFrame(
 )
 
 
-def source(path, **options):
-    base = {"name": "t", "source": "table", "path": path, "text": "text", "identities": ["gay"]}
-    return SOURCES.validate_python(base | options)
-
-
-def frozen(folder, rows=ROWS, **options):
-    rows.to_csv(folder / "t.csv", index=False)
-    return freeze(source(folder / "t.csv", **options), folder / "store")
+source, frozen = partial(table_source, text="text"), partial(freeze_table, text="text")
 
 
 WRONG = {

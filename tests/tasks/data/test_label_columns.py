@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 from pydantic import ValidationError
+from support.tables import freeze_table
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
 
 ROWS = pd.DataFrame(
     {
@@ -20,16 +20,10 @@ ROWS = pd.DataFrame(
 YES = {"label_values": {"yes": 1, "no": 0}}
 
 
-def frozen(folder, rows=ROWS, **options):
-    rows.to_csv(folder / "t.csv", index=False)
-    given = {"name": "t", "source": "table", "path": folder / "t.csv", "identities": ["gay"]}
-    return freeze(SOURCES.validate_python(given | options), folder / "store")
-
-
 def test_of_kinds_of_toxicity_the_highest_counts(tmp_path):
-    found = frozen(tmp_path, label=["insult", "threat"])
+    found = freeze_table(tmp_path, ROWS, label=["insult", "threat"])
     assert found.column("label").to_pylist() == [0.6, 1.0, 0.0]
-    found = frozen(tmp_path, label=["ann", "ben"], **YES)
+    found = freeze_table(tmp_path, ROWS, label=["ann", "ben"], **YES)
     assert found.column("label").to_pylist() == [1.0, 1.0, 0.0]
 
 
@@ -43,7 +37,7 @@ def test_of_kinds_of_toxicity_the_highest_counts(tmp_path):
 )
 def test_labels_that_cannot_be_meant_are_refused(tmp_path, changes, options, message):
     with pytest.raises(InputError, match=message):
-        frozen(tmp_path, ROWS.assign(**changes), **{"label": ["insult", "threat"]} | options)
+        freeze_table(tmp_path, ROWS.assign(**changes), **{"label": ["insult", "threat"]} | options)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +49,4 @@ def test_labels_that_cannot_be_meant_are_refused(tmp_path, changes, options, mes
 )
 def test_options_that_cannot_be_meant_are_refused(tmp_path, options, message):
     with pytest.raises(ValidationError, match=message):
-        frozen(tmp_path, **options)
+        freeze_table(tmp_path, ROWS, **options)

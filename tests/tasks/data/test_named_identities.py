@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
+from support.tables import table_source
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import freeze
 
 LISTS = [["muslim", "gay"], [], ["gay", "deaf"], None]
 EXPECTED = {"muslim": [1.0, 0.0, 0.0, None], "gay": [1.0, 0.0, 1.0, None]}
@@ -32,9 +33,7 @@ def frozen(folder, cells, **options):
 def of_file(path, **options):
     named = {"column": "groups", "names": ["muslim", "gay"]}
     named |= {key: options.pop(key) for key in ("names", "separator") if key in options}
-    options = {"identities": named} | options
-    source = SOURCES.validate_python({"name": "t", "source": "table", "path": path} | options)
-    return freeze(source, path.parent / "store")
+    return freeze(table_source(path, **{"identities": named} | options), path.parent / "store")
 
 
 def found(evaluation_set):

@@ -5,29 +5,22 @@ import unicodedata
 import pandas as pd
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from support.tables import freeze_table
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import SliceName
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.gating.policy_rules import RuleSettings, is_meant
-
-
-def frozen(tmp_path, rows, **options):
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    settings = {"name": "set", "source": "table", "path": tmp_path / "rows.csv"} | options
-    return freeze(SOURCES.validate_python(settings), tmp_path / "store")
 
 
 def test_each_value_of_a_column_is_a_slice(tmp_path):
     rows = pd.DataFrame({"id": range(4), "label": [0, 1, 0, 1], "gay": [1, 1, 0, 0]})
     rows["language"] = ["german", "arabic", None, "german"]
-    options = {"identities": ["gay"], "slices_in": ["language"]}
-    found = frozen(tmp_path, rows, **options)
+    found = freeze_table(tmp_path, rows, slices_in=["language"])
     assert found.column("slice/language.german").to_pylist() == [True, False, False, True]
     assert found.column("slice/language.arabic").to_pylist() == [False, True, False, False]
     assert found.record["in_no_slice"] == {"language": 1}
     whole = rows.assign(language=["german", "arabic", "german", "german"])
-    assert "in_no_slice" not in frozen(tmp_path, whole, **options).record
+    assert "in_no_slice" not in freeze_table(tmp_path, whole, slices_in=["language"]).record
 
 
 def test_a_rule_can_name_the_slice_of_a_value():
@@ -37,7 +30,7 @@ def test_a_rule_can_name_the_slice_of_a_value():
 
 def slices_of(tmp_path, languages):
     rows = pd.DataFrame({"id": range(len(languages)), "label": 0, "gay": 1, "language": languages})
-    found = frozen(tmp_path, rows, identities=["gay"], slices_in=["language"])
+    found = freeze_table(tmp_path, rows, slices_in=["language"])
     return [one.removeprefix("slice/") for one in found.columns if one.startswith("slice/")]
 
 
@@ -72,5 +65,5 @@ def test_a_column_of_comments_makes_no_slices(tmp_path, values):
     n = len(values)
     rows = pd.DataFrame({"id": range(n), "label": 0, "gay": 1, "comment": values})
     with pytest.raises(InputError, match="at most 200 different values") as refused:
-        frozen(tmp_path, rows, identities=["gay"], slices_in=["comment"])
+        freeze_table(tmp_path, rows, slices_in=["comment"])
     assert values[0] not in str(refused.value) or len(values[0]) < 3

@@ -1,5 +1,3 @@
-import gzip
-
 import numpy as np
 import pandas as pd
 import pyarrow.csv
@@ -51,14 +49,6 @@ def test_the_mapped_columns_are_frozen(frozen):
     assert values(found, "cluster") == ["a", "a", "b", "b"]
     assert values(found, "identity/muslim") == [0.5, None, 0.1, 1.0]
     assert values(found, "slice/short") == [True, False, True, True]
-
-
-def test_csv_gzip_and_parquet_of_the_same_table_have_the_same_digest(tmp_path, frozen):
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
-    FRAME.to_parquet(tmp_path / "t.parquet")
-    FRAME.astype({"key": str}).to_parquet(tmp_path / "s.parquet")
-    digests = {frozen(name).digest for name in ("t.csv", "t.csv.gz", "t.parquet", "s.parquet")}
-    assert len(digests) == 1
 
 
 def test_ids_may_be_the_row_numbers(frozen):
