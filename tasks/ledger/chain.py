@@ -67,19 +67,19 @@ class Chain:
         return known == head.digest or head.number < max(resets, default=0)
 
     @property
+    def moves(self) -> list[Entry]:
+        """The entries after which `champion` was another version, or none."""
+        return [link for link in self.links if link.content.action in MOVES]
+
+    @property
     def last_move(self) -> Entry | None:
-        """The last entry after which `champion` was another version, or none."""
-        moves = [link for link in self.links if link.content.action in MOVES]
-        return moves[-1] if moves else None
+        """The last of its moves."""
+        return self.moves[-1] if self.moves else None
 
     def basis(self, version: str) -> list[RestsOn]:
         """Return the verdicts with which a version last became champion; none if unknown."""
-        moves = [
-            link
-            for link in self.links
-            if link.content.action in MOVES and link.content.version == version
-        ]
-        return moves[-1].content.verdicts if moves else []
+        moves = [link.content for link in self.moves if link.content.version == version]
+        return moves[-1].verdicts if moves else []
 
     @property
     def rolled_away(self) -> dict[str, Entry]:
@@ -95,8 +95,8 @@ class Chain:
     @property
     def pinned(self) -> Entry | None:
         """The entry that registered the policy that is required now."""
-        found = [link for link in self.links if link.content.action == "policy"]
-        return found[-1] if found else None
+        pins = [link for link in self.links if link.content.action == "policy"]
+        return pins[-1] if pins else None
 
     @property
     def policy(self) -> Pinned | None:
@@ -105,8 +105,8 @@ class Chain:
 
     def blocked(self, version: str) -> int:
         """Return the number of the last entry that says that a version did not pass; or 0."""
-        found = [link.number for link in self.links if version in (link.content.blocked or ())]
-        return max(found, default=0)
+        numbers = [link.number for link in self.links if version in (link.content.blocked or ())]
+        return max(numbers, default=0)
 
     @property
     def all_digests(self) -> str:

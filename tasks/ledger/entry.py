@@ -28,8 +28,8 @@ from biasgate.tasks.signing.envelope import (
     Signature,
     Signatures,
     Signed,
+    decodable,
     pae,
-    signatures_of,
     signed_by,
     who_signed,
 )
@@ -38,8 +38,7 @@ from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 
 def _is_time(text: str) -> str:
     """Refuse what is no time, or names no time zone and so cannot be compared."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    if datetime.fromisoformat(text).tzinfo is None:
         msg = "must name its time zone"
         raise ValueError(msg)
     return text
@@ -219,30 +218,25 @@ def read_entry(record: ModelVersion) -> Entry:
         raise InputError(msg)
     tag = check(parse_json(record.tags[TAG], what), _Tag, what)
     content = tag.payload
-    missing = _missing(content)
+    moves = content.action in {"promotion", "rollback"} or content.passed_over is not None
+    place = _PLACE if content.state in {"open", "done"} else ()
+    needed = (*_NEEDED[content.action], *place)
+    missing = next((key for key in needed if getattr(content, key) is None), None)
+    if moves and not content.version:
+        missing = "version"
     if missing is not None:
         msg = (
             f"{what} must name `{missing}`, since its action is {content.action} and its state "
             f"{content.state}."
         )
         raise InputError(msg)
-    return Entry(int(record.version), content, record, signatures_of(tag.signatures, what))
-
-
-def _missing(content: Content) -> str | None:
-    """Return what an entry must name by its action and state, and does not; None if it is whole."""
-    moves = content.action in {"promotion", "rollback"} or content.passed_over is not None
-    if moves and not content.version:
-        return "version"
-    place = _PLACE if content.state in {"open", "done"} else ()
-    needed = (*_NEEDED[content.action], *place)
-    return next((key for key in needed if getattr(content, key) is None), None)
+    return Entry(int(record.version), content, record, decodable(tag.signatures, what))
 
 
 def entry_tags(content: Content) -> dict[str, str]:
     """Return the tag of an entry, signed if this machine has a private key."""
     signatures = signed_by(PrivateKey.here(), _message(content))
-    tag = _Tag(payload=content, signatures=[signature.record() for signature in signatures])
+    tag = _Tag(payload=content, signatures=list(signatures))
     return {TAG: json.dumps(tag.to_dict())}
 
 

@@ -9,7 +9,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import MOVES, ListedEntry, Move, RestsOn
+from biasgate.tasks.ledger.entry import ListedEntry, Move, RestsOn
 from biasgate.tasks.ledger.ledger import (
     CHAMPION,
     PREVIOUS,
@@ -23,23 +23,19 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import (
     Transition,
     decision,
-    entered,
     heal,
     move_champion,
     no_first,
     objection_to_policies,
-    take_turn,
+    queue_move,
+    rests_on,
 )
 from biasgate.tasks.promoting.succession import SAME_SCORES, Judged, smaller_sample
 from biasgate.tasks.promoting.verify import require_held
 from biasgate.tasks.records import Decision, LoggedVerdict, champion_of
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import verdict_digest
-from biasgate.tasks.verifying.documents import (
-    logged_verdict,
-    read_policy_of,
-    with_whole_tags,
-)
+from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, with_whole_tags
 from biasgate.tasks.verifying.version import verify_version
 
 
@@ -48,7 +44,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     ledger = _settled(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
-    verdicts, read = recorded(found, gateway)
+    judged = Judged(found.uri, recorded(found, gateway), found)
     chain = ledger.chain
     champion = champion_of_model(ledger, chain)
     if champion is not None and champion.version == found.version:
@@ -56,32 +52,30 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         if alias is None or alias.version != found.version:
             gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is champion.")
-    objection = objection_to_policies([one.policy for one in read], chain.policy, model)
+    objection = objection_to_policies([one.policy for one in judged.verdicts], chain.policy, model)
     if objection is not None:
         msg = f"{found.uri} must have a verdict that may move {CHAMPION}: {objection}."
         raise InputError(msg)
-    compared = set(map(champion_of, read))
+    compared = set(map(champion_of, judged.verdicts))
     if compared != {champion.uri if champion else None}:
+        rivals = ", ".join(sorted(one or "nobody" for one in compared))
         msg = (
-            f"{found.uri} was compared with {_named(compared)}, but champion is "
+            f"{found.uri} was compared with {rivals}, but champion is "
             f"{champion.uri if champion else 'nobody'} now: evaluate it again."
         )
         raise InputError(msg)
-    samples = {verdict.set: verdict.sample for verdict in verdicts}
     basis = [] if champion is None else chain.basis(champion.version)
-    if champion is not None and (smaller := smaller_sample(samples, basis)):
+    if champion is not None and (smaller := smaller_sample(judged.samples, basis)):
         msg = f"{found.uri} must be judged on as many comments as the champion: {smaller}."
         raise InputError(msg)
-    if champion is None and not all(_allows_first(one, found, gateway) for one in read):
+    if champion is None and not all(_allows_first(one, found, gateway) for one in judged.verdicts):
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
-    judged = Judged(found.uri, read, found)
     if judged.is_champions_copy:
         msg = f"{found.uri} must be another model than the champion: {SAME_SCORES}."
         raise InputError(msg)
-    transition = Transition("promotion", found, replaces, verdicts, read, judged.because(reason))
-    moved = move_champion(transition, gateway)
-    return judged.named(moved)
+    transition = Transition("promotion", found, replaces, judged.verdicts, judged.because(reason))
+    return judged.named(move_champion(transition, gateway))
 
 
 def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) -> Decision:
@@ -105,7 +99,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
     if champion is None or version is None or champion.version == version:
         msg = f"model {model} must have a `{PREVIOUS}` to roll back to; it has none."
         raise InputError(msg)
-    champions = {link.content.version for link in chain.links if link.content.action in MOVES}
+    champions = {link.content.version for link in chain.moves}
     if to is not None and to not in champions:
         msg = f"`--to` must name a version that was {CHAMPION} of {model}; version {to} never was."
         raise InputError(msg)
@@ -118,10 +112,9 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
         raise InputError(msg)
     found = gateway.resolve(f"models:/{model}/{version}")
     require_held(found, verify_version(found, gateway))
-    verdicts, read = recorded(found, gateway)
-    moved = move_champion(
-        Transition("rollback", found, champion.version, verdicts, read, reason), gateway
-    )
+    verdicts = recorded(found, gateway)
+    transition = Transition("rollback", found, champion.version, verdicts, reason)
+    moved = move_champion(transition, gateway)
     if moved.champion_moved:
         return _rolled_back(ledger, ledger.chain, to) or moved
     if left is None:
@@ -172,22 +165,16 @@ def history(model: str, gateway: Gateway) -> list[ListedEntry]:
     ]
 
 
-def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], list[LoggedVerdict]]:
-    """Return the verdicts in a version's tags, as the ledger names them and as they are read."""
+def recorded(version: ModelVersion, gateway: Gateway) -> list[LoggedVerdict]:
+    """Return the verdicts that a version's tags name."""
     version = with_whole_tags(version, gateway)
-    verdicts: list[RestsOn] = []
-    read: list[LoggedVerdict] = []
+    verdicts: list[LoggedVerdict] = []
     for name in version.tags["biasgate.required_sets"].split(","):
-        run_id, digest = (
-            version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")
-        )
-        verdict = logged_verdict(run_id, gateway)
-        if verdict_digest(verdict) != digest:
+        verdict = logged_verdict(version.tags[f"biasgate.{name}.run_id"], gateway)
+        if verdict_digest(verdict) != version.tags[f"biasgate.{name}.verdict_digest"]:
             raise InputError(_changed(f"the verdict on {name}", version))
-        sample = verdict.evaluation_set.sample
-        verdicts.append(RestsOn(set=name, run_id=run_id, digest=digest, sample=sample))
-        read.append(verdict)
-    return verdicts, read
+        verdicts.append(verdict)
+    return verdicts
 
 
 def _allows_first(verdict: LoggedVerdict, version: ModelVersion, gateway: Gateway) -> bool:
@@ -200,10 +187,6 @@ def _allows_first(verdict: LoggedVerdict, version: ModelVersion, gateway: Gatewa
 
 def _changed(what: str, version: ModelVersion) -> str:
     return f"{what} must not change while {version.uri} is verified and promoted; it did."
-
-
-def _named(compared: set[str | None]) -> str:
-    return ", ".join(sorted(one or "nobody" for one in compared))
 
 
 @dataclass(frozen=True)
@@ -244,7 +227,7 @@ def reset(
         findings = verify_version(found, gateway)
         require_held(found, [finding for finding in findings if finding.what not in ours])
         wrong += [finding.sentence for finding in findings if not finding.holds]
-        verdicts, _ = recorded(found, gateway)
+        verdicts = [rests_on(verdict) for verdict in recorded(found, gateway)]
     agree(Accepts(wrong, json_digest([chain.all_digests, verdicts])))
     alias = gateway.alias(model, CHAMPION)
     move = Move(
@@ -256,9 +239,7 @@ def reset(
         verdicts=verdicts,
         accepted=chain.all_digests,
     )
-    with entered(ledger, move) as entry:
-        take_turn(ledger, entry)
-        entries = ledger.entries()
+    with queue_move(ledger, move) as (entry, entries):
         ledger.refuse_closed(entry, entries)
         if Chain.of(entries).all_digests != chain.all_digests:
             msg = (

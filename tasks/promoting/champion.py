@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics.gate import Outcome
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, Move, Pinned, RestsOn
 from biasgate.tasks.ledger.ledger import CHAMPION, PREVIOUS, Ledger, champion_of_model
@@ -16,6 +17,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord
 from biasgate.tasks.signing.keys import SHORT
+from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.version import objection_to
 
 
@@ -29,10 +31,8 @@ class Transition:
     """The version to make champion."""
     replaces: str | None
     """The version that must be champion now; None if there must be none."""
-    verdicts: Sequence[RestsOn]
-    """The verdicts that it is based on."""
-    judged: Sequence[LoggedVerdict]
-    """The same verdicts as they were read: each names the ledger's last entry and the policy."""
+    verdicts: Sequence[LoggedVerdict]
+    """The verdicts that it is based on; each names the ledger's last entry then, and the policy."""
     reason: str
     """Why."""
     rule: str = "by hand"
@@ -49,7 +49,7 @@ class Transition:
             rule=self.rule,
             reason=self.reason,
             passed_over=list(self.passed_over),
-            verdicts=list(self.verdicts),
+            verdicts=[rests_on(verdict) for verdict in self.verdicts],
         )
 
 
@@ -60,9 +60,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     closes (`heal`); the alias points to the old or the new version, never to anything else.
     """
     ledger = Ledger(gateway, transition.version.name)
-    with entered(ledger, transition.content()) as entry:
-        take_turn(ledger, entry)
-        entries = ledger.entries()
+    with queue_move(ledger, transition.content()) as (entry, entries):
         require_sound(ledger, chain := Chain.of(entries))
         champion = champion_of_model(ledger, chain)
         if (champion.version if champion else None) != transition.replaces:
@@ -76,7 +74,13 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         ledger.refuse_closed(entry, entries)
         claimed = ledger.claim(entry, chain)
         gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
-        _read_back(gateway, transition.version)
+        alias = gateway.alias(ledger.model, CHAMPION)
+        if alias is None or alias.version != transition.version.version:
+            msg = (
+                f"{CHAMPION} of {ledger.model} must be version {transition.version.version} now; "
+                "it is not."
+            )
+            raise RuntimeError(msg)
         done = _complete(ledger, claimed)
         remember(ledger, Chain([*chain.links, done]))
     sentence = moved(transition.version, transition.replaces, transition.reason)
@@ -86,32 +90,27 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
 def _objection_since(transition: Transition, chain: Chain) -> str | None:
     """Return why the entries that came after the verdicts do not allow a move, or None."""
     version = transition.version
-    heads = [verdict.ledger for verdict in transition.judged]
+    heads = [verdict.ledger for verdict in transition.verdicts]
     blocked = chain.blocked(version.version)
     if blocked > min((head.number if head else 0 for head in heads), default=0):
         return f"{version.uri} did not pass by entry {blocked} of the ledger, after its verdicts"
     if transition.action == "rollback":
         return None
-    policies = [verdict.policy for verdict in transition.judged]
+    policies = [verdict.policy for verdict in transition.verdicts]
     return objection_to_policies(policies, chain.policy, version.name)
 
 
-def objection_to_policy(name: str, digest: str, pinned: Pinned | None, model: str) -> str | None:
-    """Return why a policy may not move a model's `champion`, or None."""
-    if pinned is None or digest == pinned.digest:
-        return None
-    return (
-        f"policy {pinned.name} (digest {pinned.digest[:SHORT]}) is registered for {model}, "
-        f"and this is {name} (digest {digest[:SHORT]})"
-    )
-
-
 def objection_to_policies(
-    policies: Iterable[PolicyRecord], pinned: Pinned | None, model: str
+    policies: Iterable[Policy | PolicyRecord], pinned: Pinned | None, model: str
 ) -> str | None:
     """Return why one of these policies may not move a model's `champion`, or None."""
-    found = (objection_to_policy(policy.name, policy.digest, pinned, model) for policy in policies)
-    return next((one for one in found if one is not None), None)
+    for policy in policies:
+        if pinned is not None and policy.digest != pinned.digest:
+            return (
+                f"policy {pinned.name} (digest {pinned.digest[:SHORT]}) is registered for {model}, "
+                f"and this is {policy.name} (digest {policy.digest[:SHORT]})"
+            )
+    return None
 
 
 def record(ledger: Ledger, move: Move, note: str) -> Entry:
@@ -119,9 +118,7 @@ def record(ledger: Ledger, move: Move, note: str) -> Entry:
 
     Refused if the ledger was changed, also while the entry waited for its turn.
     """
-    with entered(ledger, move) as entry:
-        take_turn(ledger, entry)
-        entries = ledger.entries()
+    with queue_move(ledger, move) as (entry, entries):
         require_sound(ledger, chain := Chain.of(entries))
         ledger.refuse_closed(entry, entries)
         done = ledger.close(ledger.claim(entry, chain), "done", note)
@@ -130,14 +127,25 @@ def record(ledger: Ledger, move: Move, note: str) -> Entry:
 
 
 @contextmanager
-def entered(ledger: Ledger, move: Move) -> Iterator[Entry]:
-    """Queue an entry; settle it if the body fails."""
+def queue_move(ledger: Ledger, move: Move) -> Iterator[tuple[Entry, list[Entry]]]:
+    """Queue an entry, and yield it with all entries when its turn comes; settle it after an error.
+
+    If the registry does not answer then, the next run settles it.
+    """
     run_id = move.verdicts[0].run_id if move.verdicts else None
     with ledger.open(move, run_id) as entry:
         try:
-            yield entry
+            take_turn(ledger, entry)
+            yield entry, ledger.entries()
         except BaseException as error:
-            _close_after(error, ledger, entry)
+            try:
+                for one in ledger.entries():
+                    if one.number == entry.number and one.is_unsettled:
+                        _settle(ledger, one)
+            except Exception as second:  # noqa: BLE001 - the first error is the one to report
+                error.add_note(
+                    f"Entry {entry.number} of {ledger.name} stays open for the next run: {second}"
+                )
             raise
 
 
@@ -188,24 +196,14 @@ def _complete(ledger: Ledger, entry: Entry) -> Entry:
     return ledger.close(entry, "done", f"{CHAMPION} is version {entry.content.version}")
 
 
-def _close_after(error: BaseException, ledger: Ledger, entry: Entry) -> None:
-    """Settle a failed entry if the registry answers; else the next run does it."""
-    try:
-        found = [one for one in ledger.entries() if one.number == entry.number]
-        for one in found:
-            if one.is_unsettled:
-                _settle(ledger, one)
-    except Exception as second:  # noqa: BLE001 - the first error is the one to report
-        error.add_note(
-            f"Entry {entry.number} of {ledger.name} stays open for the next run: {second}"
-        )
-
-
-def _read_back(gateway: Gateway, version: ModelVersion) -> None:
-    moved = gateway.alias(version.name, CHAMPION)
-    if moved is None or moved.version != version.version:
-        msg = f"{CHAMPION} of {version.name} must be version {version.version} now; it is not."
-        raise RuntimeError(msg)
+def rests_on(verdict: LoggedVerdict) -> RestsOn:
+    """Return how the ledger names a verdict."""
+    return RestsOn(
+        set=verdict.evaluation_set.name,
+        run_id=verdict.run_id,
+        digest=verdict_digest(verdict),
+        sample=verdict.evaluation_set.sample,
+    )
 
 
 def moved(version: ModelVersion, before: str | None, reason: str) -> str:

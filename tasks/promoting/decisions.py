@@ -9,7 +9,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import Entry, Move, RestsOn
+from biasgate.tasks.ledger.entry import Entry, Move
 from biasgate.tasks.ledger.ledger import CHAMPION, Ledger, champion_of_model
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -23,6 +23,7 @@ from biasgate.tasks.promoting.champion import (
     no_first,
     objection_to_policies,
     record,
+    rests_on,
 )
 from biasgate.tasks.promoting.succession import (
     Judged,
@@ -34,7 +35,6 @@ from biasgate.tasks.promoting.succession import (
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.reporting.version_tags import takes_verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.verifying.documents import write_verdicts
 from biasgate.tasks.verifying.files import VersionFiles, champion_files
@@ -56,7 +56,8 @@ def promote(
     passed = [one for one in judged if _without_pass(one, model, number) is None]
     if not passed:
         return tell(judged, model, number, [], succession)
-    if any(_compared_with(one) != {champion.uri if champion else None} for one in passed):
+    uri = champion.uri if champion else None
+    if any({champion_of(verdict) for verdict in one.verdicts} != {uri} for one in passed):
         return _again(judged, model, number)
     policies = [verdict.policy for one in passed for verdict in one.verdicts]
     objection = objection_to_policies(policies, chain.policy, str(model))
@@ -121,10 +122,6 @@ def _again(
         one.named(_without_pass(one, model, champion) or moved_meanwhile(_version(one)))
         for one in judged
     ]
-
-
-def _compared_with(judged: Judged) -> set[str | None]:
-    return {champion_of(verdict) for verdict in judged.verdicts}
 
 
 def _without_pass(
@@ -206,7 +203,6 @@ def _transition(
         "promotion",
         _version(chosen),
         champion,
-        [rests_on(verdict) for verdict in chosen.verdicts],
         chosen.verdicts,
         chosen.because(succession.reason(chosen, champion)),
         rule=succession.promote if champion else "first",
@@ -260,24 +256,11 @@ def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> No
     ]
     if not blocked:
         return
+    named = [f"{one.candidate} ({word_of_verdict(*one.verdicts).text})" for one in blocked]
     move = Move(
         action="blocked",
-        reason="did not pass: " + ", ".join(map(_named, blocked)),
+        reason=f"did not pass: {', '.join(named)}",
         verdicts=[rests_on(verdict) for one in blocked for verdict in one.verdicts],
         blocked=[str(one.number) for one in blocked],
     )
     record(Ledger(gateway, model), move, "earlier verdicts of these versions do not count")
-
-
-def _named(judged: Judged) -> str:
-    return f"{judged.candidate} ({word_of_verdict(*judged.verdicts).text})"
-
-
-def rests_on(verdict: LoggedVerdict) -> RestsOn:
-    """Return how the ledger names a verdict."""
-    return RestsOn(
-        set=verdict.evaluation_set.name,
-        run_id=verdict.run_id,
-        digest=verdict_digest(verdict),
-        sample=verdict.evaluation_set.sample,
-    )

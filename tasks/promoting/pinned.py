@@ -13,7 +13,7 @@ from biasgate.tasks.ledger.entry import Entry, Move, Pinned
 from biasgate.tasks.ledger.ledger import Ledger, is_ledger
 from biasgate.tasks.ledger.sound import require_sound
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.promoting.champion import objection_to_policy, record
+from biasgate.tasks.promoting.champion import objection_to_policies, record
 from biasgate.tasks.records import Context, RegisteredPolicy
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
@@ -74,7 +74,7 @@ def look_at_ledger(
 def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway) -> None:
     """Refuse a policy that is not the registered one; one that only reports may be another."""
     pinned = Ledger(gateway, registered_model).chain.policy
-    objection = objection_to_policy(policy.name, policy.digest, pinned, registered_model)
+    objection = objection_to_policies([policy], pinned, registered_model)
     if objection is not None and not policy.report_only:
         register = gateway.command("policy", "register", "FILE", "--model", registered_model)
         msg = (

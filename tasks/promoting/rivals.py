@@ -126,8 +126,6 @@ def _as_judged(
     Without trusted keys, whoever may write to the registry may forge a verdict; so it chooses only
     among kinds and options that run no code of the model. The evaluation file counts more.
     """
-    if rival.kind != AS_MLFLOW["kind"]:
-        return rival.pinned(version.uri)
     try:
         options = judged_options(version, gateway)
     except InputError:

@@ -27,9 +27,8 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.pinned import TAG as POLICY_TAG
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.signing.manifest import Manifest
-from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import logged_verdict, read_policy_of, read_verdict
-from biasgate.tasks.verifying.files import Finding, VersionFiles, not_deployable
+from biasgate.tasks.verifying.files import Finding, VersionFiles, not_deployable, read_recorded
 from biasgate.tasks.verifying.version import objection_to, verify_chain, verify_version
 
 
@@ -48,7 +47,7 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
     """
     require_known(model, gateway)
     champion = require_alias(model, gateway)
-    _require_sound(champion, gateway, store)
+    require_held(champion, verify_champion(champion, gateway, store=store))
     return champion
 
 
@@ -68,19 +67,8 @@ def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None
         return Manifest.of(copies[0])
 
     files = replace(VersionFiles.of(champion, gateway), read=copied, required=True)
-    _require_sound(champion, gateway, store, files)
+    require_held(champion, verify_champion(champion, gateway, files, store))
     return copies[0]
-
-
-def _require_sound(
-    champion: ModelVersion,
-    gateway: Gateway,
-    store: Path | None,
-    files: VersionFiles | None = None,
-) -> None:
-    findings = verify_champion(champion, gateway, files, store)
-    if not all(finding.holds for finding in findings):
-        raise NotVerifiedError(champion, findings)
 
 
 def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
@@ -183,10 +171,7 @@ def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersio
 def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
     """Check that the verdicts behind a promotion have not changed since."""
     for verdict in entry.content.verdicts:
-        try:
-            holds = verdict_digest(read_verdict(verdict.run_id, gateway)) == verdict.digest
-        except InputError:
-            holds = False
+        holds = read_recorded(verdict, gateway) is not None
         text = f"the verdict on {verdict.set} is the one behind {entry.content.action} "
         yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
 

@@ -21,15 +21,15 @@ Standing = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignatureRecord(Record):
-    """A signature as it is written."""
+class Signature(Record):
+    """A signature as it is written; `keyid`, whose it claims to be, is only a hint."""
 
     keyid: str | None = None
     sig: str
 
 
 # Each signature is tried with each trusted key.
-Signatures = Annotated[list[SignatureRecord], MaxLen(20)]
+Signatures = Annotated[list[Signature], MaxLen(20)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,20 +59,6 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     """
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One signature."""
-
-    key_id: str
-    """Whose it claims to be: only a hint."""
-    value: bytes
-    """The signature."""
-
-    def record(self) -> SignatureRecord:
-        """Return the signature as it is written."""
-        return SignatureRecord(keyid=self.key_id, sig=encoded(self.value))
 
 
 @dataclass(frozen=True)
@@ -129,14 +115,14 @@ class Envelope:
         """Read an envelope."""
         found = check(content, EnvelopeRecord, where, rule="a DSSE envelope", exact=False)
         payload = _decoded(found.payload, where)
-        return cls(payload, found.payload_type, signatures_of(found.signatures, where))
+        return cls(payload, found.payload_type, decodable(found.signatures, where))
 
     def record(self) -> EnvelopeRecord:
         """Return the envelope as it is written."""
         return EnvelopeRecord(
             payload=encoded(self.payload),
             payload_type=self.payload_type,
-            signatures=[signature.record() for signature in self.signatures],
+            signatures=list(self.signatures),
         )
 
     def signed(self, trusted: TrustedKeys) -> Signed:
@@ -149,7 +135,9 @@ class Envelope:
 
 def signed_by(key: PrivateKey | None, message: bytes) -> Sequence[Signature]:
     """Return the signature of a message; none without a key."""
-    return () if key is None else (Signature(key.public.key_id, key.sign(message)),)
+    if key is None:
+        return ()
+    return (Signature(keyid=key.public.key_id, sig=encoded(key.sign(message))),)
 
 
 def who_signed(message: bytes, signatures: Sequence[Signature], trusted: TrustedKeys) -> Signed:
@@ -161,7 +149,7 @@ def who_signed(message: bytes, signatures: Sequence[Signature], trusted: Trusted
     keys = [
         key
         for key in trusted.keys.values()
-        if any(key.public.verifies(signature.value, message) for signature in signatures)
+        if any(key.public.verifies(decoded(signature.sig), message) for signature in signatures)
     ]
     for key in keys:
         if key.revoked_since is None:
@@ -183,12 +171,11 @@ def decoded(text: str) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def signatures_of(found: Sequence[SignatureRecord], where: str) -> list[Signature]:
-    """Read signatures."""
-    return [
-        Signature(signature_record.keyid or "", _decoded(signature_record.sig, where))
-        for signature_record in found
-    ]
+def decodable(signatures: Sequence[Signature], where: str) -> Sequence[Signature]:
+    """Return signatures; refuse those that are not base64."""
+    for signature in signatures:
+        _decoded(signature.sig, where)
+    return signatures
 
 
 def _decoded(text: str, where: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from biasgate.tasks.counting.settings import ENDING
 from biasgate.tasks.counting.shards import FOLDER, named
 from biasgate.tasks.evidence.counted import FILE as COUNTS
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence, read_counted
-from biasgate.tasks.records import Verdict
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
 from biasgate.tasks.signing.statement import annotations_of, statement_of
@@ -46,31 +45,25 @@ def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
 def _verified_counts(folder: Path, pins: Pins) -> list[Finding]:
     documents = Documents.of(folder, "counts", COUNTS)
     evidence = CountedEvidence(folder / COUNTS)
-    name = documents.verdict.evaluation_set.name
-    rows = evidence.digest
+    verdict, rows = documents.verdict, evidence.digest
+    name = verdict.evaluation_set.name
     findings = list(same_digests(documents, name, rows))
-    findings += same_origin(documents.verdict, documents.report, evidence, None, name)
+    findings += same_origin(verdict, documents.report, evidence, None, name)
     findings += _shards(folder / FOLDER, evidence.counted, name)
     if all(finding.holds for finding in findings):
-        verdict = documents.verdict
         findings += same_again(verdict, decide_again(documents, evidence), name)
     digests = {**documents.digests, COUNTS: rows}
-    statement = statement_of(documents.verdict, digests, "")
-    findings += _signed(folder, documents.verdict, digests, name)
+    statement = statement_of(verdict, digests, "")
+    if (folder / ATTESTATION).exists() or TrustedKeys.here():
+        findings += attested_in(folder, verdict, digests, name)[0]
+    else:
+        text = f"the verdict on {name} is not signed. {UNNOTICED}"
+        findings.append(Finding("signature", holds=True, sentence=text, checked=False))
     findings += verify_passes([statement], any_outcome=True)
     said = annotations_of(statement)
     return findings + [
         finding for finding in pins.check([said] if said else []) if finding.what != "model"
     ]
-
-
-def _signed(folder: Path, verdict: Verdict, digests: Mapping[str, str], name: str) -> list[Finding]:
-    """Check who signed a verdict; its attestation may be missing where no key is trusted."""
-    if (folder / ATTESTATION).exists() or TrustedKeys.here():
-        findings, _ = attested_in(folder, verdict, digests, name)
-        return findings
-    text = f"the verdict on {name} is not signed. {UNNOTICED}"
-    return [Finding("signature", holds=True, sentence=text, checked=False)]
 
 
 def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from biasgate.tasks.common.untrusted import read_record, require_regular
 from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet
 from biasgate.tasks.data.formats import read_as
 from biasgate.tasks.ledger.chain import Chain
-from biasgate.tasks.ledger.entry import MOVES, RestsOn
+from biasgate.tasks.ledger.entry import RestsOn
 from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -164,10 +164,10 @@ def champion_files(
     if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")
-    moves = [link.content for link in chain.links if link.content.action in MOVES]
-    rests_on = [rests for move in moves if move.version == number for rests in move.verdicts]
+    moves = [link.content for link in chain.moves if link.content.version == number]
+    rests_on = [rests for move in moves for rests in move.verdicts]
     text = f"the champion that was compared with on {name}, {uri}, had the files it was judged by."
-    recorded = [_verdict(item, gateway) for item in rests_on]
+    recorded = [read_recorded(item, gateway) for item in rests_on]
     known = [one for one in recorded if one is not None]
     if len(known) < len(recorded):
         missing = f"{text} A verdict behind its promotion is missing or changed."
@@ -184,7 +184,7 @@ def champion_files(
     yield Finding("model", holds=holds, sentence=sentence)
 
 
-def _verdict(item: RestsOn, gateway: Gateway) -> Verdict | None:
+def read_recorded(item: RestsOn, gateway: Gateway) -> Verdict | None:
     """Return a verdict that the ledger names; None if it is not there as it was."""
     try:
         found = read_verdict(item.run_id, gateway)
@@ -219,7 +219,10 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
         return
     found = _rows_digest(folder)
     text = f"the rows of {name} in {folder} are the verdict's."
-    told = "" if found == digest else f" {_rows_problem(folder, found)}"
+    problem = f"Those in {folder} have another digest: {found}."
+    if isinstance(found, InputError):
+        problem = str(found)
+    told = "" if found == digest else f" {problem}"
     yield Finding("dataset", holds=found == digest, sentence=text + told)
 
 
@@ -227,16 +230,10 @@ def _rows_digest(folder: Path) -> str | InputError:
     """Compute the digest of the rows of a folder; return what is wrong if that is not possible."""
     record, rows = folder / RECORD, folder / ROWS
     try:
-        known = read_record(record, _SetRecord)
+        read_record(record, _SetRecord)
         require_regular(rows, str(rows))
-        return EvaluationSet.load(folder).content_digest() if known else ""
+        return EvaluationSet.load(folder).content_digest()
     except InputError as error:
         return error
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
         return InputError(f"{rows} must be the rows of a frozen set; got: {described(error)}")
-
-
-def _rows_problem(folder: Path, found: str | InputError) -> str:
-    if isinstance(found, InputError):
-        return str(found)
-    return f"Those in {folder} have another digest: {found}."

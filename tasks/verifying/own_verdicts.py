@@ -13,7 +13,6 @@ from pydantic import JsonValue
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.ledger.entry import MOVES
 from biasgate.tasks.ledger.ledger import Ledger, require_known
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -45,13 +44,8 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
     """
     chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
     vouched = chain.vouched_verdicts(trusted).by_entry
-    moves = [link.content for link in chain.links if link.content.action in MOVES]
-    named = [
-        item
-        for move in reversed(moves)
-        if move.version == version.version
-        for item in move.verdicts
-    ]
+    moves = [link.content for link in chain.moves if link.content.version == version.version]
+    named = [item for move in reversed(moves) for item in move.verdicts]
     runs = [
         run
         for key, run in sorted(version.tags.items())

@@ -13,19 +13,19 @@ from biasgate.tasks.common.untrusted import read_json, read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.records import CandidateDecision, LoggedVerdict, Verdict
 from biasgate.tasks.reporting.results import SUMMARY, VERDICT, Published, Results
-from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import TrustedKeys
 from biasgate.tasks.signing.statement import FILE as ATTESTATION
-from biasgate.tasks.signing.statement import (
-    Statement,
-    annotations_of,
-    read_statement,
-    statement_of,
-)
+from biasgate.tasks.signing.statement import Statement, annotations_of
 from biasgate.tasks.verifying.attestation import NO_PINS, Pins, verify_passes
 from biasgate.tasks.verifying.documents import Documents
 from biasgate.tasks.verifying.files import Finding, described, signature_of
-from biasgate.tasks.verifying.verdict import decide_again, n_rows_of, same_again, same_digests
+from biasgate.tasks.verifying.verdict import (
+    compare_statement,
+    decide_again,
+    n_rows_of,
+    same_again,
+    same_digests,
+)
 from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
 
@@ -160,19 +160,16 @@ def attested_in(
     """
     where, trusted = f"the attestation in {name}", TrustedKeys.here()
     try:
-        envelope = Envelope.of_dict(read_json(place / ATTESTATION, where), where)
+        content = read_json(place / ATTESTATION, where)
     except FileNotFoundError as error:
         msg = (
             f"{ATTESTATION} in {name} must be there, since it says of which files the "
             "verdict is and who signed it; it is not."
         )
         raise InputError(msg) from error
-    statement = read_statement(envelope, where)
-    annotations = annotations_of(statement)
-    signed_at = annotations.signed_at if annotations is not None else ""
-    own = statement_of(verdict, digests, signed_at)
+    attested = compare_statement(content, where, verdict, digests)
     text = f"{where} says what the verdict says, of these files."
-    same = Finding("attestation", holds=statement == own, sentence=text)
-    signed = envelope.signed(trusted)
+    same = Finding("attestation", holds=attested.is_same, sentence=text)
+    signed = attested.envelope.signed(trusted)
     holds = signed.standing == "trusted" or not trusted
-    return [same, signature_of(where, signed, holds=holds)], own
+    return [same, signature_of(where, signed, holds=holds)], attested.own

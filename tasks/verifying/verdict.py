@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import fields
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -241,16 +241,36 @@ def decide_again(documents: Documents, evidence: AnyEvidence) -> Verdict:
         n_candidates=verdict.n_candidates,
         today=date.fromisoformat(verdict.decided_on),
         required=verdict.evaluation_set.required,
-        context=_context_of(verdict),
+        context=Context(
+            required_sets=verdict.required_sets,
+            ledger=verdict.ledger,
+            registered_policy=verdict.registered_policy,
+        ),
     )
 
 
-def _context_of(verdict: Verdict) -> Context:
-    return Context(
-        required_sets=verdict.required_sets,
-        ledger=verdict.ledger,
-        registered_policy=verdict.registered_policy,
-    )
+class Attested(NamedTuple):
+    """An attestation, compared with the verdict that it is of."""
+
+    envelope: Envelope
+    signed_at: str
+    """When it says that it was signed; may be empty."""
+    own: Statement
+    """What it must say then, of this verdict."""
+    is_same: bool
+    """Whether it says that."""
+
+
+def compare_statement(
+    content: Any, where: str, verdict: Verdict, digests: Mapping[str, str]
+) -> Attested:
+    """Compare an attestation with what is attested of a verdict."""
+    envelope = Envelope.of_dict(content, where)
+    statement = read_statement(envelope, where)
+    said = annotations_of(statement)
+    signed_at = said.signed_at if said is not None else ""
+    own = statement_of(verdict, digests, signed_at)
+    return Attested(envelope, signed_at, own, statement == own)
 
 
 def attested_by(
@@ -266,11 +286,7 @@ def attested_by(
     own = statement_of(verdict, digests, "")
     try:
         content = _attestation(gateway, run_id)
-        envelope = Envelope.of_dict(content, f"the attestation on {name}")
-        statement = read_statement(envelope, f"the attestation on {name}")
-        said = annotations_of(statement)
-        signed_at = said.signed_at if said is not None else ""
-        own = statement_of(verdict, digests, signed_at)
+        attested = compare_statement(content, f"the attestation on {name}", verdict, digests)
     except FileNotFoundError:
         accepted = verdict_digest(verdict) in vouched.by_reset
         text = f"{what} is not signed: its attestation is missing. "
@@ -280,8 +296,8 @@ def attested_by(
         text = f"the attestation on {name} cannot be read: {described(error)}"
         return [Finding("signature", holds=False, sentence=text)], own
     text = f"the attestation on {name} is of these files of the run, and says what they say."
-    same = Finding("attestation", holds=statement == own, sentence=text)
-    signed = envelope.signed(trusted)
+    same = Finding("attestation", holds=attested.is_same, sentence=text)
+    signed, signed_at = attested.envelope.signed(trusted), attested.signed_at
     holds, more = signed.standing == "trusted" or not trusted, ""
     if signed.standing == "revoked" and verdict_digest(verdict) in vouched.by_entry:
         holds = signed_at < signed.revoked_since
@@ -289,7 +305,7 @@ def attested_by(
     elif not holds and signed.standing != "revoked":
         holds = verdict_digest(verdict) in vouched.by_reset
         more = " A reset accepted it." if holds else ""
-    return [same, signature_of(what, signed, holds=holds, more=more)], own
+    return [same, signature_of(what, signed, holds=holds, more=more)], attested.own
 
 
 def _attestation(gateway: Gateway, run_id: str) -> Any:

@@ -154,18 +154,13 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
             f"passed over: {problem} Delete it, unless it was an entry before."
         )
         yield Finding("ledger", holds=False, sentence=text)
-    yield from _verify_heads(ledger, chain)
+    missing = missing_heads(ledger, chain)
+    text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
+    told = f" Missing or changed: {'; '.join(missing[:3])}."
+    yield Finding("ledger", holds=not missing, sentence=text + told if missing else text)
     for entry, signed, accepted in chain.standings(TrustedKeys.here()):
         if entry is chain.last_move or not accepted:
             text = f"entry {entry.number} of {ledger.name} is {signed.words}."
             text += _ACCEPTED.get(accepted, "")
             checked = accepted != "no keys"
             yield Finding("signature", holds=bool(accepted), sentence=text, checked=checked)
-
-
-def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
-    """Check that the ledger was not shortened."""
-    missing = missing_heads(ledger, chain)
-    text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
-    told = f" Missing or changed: {'; '.join(missing[:3])}."
-    yield Finding("ledger", holds=not missing, sentence=text + told if missing else text)

@@ -212,7 +212,7 @@ def tag_of_entry(payload):
     """Return the tag of an entry that says anything, signed if this machine has a private key."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     message = pae("application/vnd.biasgate.ledger-entry+json", text.encode())
-    signatures = [one.record() for one in signed_by(PrivateKey.here(), message)]
+    signatures = signed_by(PrivateKey.here(), message)
     return {TAG: json.dumps(plain({"payload": payload, "signatures": signatures}))}
 
 

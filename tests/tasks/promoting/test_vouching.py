@@ -27,7 +27,6 @@ from biasgate.tasks.ledger import ledger as ledgers
 from biasgate.tasks.ledger.entry import Content, Move, Pinned
 from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.ledger.sound import last_seen, require_sound
-from biasgate.tasks.promoting import by_hand as resetting
 from biasgate.tasks.promoting import champion
 from biasgate.tasks.promoting.by_hand import history, promote_version, reset, roll_back
 from biasgate.tasks.promoting.champion import record
@@ -68,7 +67,6 @@ def meanwhile(monkeypatch):
             real(ledger, own)
 
         monkeypatch.setattr(champion, "take_turn", turn)
-        monkeypatch.setattr(resetting, "take_turn", turn)
 
     return during
 
