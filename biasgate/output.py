@@ -23,6 +23,7 @@ from rich.padding import Padding
 
 from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.console import console, shown
+from biasgate.tasks.common.files import existing_above
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.outcomes import WORDS
@@ -176,7 +177,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
-    existing = {what: _existing(path) for what, path in places.items()}
+    existing = {what: existing_above(path) for what, path in places.items()}
     if kind == _FULL:
         left = {what: shutil.disk_usage(path).free // _MIB for what, path in existing.items()}
         listed = [f"{what} {places[what]} ({free:,} MiB left)" for what, free in left.items()]
@@ -187,12 +188,6 @@ def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
         closed = [what for what, path in existing.items() if not os.access(path, os.W_OK)]
         existing = {what: path for what, path in existing.items() if what in closed} or existing
     return f"one of these {kind}: {'; '.join(f'{what} {places[what]}' for what in existing)}"
-
-
-def _existing(path: Path) -> Path:
-    """Return a path, or the closest folder above that exists."""
-    absolute = path.absolute()
-    return next(folder for folder in (absolute, *absolute.parents) if folder.exists())
 
 
 def print_error(text: str) -> None:

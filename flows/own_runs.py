@@ -17,7 +17,7 @@ from uuid import UUID
 from prefect import Flow, State, get_client, runtime
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import FlowFilter, FlowRunFilter, TaskRunFilter
-from prefect.client.schemas.objects import FlowRun, TaskRun
+from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 from prefect.logging.handlers import APILogWorker
 from prefect.states import Cancelled, Crashed, Failed
@@ -79,7 +79,9 @@ def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
         own = [one for one in _running(client) if one.id in _own]
         for late in _with_parts(client, own):
             client.set_flow_run_state(late, state, force=True)
-        for late_step in _unfinished(client):
+        of_own = FlowRunFilter.model_validate({"id": {"any_": list(_own)}})
+        unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": _NOT_ENDED}}})
+        for late_step in client.read_task_runs(flow_run_filter=of_own, task_run_filter=unfinished):
             ended = state if late_step.id == step else Cancelled(message="Its run was ended.")
             client.set_task_run_state(late_step.id, ended, force=True)
 
@@ -92,13 +94,6 @@ def _with_parts(client: SyncPrefectClient, runs: list[FlowRun]) -> list[UUID]:
     within = {"parent_flow_run_id": {"any_": ids}, "state": {"type": {"any_": _NOT_ENDED}}}
     parts = client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate(within))
     return list(dict.fromkeys([*_with_parts(client, parts), *ids]))
-
-
-def _unfinished(client: SyncPrefectClient) -> list[TaskRun]:
-    """Return the steps of this process that have not ended."""
-    of_own = FlowRunFilter.model_validate({"id": {"any_": list(_own)}})
-    unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": _NOT_ENDED}}})
-    return list(client.read_task_runs(flow_run_filter=of_own, task_run_filter=unfinished))
 
 
 def _running(client: SyncPrefectClient) -> list[FlowRun]:

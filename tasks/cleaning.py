@@ -111,13 +111,7 @@ class Referenced:
 
     @classmethod
     def here(cls, gateway: Gateway) -> Referenced:
-        """Read all ledgers of a registry.
-
-        Raises
-        ------
-        InputError
-            If a part of a ledger cannot be read, was changed or is missing.
-        """
+        """Read all ledgers of a registry; refuse one that is not whole and unchanged."""
         sets, names, scores = set[str](), set[str](), set[tuple[str, str]]()
         for run_id, name in _verdicts_of_moves(gateway):
             tags = gateway.run_tags(run_id) or {}

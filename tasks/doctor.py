@@ -19,6 +19,7 @@ import httpx
 from packaging.requirements import Requirement
 
 from biasgate.tasks.common.errors import InputError, lacking_module, to_install
+from biasgate.tasks.common.files import existing_above
 from biasgate.tasks.common.prefect_artifacts import api_url
 from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.mlflow_server.local_store import DATABASE
@@ -45,11 +46,9 @@ class Check:
     """The result of one check."""
 
     what: str
-    """What was checked."""
     status: Literal["ok", "warning", "wrong"]
     """`wrong`: evaluations or promotions fail. `warning`: they may."""
     found: str
-    """What was found."""
     do: str = ""
     """What to do; may be empty."""
 
@@ -159,7 +158,7 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
     `places`: folders by purpose; the folder of temporary files is added.
     """
     for purpose, place in {**places, "temporary files": Path(tempfile.gettempdir())}.items():
-        folder = next(one for one in (place.absolute(), *place.absolute().parents) if one.exists())
+        folder = existing_above(place)
         what = f"disk of the {purpose}"
         try:
             with tempfile.TemporaryFile(dir=folder) as file:

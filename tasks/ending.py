@@ -129,7 +129,11 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
             while not done.wait(_POLL_S):
                 pass
     except StoppedError as stopped:
-        _end(stopped.number, store)
+        by = _SIGNALS[signal.Signals(stopped.number)]
+        say(f"stopped by {by}; {kept_in(store)}", is_error=True)
+        ends = [partial(end, f"Stopped by {by}.") for end in _to_end]
+        mlflow = partial(end_mlflow_runs, store, "KILLED")
+        end_at_once(128 + stopped.number, _PATIENCE_S, mlflow, *ends)
     if errors:
         raise errors[0]
     return results[0]
@@ -158,10 +162,3 @@ def _raised() -> Iterator[None]:
         if sys.exc_info()[0] is not StoppedError:
             for one, found in before.items():
                 signal.signal(one, found)
-
-
-def _end(number: int, store: Path) -> None:
-    by = _SIGNALS[signal.Signals(number)]
-    say(f"stopped by {by}; {kept_in(store)}", is_error=True)
-    ends = [partial(end, f"Stopped by {by}.") for end in _to_end]
-    end_at_once(128 + number, _PATIENCE_S, partial(end_mlflow_runs, store, "KILLED"), *ends)

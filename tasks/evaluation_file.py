@@ -281,13 +281,7 @@ def sections_of(schema: JsonSchemaValue) -> dict[str, JsonSchemaValue]:
 
 
 def schema_of_file(name: str) -> dict[str, JsonValue]:
-    """Return the JSON Schema of a kind of file: `evaluation`, `policy` or `count`.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Return the JSON Schema of a kind of file: `evaluation`, `policy` or `count`."""
     known: dict[str, type[Settings]] = {
         "evaluation": EvaluationFile,
         "policy": Policy,
@@ -300,13 +294,7 @@ def schema_of_file(name: str) -> dict[str, JsonValue]:
 
 
 def explained(section: str) -> Iterator[str]:
-    """Yield what each key of a section means, for a terminal; also of `policy` and its sections.
-
-    Raises
-    ------
-    InputError
-        If there is no such section.
-    """
+    """Yield what each key of a section means, for a terminal; also of `policy` and its sections."""
     known = sections_of(evaluation_schema()) | sections_of_policy(policy_schema())
     for catalogue in CATALOGUES.values():
         if section in catalogue.names() and section not in known:  # of another package

@@ -60,13 +60,7 @@ def typed_argument(config: str) -> str:
 
 
 def save_included(name: str, target: Path) -> None:
-    """Copy an included evaluation file to `target`, which must not exist.
-
-    Raises
-    ------
-    InputError
-        If no included evaluation has this name, or `target` exists or is not writable.
-    """
+    """Copy an included evaluation file to `target`, which must not exist."""
     known = included_names()
     if name not in known:
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415 - it imports numpy

@@ -78,18 +78,14 @@ def write_evaluation_file(
         candidate.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         for candidate in candidates
     ]
-    content["policy"] = _policy_of(find_evaluation_file(config))
+    file = find_evaluation_file(config)
+    named = read_settings(file, EvaluationFile).policy
+    is_shipped = named in shipped_policies()
+    place = file.resolve().parent / Path(named).expanduser()
+    content["policy"] = named if is_shipped else str(place)
     path = Path(output) / "mitigation" / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
     say(f"wrote {path}: the mitigated candidates, for `biasgate evaluate`", aside=True)
     return str(path)
-
-
-def _policy_of(config: Path) -> str:
-    """Return the policy as the file names it, with an absolute path if it is a path."""
-    named = read_settings(config, EvaluationFile).policy
-    if named in shipped_policies():
-        return named
-    return str(config.resolve().parent / Path(named).expanduser())

@@ -20,7 +20,7 @@ from biasgate.tasks.data.freezing import check_source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
 from biasgate.tasks.evidence.answers import refuse_missing_thresholds
-from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.included import find_evaluation_file, included_names, is_count_file
 from biasgate.tasks.ledger.ledger import CHAMPION
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -66,7 +66,13 @@ def read_evaluation(
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
-    _refuse_missing_reference(evaluation, policy)
+    for rule in policy.decision_rules() if evaluation.reference is None else ():
+        if rule.reference_margin is not None:
+            msg = (
+                f"policy {policy.name!r}: rule {rule.name} has a `reference_margin`; name the "
+                "`reference` in the evaluation file."
+            )
+            raise InputError(msg)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)
     # Not validated again: that would replace the made-up versions of candidates.
@@ -93,13 +99,7 @@ def read_file(config: str | Path) -> EvaluationFile:
 
 
 def with_sample(evaluation: EvaluationFile, sample: int) -> EvaluationFile:
-    """Return the evaluation on random samples of about so many rows, training sets included.
-
-    Raises
-    ------
-    InputError
-        If a set cannot be sampled.
-    """
+    """Return the evaluation on random samples of about so many rows, training sets included."""
     sets = [_sampled(source, sample) for source in evaluation.evaluation_sets]
     candidates = [
         candidate
@@ -128,17 +128,6 @@ def _with_roles(
         yield "champion", evaluation.champion
     if evaluation.reference is not None:
         yield "reference", evaluation.reference
-
-
-def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> None:
-    if evaluation.reference is None:
-        for rule in policy.decision_rules():
-            if rule.reference_margin is not None:
-                msg = (
-                    f"policy {policy.name!r}: rule {rule.name} has a `reference_margin`; name the "
-                    "`reference` in the evaluation file."
-                )
-                raise InputError(msg)
 
 
 @task(name="read evaluation")

@@ -15,7 +15,7 @@ from bias_metrics.parts import counted
 from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
-from biasgate.tasks.records import CandidateDecision, HoldsFor, Verdict, is_champions_copy
+from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy
 
 MOST_EXCEPTIONS = 12
 _NAMED = 3  # most names in a list
@@ -39,8 +39,8 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
         return WORDS[outcome]
     if all(map(is_champions_copy, verdicts)):
         return replace(WORDS[outcome], text=COPY)
-    fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
-    n, of = len(fewest.identities), fewest.of
+    proven = [(len(one.holds_for.identities), one.holds_for.of) for one in verdicts]
+    n, of = min(proven, key=lambda counts: counts[0] / counts[1] if counts[1] else 1.0)
     text = WORDS[outcome].text
     if n < of:
         text = f"Passed for {n:,} of {of:,} identities"
@@ -64,10 +64,6 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
     if not names:
         return WORDS["fail"].text
     return f"Blocked, worse for {first_names(names, IN_TITLE)}"
-
-
-def _share(holds_for: HoldsFor) -> float:
-    return len(holds_for.identities) / holds_for.of if holds_for.of else 1.0
 
 
 def exceptions_in_words(
@@ -151,7 +147,11 @@ without comments that mention muslim.
     if not own:
         return f"Nobody is shown to be worse than with {printable(rival)}."
     causes = list(dict.fromkeys(cell.group for cell in own))
-    each = [_largest([cell for cell in own if cell.group == name]) for name in causes]
+    each: list[str] = []
+    for name in causes:
+        cells = [cell for cell in own if cell.group == name]
+        others_too = f", {counted(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
+        each.append(f"{printable(name)} ({cells[0].bound}{others_too})")
     more = f"; and {len(each) - _NAMED:,} more" if len(each) > _NAMED else ""
     others: dict[str, tuple[str, ...]] = {}
     for cell in worsened:
@@ -160,7 +160,9 @@ without comments that mention muslim.
     sentences = [f"Shown to be worse than {printable(rival)}: {'; '.join(each[:_NAMED])}{more}."]
     for without in dict.fromkeys(others.values()):
         names = [name for name, left_out in others.items() if left_out == without]
-        sentences.append(f"Also {joined(names, 'and')}, but {_not_without(without)}.")
+        named = joined(without, "or")
+        also = f"Also {joined(names, 'and')}, but not without comments that mention {named}."
+        sentences.append(also)
     return " ".join(sentences)
 
 
@@ -225,7 +227,9 @@ also "Bea"; all terms are in terms.csv
         if not shown:
             continue
         own, (kind, done) = shown[0].rates[rate], _WRONG[rate]
-        term, *more = dict.fromkeys(_quoted(one.term) for one in shown)
+        terms = [printable(one.term) for one in shown]
+        cut = [one if len(one) <= _MOST_LETTERS else f"{one[:_MOST_LETTERS]}..." for one in terms]
+        term, *more = dict.fromkeys(f'"{one}"' for one in cut)
         also = f", also {first_names(more)}" if more else ""
         told.append(
             f"{own.count:,} of {own.n:,} {kind} comments with {term} "
@@ -235,23 +239,8 @@ also "Bea"; all terms are in terms.csv
     return "; ".join([*told, "all terms are in terms.csv"]) if told else ""
 
 
-def _quoted(term: str) -> str:
-    shown = printable(term)
-    return f'"{shown if len(shown) <= _MOST_LETTERS else f"{shown[:_MOST_LETTERS]}..."}"'
-
-
 def _percent(share: float | None) -> str:
     return f"{100 * (share or 0.0):.1f}"
-
-
-def _not_without(names: Sequence[str]) -> str:
-    return f"not without comments that mention {joined(names, 'or')}"
-
-
-def _largest(cells: Sequence[Loss]) -> str:
-    first, n = cells[0], len(cells) - 1
-    more = f", {counted(n, 'more number')}" if n else ""
-    return f"{printable(first.group)} ({first.bound}{more})"
 
 
 def first_names(names: Sequence[str], most: int = _NAMED) -> str:

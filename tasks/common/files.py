@@ -109,6 +109,12 @@ def require_writable(folder: Path, what: str) -> None:
         raise InputError(msg) from error
 
 
+def existing_above(path: Path) -> Path:
+    """Return a path, or the closest folder above that exists."""
+    absolute = path.absolute()
+    return next(folder for folder in (absolute, *absolute.parents) if folder.exists())
+
+
 def require_apart(output: Path, store: Path) -> None:
     """Refuse results in a store, or a store in results: whoever gets these would get comments.
 
@@ -152,8 +158,7 @@ def require_space(folder: Path, n_bytes: float, purpose: str, otherwise: str = "
 
     `purpose`: what the space is for, as in "to unpack a.zip". `otherwise`: what else to do.
     """
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
+    free = shutil.disk_usage(existing_above(folder)).free
     if n_bytes > free:
         msg = (
             f"the disk of {folder} must have {shown_size(n_bytes)} free {purpose}; it has "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,12 +94,14 @@ def _yaml_place(error: yaml.YAMLError, text: str) -> str:
 
 def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]) -> str:
     errors = Problem.each_of(error)
-    # Where a value may be a word or a list, report the error of the list.
+    within = {one.loc[:n] for one in errors for n in range(len(one.loc))}
+    # Where a value may be a word or a list, report the error of the list. A list with wrong items
+    # is too short only because these were not counted.
     to_tell = [
-        error
-        for error in errors
-        if not any("literal[" in str(part) for part in error.loc[-1:])
-        and not _counts_wrong_items(error, errors)
+        one
+        for one in errors
+        if not any("literal[" in str(part) for part in one.loc[-1:])
+        and not (one.type == "too_short" and one.loc in within)
     ]
     lines = [
         f"  {_key(problem.loc, content)}: "
@@ -135,14 +137,6 @@ def _section(error: Problem, content: Any, kind: type[Settings]) -> str:
     return section
 
 
-def _counts_wrong_items(error: Problem, errors: Sequence[Problem]) -> bool:
-    """Whether a list is too short only because its wrong items were not counted."""
-    place = error.loc
-    return error.type == "too_short" and any(
-        error.loc[: len(place)] == place and len(error.loc) > len(place) for error in errors
-    )
-
-
 def _key(place: tuple[int | str, ...], content: Any) -> str:
     """Return the keys that lead to a value, without what Pydantic puts between them."""
     keys = []
@@ -167,7 +161,9 @@ def _rule(error: Problem, *, secret: bool, lists: Mapping[str, str]) -> str:
         return rule
     if kind == "union_tag_not_found":
         key = context["discriminator"].strip("'")
-        return f"must have the key `{key}`.{_instead(key, given)}"
+        similar = [name for name in given or () if did_you_mean(name, [key])]
+        hint = f" Did you write {similar[0]!r} instead?" if similar else ""
+        return f"must have the key `{key}`.{hint}"
     if kind == "union_tag_invalid":
         key, allowed = context["discriminator"].strip("'"), context["expected_tags"]
         rule, given = f"`{key}` must be one of {allowed}", context["tag"]
@@ -183,11 +179,6 @@ def _rule(error: Problem, *, secret: bool, lists: Mapping[str, str]) -> str:
     if isinstance(given, str) and "://" in given:  # the query of a URL may hold a key
         given = re.sub(r"\?.*", "?***", given, flags=re.DOTALL)
     return f"{rule.rstrip('.')}; got {given!r}.{did_you_mean(given, re.findall(QUOTED, allowed))}"
-
-
-def _instead(key: str, section: Any) -> str:
-    similar = [name for name in section if did_you_mean(name, [key])] if section else []
-    return f" Did you write {similar[0]!r} instead?" if similar else ""
 
 
 _MOST_BYTES = 16 * 2**20

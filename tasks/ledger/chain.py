@@ -36,7 +36,6 @@ class Chain:
     """The entries that are done, oldest first."""
 
     links: Sequence[Entry]
-    """The entries."""
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Chain:

@@ -47,9 +47,7 @@ class Ledger:
     """The promotions of one registered model."""
 
     gateway: Gateway
-    """Registry."""
     model: str
-    """The registered model."""
 
     @property
     def name(self) -> str:

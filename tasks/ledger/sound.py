@@ -135,14 +135,11 @@ def _read_seen() -> dict[str, JsonValue]:
 
 def _names(ledger: Ledger, chain: Chain) -> list[str]:
     """Return what a ledger is known by: a digest of the address, which may be secret, and more."""
-    names = [f"{ledger.name} at {_short(place_of(ledger.gateway.registry_uri))}"]
+    place = hashlib.sha256(place_of(ledger.gateway.registry_uri).encode()).hexdigest()
+    names = [f"{ledger.name} at {place[:16]}"]
     if chain.links:
         names.append(f"{ledger.name} from {chain.digests[chain.links[0].number][:16]}")
     return names
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def place_of(uri: str) -> str:

@@ -105,11 +105,9 @@ def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
 
 
 def refuse_other_evaluation(
-    blocked: Blocked | None, candidates: Collection[str], evaluation_sets: Collection[str]
+    blocked: Blocked, candidates: Collection[str], evaluation_sets: Collection[str]
 ) -> None:
     """Refuse results of a candidate, or on a set, that the evaluation file does not have."""
-    if blocked is None:
-        return
     for what, name, known in (
         ("a candidate with `train_on`", blocked.candidate, candidates),
         ("a set", blocked.evaluation_set, evaluation_sets),

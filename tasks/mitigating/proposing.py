@@ -8,7 +8,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mitigating.methods.method import Method, MethodUndoneError
+from biasgate.tasks.mitigating.methods.method import MethodUndoneError
 from biasgate.tasks.mitigating.sets import SetFolder, rows_of
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import MitigatedSource
@@ -51,14 +51,9 @@ def training_source(candidate: CandidateSettings) -> SourceSettings:
 def propose_candidates(
     candidate: CandidateSettings, mitigation: Mitigation, training_rows: str
 ) -> list[CandidateSettings]:
-    """Return a candidate for each method that can do something. Only reads.
-
-    Raises
-    ------
-    InputError
-        If no method can.
-    """
-    rows = rows_of(SetFolder(training_source(candidate), training_rows), mitigation)
+    """Return a candidate for each method that can do something; refuse if none can. Only reads."""
+    base = training_source(candidate)
+    rows = rows_of(SetFolder(base, training_rows), mitigation)
     found, left_out = [], []
     for method in mitigation.chosen():
         try:
@@ -66,29 +61,21 @@ def propose_candidates(
         except MethodUndoneError as error:
             left_out.append(f"{method.called}: {error}")
             say(left_out[-1])
-        else:
-            found.append(_mitigated(candidate, mitigation, method))
+            continue
+        source = MitigatedSource(
+            name=f"{base.name} {method.called}",
+            source="mitigated",
+            label_threshold=base.label_threshold,
+            identity_threshold=base.identity_threshold,
+            base=base,
+            method=method,
+            pool=mitigation.pool if method.needs_pool else None,
+            only=mitigation.only,
+            seed=mitigation.seed,
+        )
+        name = f"{candidate.name} {method.called}"
+        found.append(candidate.model_copy(update={"train_on": source, "name": name}))
     if not found:
         msg = f"`methods` must have one that can change {rows.name!r}. {' '.join(left_out)}"
         raise InputError(msg)
     return found
-
-
-def _mitigated(
-    candidate: CandidateSettings, mitigation: Mitigation, method: Method
-) -> CandidateSettings:
-    """Return the candidate with a training set that a method changes."""
-    base = training_source(candidate)
-    source = MitigatedSource(
-        name=f"{base.name} {method.called}",
-        source="mitigated",
-        label_threshold=base.label_threshold,
-        identity_threshold=base.identity_threshold,
-        base=base,
-        method=method,
-        pool=mitigation.pool if method.needs_pool else None,
-        only=mitigation.only,
-        seed=mitigation.seed,
-    )
-    name = f"{candidate.name} {method.called}"
-    return candidate.model_copy(update={"train_on": source, "name": name})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -71,12 +71,7 @@ class TrainingRows:
 
     def of_part(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:
         """Return a part of the rows."""
-        part = self.table.filter(pa.array(rows))
-        return self._with(part)
-
-    def _with(self, table: pa.Table) -> TrainingRows:
-        kept = self.label_threshold, self.identity_threshold, self.identities
-        return TrainingRows(self.name, table, *kept, self.matcher)
+        return replace(self, table=self.table.filter(pa.array(rows)))
 
     @property
     def n(self) -> int:

@@ -33,7 +33,6 @@ class Sets:
     """The frozen sets of a mitigation."""
 
     training: SetFolder
-    """To train on."""
     evaluated: tuple[SetFolder, ...]
     """Sets with identities."""
     pool: SetFolder | None = None

@@ -140,8 +140,13 @@ def _copy(source: Path, target: Path) -> Path:
     try:
         for top, folders, files in os.walk(source, onerror=_raise):
             here = target / Path(top).relative_to(source)
-            for name in (*folders, *files):
-                _refuse_special(Path(top) / name, source)
+            for path in (Path(top) / name for name in (*folders, *files)):
+                if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                    kind = "a device, a socket or a named pipe"
+                    kind = "a symbolic link" if path.is_symlink() else kind
+                    name = shown(path.relative_to(source).as_posix())
+                    msg = f"{name} must be a regular file; it is {kind} (in {source})."
+                    raise ManifestError(msg)
             for name in folders:
                 (here / name).mkdir()
             for name in files:
@@ -151,14 +156,6 @@ def _copy(source: Path, target: Path) -> Path:
         msg = f"{shown(str(error.filename))} must be readable; got: {error.strerror}."
         raise ManifestError(msg) from error
     return target
-
-
-def _refuse_special(path: Path, source: Path) -> None:
-    if path.is_symlink() or not (path.is_file() or path.is_dir()):
-        kind = "a symbolic link" if path.is_symlink() else "a device, a socket or a named pipe"
-        name = shown(path.relative_to(source).as_posix())
-        msg = f"{name} must be a regular file; it is {kind} (in {source})."
-        raise ManifestError(msg)
 
 
 def _raise(error: OSError) -> None:

@@ -60,46 +60,31 @@ def follow_move(store: Path) -> list[str]:
     database, here = store / DATABASE, (store / ARTIFACTS).as_uri()
     if not database.exists():
         return []
+    locations: list[str] = []  # where experiments keep their artifacts
     with closing(sqlite3.connect(database, timeout=_WAIT_S)) as connection:
         try:
-            locations = _locations(connection)
+            if _has_column(connection, "experiments", "artifact_location"):
+                rows = connection.execute("SELECT artifact_location FROM experiments").fetchall()
+                locations = [str(location) for (location,) in rows]
         except sqlite3.OperationalError:  # for example locked: a retry may succeed
             raise
         except sqlite3.DatabaseError as error:
             msg = f"file {database} must be the MLflow database of the store; got: {error}."
             raise InputError(msg) from error
-        moved = [
-            root for root in _roots(locations) if root != here and _is_here(root, locations, store)
-        ]
+        places = [location.rpartition(f"/{ARTIFACTS}/") for location in locations]
+        # An old place counts if artifacts of any of its experiments are in this store.
+        moved = sorted(
+            {
+                f"{before}/{ARTIFACTS}"
+                for before, cut, name in places
+                if cut and f"{before}/{ARTIFACTS}" != here and (store / ARTIFACTS / name).is_dir()
+            }
+        )
         if moved:
             _rewrite(connection, moved, here, database)
     for root in moved:
         say(f"updating paths of the store, which was moved from {root}")
     return moved
-
-
-def _locations(connection: sqlite3.Connection) -> list[str]:
-    """Return where experiments keep their artifacts."""
-    if not _has_column(connection, "experiments", "artifact_location"):
-        return []
-    found = connection.execute("SELECT artifact_location FROM experiments").fetchall()
-    return [str(location) for (location,) in found]
-
-
-def _roots(locations: list[str]) -> list[str]:
-    """Return the folders `.../mlartifacts` that contain the locations."""
-    parts = [location.rpartition(f"/{ARTIFACTS}/") for location in locations]
-    return sorted({f"{before}/{ARTIFACTS}" for before, cut, _ in parts if cut})
-
-
-def _is_here(root: str, locations: list[str], store: Path) -> bool:
-    """Whether the artifacts of any experiment below `root` are in this store."""
-    names = [
-        location.removeprefix(f"{root}/")
-        for location in locations
-        if location.startswith(f"{root}/")
-    ]
-    return any((store / ARTIFACTS / name).is_dir() for name in names)
 
 
 def _rewrite(connection: sqlite3.Connection, moved: list[str], new: str, database: Path) -> None:

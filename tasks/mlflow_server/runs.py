@@ -59,11 +59,9 @@ class Running:
     """A run that has not ended."""
 
     run_id: str
-    """Its id."""
     started: float
     """When it was created, in seconds since 1970."""
     tags: Mapping[str, str]
-    """Its tags."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,7 @@ class Gateway(LoggedModels):
         """
         from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
 
-        now = _now()
+        now = int(time.time() * 1000)
         of_model = {} if judged is None else {**vars(judged), "run_id": run_id}
         values = [
             Metric(key, value, now, step, **of_model) for key, value in (metrics or {}).items()
@@ -305,10 +303,6 @@ def _without_user(uri: str, variable: str) -> str:
     if os.environ.get(variable) == uri:
         os.environ[variable] = plain
     return plain
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 def source_tags(file: Path) -> dict[str, str]:

@@ -45,11 +45,8 @@ class ModelVersion:
 
     name: str
     version: str
-    """Name and number in MLflow."""
     run_id: str | None
-    """The run that created it."""
     tags: Mapping[str, str]
-    """Its tags."""
     created: int = 0
     """When the registry created it, in milliseconds since 1970; 0 if unknown."""
 

@@ -26,15 +26,12 @@ class Transition:
     """A requested move of the alias."""
 
     action: Literal["promotion", "rollback"]
-    """Type of the move."""
     version: ModelVersion
-    """The version to make champion."""
     replaces: str | None
     """The version that must be champion now; None if there must be none."""
     verdicts: Sequence[LoggedVerdict]
     """The verdicts that it is based on; each names the ledger's last entry then, and the policy."""
     reason: str
-    """Why."""
     rule: str = "by hand"
     """The rule that decided: `newer`, `better`, `first`, or `by hand`."""
     passed_over: Sequence[str] = ()

@@ -37,11 +37,9 @@ class Judged:
     """A candidate with its verdicts on the required sets."""
 
     candidate: str
-    """Its name."""
     verdicts: Sequence[LoggedVerdict]
     """As in `verdict.json`, each with its `run_id`."""
     version: ModelVersion | None
-    """The registered version behind it."""
 
     @property
     def number(self) -> int:
@@ -145,7 +143,6 @@ class Succession:
     """A policy's rule for replacing the champion."""
 
     promote: str
-    """The rule."""
     allow_first: bool
     """Whether a version may become champion if there is none yet."""
     withheld: str | None = None

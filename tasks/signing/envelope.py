@@ -99,11 +99,8 @@ class Envelope:
     """A payload and its signatures."""
 
     payload: bytes
-    """What is signed."""
     payload_type: str
-    """What it is."""
     signatures: Sequence[Signature]
-    """May be empty."""
 
     @classmethod
     def sign(cls, payload: bytes, payload_type: str, key: PrivateKey | None) -> Envelope:

@@ -80,7 +80,6 @@ class PrivateKey:
     """A private key."""
 
     key: Ed25519PrivateKey
-    """The key."""
 
     @classmethod
     def new(cls) -> PrivateKey:
@@ -149,7 +148,6 @@ class TrustedKey:
     """A public key whose signatures are accepted."""
 
     public: PublicKey
-    """The key."""
     name: str
     """What people call it."""
     trusted_since: str

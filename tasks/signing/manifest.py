@@ -119,7 +119,7 @@ def shown(path: str) -> str:
 
 
 def _in_order(files: Iterable[FileRecord]) -> tuple[FileRecord, ...]:
-    return tuple(sorted(files, key=lambda file_record: _parts(file_record.path)))
+    return tuple(sorted(files, key=lambda file: _parts(file.path)))
 
 
 def _parts(path: str) -> list[str]:

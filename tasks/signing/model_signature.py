@@ -40,11 +40,6 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
     """Sign a model's files with the key that `BIASGATE_MODEL_KEY` names.
 
     The standard asks for an elliptic curve: biasgate's own key is of another kind.
-
-    Raises
-    ------
-    InputError
-        If the library is missing, or the variable does not name such a key.
     """
     key = os.environ.get(MODEL_KEY, "")
     if not Path(key).expanduser().is_file():
@@ -68,13 +63,7 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
 
 
 def read_model_key(path: Path) -> str:
-    """Return the SHA-256 of a public key's PEM text, by which signatures name their key.
-
-    Raises
-    ------
-    InputError
-        If it is not a public key on a curve of the standard, or the library is missing.
-    """
+    """Return the SHA-256 of a public key's PEM text, by which signatures name their key."""
     _require_library()
     try:
         found = load_pem_public_key(read_bytes(path, "`signed_by`", _MOST_KEY_BYTES))
@@ -100,26 +89,10 @@ def require_model_signature(
     The signature is compared with the digests of the manifest, so a verdict binds what was signed,
     and no file is read again. A statement cannot exempt files from the comparison.
 
-    Parameters
-    ----------
-    files : Path
-        The folder, or the file, that the manifest is of.
-    key : Path
-        The public key.
-    signature : Path, optional
-        The signature. Default: the file `model.sig` in the folder.
-    of : str
-        The model, for the error.
+    `files`: the folder, or the file, that the manifest is of. `key`: the public key. `signature`:
+    by default the file `model.sig` in the folder. `of`: the model, for the error.
 
-    Returns
-    -------
-    str
-        SHA-256 of the key, as `read_model_key` returns it.
-
-    Raises
-    ------
-    InputError
-        If there is no signature, it is not by this key, or a file differs, lacks or was added.
+    Returns the SHA-256 of the key, as `read_model_key` does.
     """
     digest = read_model_key(key)
     from model_signing import hashing, verifying  # noqa: PLC0415 - an extra, and slow

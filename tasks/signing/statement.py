@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import RuleResult
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
@@ -137,11 +136,17 @@ def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -
     """Return the in-toto statement about a verdict; `digests` are those of the files behind it."""
     tests: dict[str, list[str]] = {"PASSED": [], "WARNED": [], "FAILED": []}
     for result in verdict.results:
-        if result.outcome != "skipped":
-            tests[_counted(result)].append(_test(result))
+        if result.outcome != "skipped":  # a rule that only warns never fails
+            missed = "WARNED" if result.action == "warn" else "FAILED"
+            test = "/".join(filter(None, (result.rule, result.kind, result.group)))
+            tests["PASSED" if result.outcome == "pass" else missed].append(test)
     passed, warned, failed = tests.values()
     outcome = "WARNED" if warned else "PASSED"
     said = _annotations(verdict, signed_at).to_dict()
+    candidate = verdict.candidate
+    subject = [(file.path, file.sha256) for file in candidate.bound.files]
+    if not subject:  # then what decides the scores
+        subject = [(f"scores of {candidate.model or candidate.name}", candidate.digest)]
     predicate = Predicate(
         result=outcome if verdict.outcome == "pass" else "FAILED",
         configuration=[
@@ -158,7 +163,7 @@ def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -
     )
     return Statement(
         _type=STATEMENT,
-        subject=_subject(verdict),
+        subject=[Subject(name=name, digest={"sha256": one}) for name, one in subject],
         predicate_type=TEST_RESULT,
         predicate=predicate,
     )
@@ -237,25 +242,3 @@ def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
         bias_metrics=verdict.code.bias_metrics,
         holds_until=verdict.holds_until,
     )
-
-
-def _subject(verdict: Verdict) -> list[Subject]:
-    """Return the judged files; where none are bound, what decides the scores."""
-    candidate = verdict.candidate
-    if candidate.bound.files:
-        files = candidate.bound.files
-        return [Subject(name=file.path, digest={"sha256": file.sha256}) for file in files]
-    name = candidate.model or candidate.name
-    return [Subject(name=f"scores of {name}", digest={"sha256": candidate.digest})]
-
-
-def _counted(result: RuleResult) -> str:
-    """Return how a result counts: one that only warns never fails."""
-    if result.outcome == "pass":
-        return "PASSED"
-    return "WARNED" if result.action == "warn" else "FAILED"
-
-
-def _test(result: RuleResult) -> str:
-    named = result.rule, result.kind, result.group
-    return "/".join(part for part in named if part)

@@ -36,9 +36,7 @@ class Pins:
     """What attestations must be of, beside the files; whatever is None may be anything."""
 
     model: str | None = None
-    """The registered model."""
     version: str | None = None
-    """Its version."""
     policy_digest: str | None = None
     """Digest of the policy that decided, as `biasgate policy check` prints it; 12 characters or
     more."""

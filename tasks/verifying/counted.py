@@ -25,12 +25,8 @@ def verify_counted(folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
     """Recompute the verdict in a folder of counts, whatever it is.
 
     It shows that the verdict follows from the counts, and where all are there, that these are the
-    sum of those of the shards. Where a key is trusted, a trusted key must have signed.
-
-    Raises
-    ------
-    InputError
-        If there are no counts. A file that is none of biasgate's is a finding.
+    sum of those of the shards. Where a key is trusted, a trusted key must have signed. A file that
+    is none of biasgate's is a finding.
     """
     if not (folder / COUNTS).exists():
         msg = f"{folder} must be a folder of counts; it has no {COUNTS}."

@@ -79,7 +79,6 @@ class VersionFiles:
     """The files of a version as they are now, read once, when a verdict is compared with them."""
 
     version: ModelVersion
-    """The version."""
     read: Callable[[], Manifest]
     """Returns their manifest."""
     place: Callable[[], str]

@@ -33,11 +33,6 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
     """Check whether the verdicts in the folder of an evaluation follow from their rows.
 
     Only attestations are signed there.
-
-    Returns
-    -------
-    list of Finding
-        For each verdict, whether it follows from its rows and the summary has the same one.
     """
     findings: list[Finding] = []
     statements: dict[str, list[Statement]] = {}
