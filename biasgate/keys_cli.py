@@ -13,6 +13,7 @@ import typer
 from biasgate.options import AsJson, example
 from biasgate.output import print_json, report_errors
 from biasgate.tasks.common.command_lines import command_line
+from biasgate.tasks.common.errors import InputError
 
 app = typer.Typer(
     name="keys", help="Create, list, trust and revoke signing keys.", no_args_is_help=True
@@ -29,7 +30,6 @@ def new(
 ) -> None:
     """Create a key pair. Keep the private key where evaluations run, and nowhere else."""
     with report_errors(quiet=as_json):
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
 
         public = Path(f"{file}.pub")
@@ -77,7 +77,6 @@ def trust(
 ) -> None:
     """Trust a public key on this machine: from now on, verdicts must be signed."""
     with report_errors(quiet=as_json):
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
         try:
@@ -117,7 +116,6 @@ def revoke(
     signed a later entry of the same ledger: whoever has a stolen key may write any date.
     """
     with report_errors(quiet=as_json):
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys  # noqa: PLC0415
 
         known = keys.TrustedKeys.of_file(keys.trusted_file())

@@ -23,9 +23,14 @@ from rich.padding import Padding
 
 from biasgate.tasks.common.command_lines import command_line
 from biasgate.tasks.common.console import console, shown
-from biasgate.tasks.common.files import existing_above
+from biasgate.tasks.common.errors import (
+    CandidateError,
+    InputError,
+    ServerError,
+    lacking_module,
+)
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.common.secrets import mask_error, masked
 from biasgate.tasks.outcomes import WORDS
 
 if TYPE_CHECKING:
@@ -46,14 +51,6 @@ def report_errors(
     to, by their purpose; an error of their disks is told in one sentence, too.
     """
     _set_up_logging(verbose=bool(verbose), quiet=quiet)
-    from biasgate.tasks.common.errors import (  # noqa: PLC0415
-        CandidateError,
-        InputError,
-        ServerError,
-        lacking_module,
-    )
-    from biasgate.tasks.common.secrets import mask_error  # noqa: PLC0415
-
     try:
         yield
     except InputError as error:
@@ -65,18 +62,15 @@ def report_errors(
         if verbose:
             mask_error(error)
             raise
-        if isinstance(error, CandidateError):  # its text is our own
-            print_error(f"{error} Scores that were finished are kept: run again to go on.")
-            raise typer.Exit(CRASH) from error
-        if isinstance(error, ServerError):
-            print_error(str(error))
-            raise typer.Exit(CRASH) from error
         problem = disk_problem(error, places or {}) or lacking_module(error)
-        if problem is not None:
-            print_error(problem)
-            raise typer.Exit(CRASH) from error
-        more = "" if verbose is None else "\nRun again with --verbose for the traceback."
-        print_error(f"{type(error).__name__}: {error}{more}")
+        if isinstance(error, CandidateError):  # its text is our own
+            problem = f"{error} Scores that were finished are kept: run again to go on."
+        elif isinstance(error, ServerError):
+            problem = str(error)
+        elif problem is None:
+            more = "" if verbose is None else "\nRun again with --verbose for the traceback."
+            problem = f"{type(error).__name__}: {error}{more}"
+        print_error(problem)
         raise typer.Exit(CRASH) from error
 
 
@@ -177,6 +171,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _where(error: BaseException, kind: str, places: Mapping[str, Path]) -> str:
+    from biasgate.tasks.common.files import existing_above  # noqa: PLC0415 - it imports numpy
+
     existing = {what: existing_above(path) for what, path in places.items()}
     if kind == _FULL:
         left = {what: shutil.disk_usage(path).free // _MIB for what, path in existing.items()}

@@ -11,6 +11,7 @@ import typer
 from biasgate.options import DEFAULT_STORE, AsJson, Store, example
 from biasgate.output import print_json, report_errors, waiting
 from biasgate.running import open_registry
+from biasgate.tasks.common.errors import InputError
 
 app = typer.Typer(name="policy", help="Check, register and plan policies.", no_args_is_help=True)
 File = Annotated[
@@ -60,7 +61,6 @@ def show(
     """Print an included policy as YAML, to change a copy of it."""
     with report_errors():
         from bias_metrics.suggestion import did_you_mean  # noqa: PLC0415
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.policy import shipped_policies  # noqa: PLC0415
 
         known = shipped_policies()
@@ -132,7 +132,6 @@ def plan(
 ) -> None:
     """Plan how many comments a policy needs: in all, and of each identity and class."""
     with report_errors(quiet=as_json):
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_planned import (  # noqa: PLC0415

@@ -59,7 +59,12 @@ def start_server() -> Callable[[], None]:
                 server.wait(timeout=0.5)
             ended = server.poll()
             why = str(error) if ended is None else f"It ended with the code {ended}."
-            raise _not_started(why) from error
+            msg = (
+                f"Prefect's temporary server must start on this machine; it did not. {why} Run "
+                "again with --verbose for its own errors, or set PREFECT_API_URL to a server that "
+                "runs."
+            )
+            raise ServerError(msg) from error
 
     return wait
 
@@ -88,10 +93,3 @@ def stop(server: subprocess.Popen[bytes]) -> None:
     for stream in (server.stdin, server.stdout):
         if stream is not None:
             stream.close()
-
-
-def _not_started(why: str) -> ServerError:
-    return ServerError(
-        f"Prefect's temporary server must start on this machine; it did not. {why} Run again with "
-        "--verbose for its own errors, or set PREFECT_API_URL to a server that runs."
-    )

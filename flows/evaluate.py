@@ -380,17 +380,16 @@ def judge_candidates(
             score_rivals(rivals, one.rows, run.workplace) for one in (*measured, *watched)[0]
         ]
         context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
-        verdicts = [
-            judge_candidate(on_sets, rivals, against, context, evaluation, run, output)
-            for on_sets in measured
-        ]
-        beside = [
+        every = [
             [
                 judge_on_set(on_set, rivals, scores, context, evaluation, run, output)
                 for on_set, scores in zip(on_sets, against, strict=True)
             ]
-            for on_sets in watched
+            for on_sets in (*measured, *watched)
         ]
+        verdicts, of_watched = every[: len(measured)], every[len(measured) :]
+        for candidate, on_sets in zip(candidates, measured, strict=True):
+            describe_version(candidate, on_sets, model, policy, run.workplace)
         publish_results([*measured, *watched], output)
         decisions = promote_best(
             candidates,
@@ -403,31 +402,8 @@ def judge_candidates(
         )
         if not any(decision.champion_moved for decision in decisions):
             break
-    decisions += [decision_on_watched(one) for one in beside]
-    return Decided([on_set for on_sets in (*verdicts, *beside) for on_set in on_sets], decisions)
-
-
-def judge_candidate(
-    measured: list[Measured],
-    rivals: Rivals,
-    against: list[RivalScores],
-    context: Context,
-    evaluation: Evaluation,
-    run: EvaluationRun,
-    output: str,
-) -> list[LoggedVerdict]:
-    """Return a candidate's verdict on every set.
-
-    - on each set: compare, decide, log one MLflow run
-    - describe the registered version by its model cards
-    """
-    verdicts = [
-        judge_on_set(one, rivals, scores, context, evaluation, run, output)
-        for one, scores in zip(measured, against, strict=True)
-    ]
-    model, policy = evaluation.registered_model, evaluation.policy
-    describe_version(measured[0].candidate, measured, model, policy, run.workplace)
-    return verdicts
+    decisions += map(decision_on_watched, of_watched)
+    return Decided([verdict for on_sets in every for verdict in on_sets], decisions)
 
 
 def judge_on_set(
