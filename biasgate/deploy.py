@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from biasgate.tasks.common.errors import InputError
-
 if TYPE_CHECKING:
     from biasgate.tasks.mlflow_server.runs import Gateway
 
@@ -92,6 +90,7 @@ def open_champion(
         replaced by a link since it was judged, or if its verdict names no files. Nothing is left
         behind.
     """
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.common.own_folders import own_folder  # noqa: PLC0415
     from biasgate.tasks.promoting.verify import open_champion as opened  # noqa: PLC0415
 
@@ -145,6 +144,7 @@ def require_attestation(
         If an attestation is not signed by a trusted key, did not pass, is of another model, policy
         or set, or of other files. The text says what does not hold.
     """
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.verifying.attestation import Pins, verify_attestation  # noqa: PLC0415
     from biasgate.tasks.verifying.files import not_deployable  # noqa: PLC0415
 
@@ -156,6 +156,7 @@ def require_attestation(
 
 def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gateway, Path | None]:
     """Return the registry, and the store if there is one."""
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.local_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
