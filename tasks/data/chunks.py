@@ -191,7 +191,7 @@ def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Tab
             for first in range(0, batch.num_rows, step):
                 part = table.slice(first, step)
                 n_rows += part.num_rows
-                yield part.cast(schema), n_rows / file.metadata.num_rows
+                yield (part.cast(schema) if texts else part), n_rows / file.metadata.num_rows
 
 
 def _plain_bytes(table: pa.Table) -> int:

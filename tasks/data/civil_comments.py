@@ -9,7 +9,6 @@ single file with its splits train, val and test is that of WILDS (Koh et al. 202
 from __future__ import annotations
 
 import gzip
-import hashlib
 import lzma
 import tarfile
 import zipfile
@@ -21,7 +20,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +37,7 @@ from biasgate.tasks.common.files import refuse_full_disk, require_space, whole_f
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
-from biasgate.tasks.data.download import download
+from biasgate.tasks.data.download import Sha256, download, path_in_cache
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.unpacked import refuse_bomb
@@ -251,7 +249,7 @@ class CivilCommentsSource(SourceSettings):
     """A zip or tar archive of such files. Default: the public one."""
     size: Annotated[int, Field(gt=0)] | None = None
     """Expected size of the archive in bytes; known for the public ones."""
-    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)] | None = None
+    sha256: Sha256 | None = None
     """Its expected digest; known for the public ones."""
     split: Annotated[list[Split], Field(min_length=1)] | None = None
     """Default: the test rows, whatever their splits are called."""
@@ -278,7 +276,7 @@ class CivilCommentsSource(SourceSettings):
 
     def downloads(self, cache: Path) -> dict[str, int | None]:
         """Return the archive, unless it is kept or a folder is given."""
-        archive = self._kept_archive(cache)
+        archive = path_in_cache(cache, self._address)
         if self.folder is not None or archive.exists():
             return {}
         size, _ = self.expected
@@ -288,7 +286,7 @@ class CivilCommentsSource(SourceSettings):
         """Download the archive and extract the needed files; return the local source."""
         if self.folder is not None:
             return self
-        archive, (size, sha256) = self._kept_archive(cache), self.expected
+        archive, (size, sha256) = path_in_cache(cache, self._address), self.expected
         digest = download(
             self._address,
             archive,
@@ -363,10 +361,6 @@ class CivilCommentsSource(SourceSettings):
         sha256 = self.sha256 or KNOWN_ARCHIVES.get(self._address, (None, None))[1]
         sizes = {known: n_bytes for n_bytes, known in KNOWN_ARCHIVES.values()}
         return self.size or sizes.get(sha256 or ""), sha256
-
-    def _kept_archive(self, cache: Path) -> Path:
-        folder = hashlib.sha256(self._address.encode()).hexdigest()[:16]
-        return cache / folder / _file_name(urlsplit(self._address).path)
 
     @property
     def _local(self) -> Path:

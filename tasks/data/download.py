@@ -13,11 +13,12 @@ import json
 import re
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
-from pydantic import JsonValue
+from pydantic import JsonValue, StringConstraints
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import (
@@ -32,6 +33,7 @@ from biasgate.tasks.common.files import (
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.progress import progress
 
+Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)]
 TRIES = 5
 WAIT_S = 1.0
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
@@ -75,6 +77,11 @@ def download(
         part.path.replace(path)
         part.version_file.unlink(missing_ok=True)
         return digest
+
+
+def path_in_cache(cache: Path, url: str) -> Path:
+    """Return where the file at an address is kept."""
+    return cache / _key(url)[:16] / PurePosixPath(urlsplit(url).path).name
 
 
 def redact_url(url: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import tempfile
@@ -10,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,13 +37,12 @@ from biasgate.tasks.common.files import (
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.settings import ConfigPath, Settings
 from biasgate.tasks.data.chunks import Chunk, read_chunks, require_columns
-from biasgate.tasks.data.download import download
+from biasgate.tasks.data.download import Sha256, download, path_in_cache
 from biasgate.tasks.data.formats import is_parquet
 from biasgate.tasks.data.hashed_parts import Part, rows_of_part
 from biasgate.tasks.data.mapped import MappedSource
 
 Commit = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
-Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)]
 HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
 _OTHERWISE = "Or download the file elsewhere and give its path instead of `url`."
 
@@ -59,7 +56,7 @@ class ParquetFile(Settings):
         Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*\.parquet(\?.*)?$")] | None
     ) = None
     """Or its address."""
-    sha256: Digest | None = None
+    sha256: Sha256 | None = None
     """Its digest; needed with `url`."""
 
     @model_validator(mode="before")
@@ -190,13 +187,11 @@ class HuggingFaceSource(MappedSource):
         return self.dataset or str(self.folder)
 
     def _raw_chunks(self, columns: list[str]) -> Iterator[Chunk]:
-        before = 0
+        n_before = 0
         for path in self._local:
-            rows = 0
             for chunk in read_chunks(path, columns):
-                rows += chunk.table.num_rows
-                yield replace(chunk, rows_before=before)
-            before += rows
+                yield replace(chunk, rows_before=n_before)
+            n_before += pq.read_metadata(path).num_rows
 
     def _part(self, table: pa.Table) -> pa.Table:
         return rows_of_part(table, self.part, self.test_fraction)
@@ -205,8 +200,7 @@ class HuggingFaceSource(MappedSource):
 def _fetch(file: ParquetFile, cache: Path) -> Path:
     """Return the local path of a file, after a check of its digest."""
     if file.url is not None:
-        home = cache / hashlib.sha256(file.url.encode()).hexdigest()[:16]
-        path = home / PurePosixPath(urlsplit(file.url).path).name
+        path = path_in_cache(cache, file.url)
         download(file.url, path, sha256=file.sha256, otherwise=_OTHERWISE)
         return path
     path = file.path or Path()
@@ -331,14 +325,15 @@ def _refuse_unfit(builder: Any, source: HuggingFaceSource) -> None:
 
 
 def _write(rows: Any, path: Path, source: HuggingFaceSource) -> None:
-    classes = {column: _classes(rows.features[column]) for column in rows.column_names}
+    # Of columns of lists, the feature of their values.
+    features = {column: getattr(one, "feature", one) for column, one in rows.features.items()}
     purpose = f"reading {source.repository}"
     with whole_file(path) as temporary, progress(purpose, total=len(rows)) as advance:
         writer: pq.ParquetWriter | None = None
         for chunk in rows.with_format("arrow").iter(batch_size=_ROWS_A_STEP):
             columns = {column: chunk[column] for column in chunk.column_names}
-            for column, names in classes.items():
-                if names:
+            for column, feature in features.items():
+                if names := getattr(feature, "names", None):
                     columns[column] = _name_classes(columns[column].combine_chunks(), names)
             table = pa.table(columns)
             writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")
@@ -349,12 +344,6 @@ def _write(rows: Any, path: Path, source: HuggingFaceSource) -> None:
             msg = f"{named} must have rows; it has none."
             raise InputError(msg)
         writer.close()
-
-
-def _classes(feature: Any) -> list[str]:
-    """Return the names of the classes of a column of codes, or of lists of codes; else none."""
-    feature = getattr(feature, "feature", feature)
-    return list(getattr(feature, "names", None) or ())
 
 
 def _name_classes(codes: pa.Array, names: list[str]) -> pa.Array:

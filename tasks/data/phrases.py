@@ -42,16 +42,6 @@ DEFAULT_TERMS: dict[str, list[str]] = {
 
 
 @dataclass(frozen=True)
-class Words:
-    """Words of one kind and polarity."""
-
-    shared: tuple[str, ...]
-    """Used in both parts."""
-    held_out: tuple[str, ...]
-    """Used only in the test part."""
-
-
-@dataclass(frozen=True)
 class Frame:
     """A sentence with placeholders."""
 
@@ -94,8 +84,9 @@ NEUTRAL = _split(
 )
 """Words in place of the identity, for sentences that mention none."""
 
-HOSTILE: dict[Kind, Words] = {
-    "adj": Words(
+# The words of both parts, then those of the test part only.
+HOSTILE: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "adj": (
         _split(
             "disgusting, stupid, worthless, pathetic, repulsive, idiotic, filthy, dumb, useless, "
             "vile, brainless, moronic, despicable, contemptible, rotten, gross, nasty, sickening, "
@@ -103,14 +94,14 @@ HOSTILE: dict[Kind, Words] = {
         ),
         _split("revolting, dim-witted, detestable, clueless, trashy, spineless, obnoxious, creepy"),
     ),
-    "noun": Words(
+    "noun": (
         _split(
             "idiots, losers, parasites, morons, vermin, trash, scum, liars, cowards, fools, "
             "pigs, rats, clowns, garbage"
         ),
         _split("imbeciles, leeches, dimwits, cockroaches, creeps"),
     ),
-    "verb": Words(
+    "verb": (
         _split(
             "hate, despise, loathe, detest, cannot stand, mock, look down on, resent, ridicule, "
             "want to get rid of"
@@ -119,8 +110,8 @@ HOSTILE: dict[Kind, Words] = {
     ),
 }
 
-FRIENDLY: dict[Kind, Words] = {
-    "adj": Words(
+FRIENDLY: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "adj": (
         _split(
             "kind, clever, generous, friendly, honest, charming, brilliant, helpful, patient, "
             "thoughtful, funny, talented, polite, wonderful, reliable, gentle, brave, caring, "
@@ -128,14 +119,14 @@ FRIENDLY: dict[Kind, Words] = {
         ),
         _split("gracious, witty, humble, courteous, sensible, fearless, harmless, amazing"),
     ),
-    "noun": Words(
+    "noun": (
         _split(
             "friends, heroes, angels, experts, artists, champions, leaders, volunteers, "
             "good company, listeners, mentors, role models, gentle souls, optimists"
         ),
         _split("allies, peacemakers, treasures, storytellers, good sports"),
     ),
-    "verb": Words(
+    "verb": (
         _split(
             "like, respect, admire, trust, love, look up to, appreciate, thank, welcome, "
             "want to hear from"
@@ -229,5 +220,5 @@ TEST_FRAMES = _frames(
 
 def words(kind: Kind, polarity: Polarity, *, held_out: bool) -> tuple[str, ...]:
     """Return the words of a kind and polarity, optionally with the held-out ones."""
-    found = (HOSTILE if polarity == "hostile" else FRIENDLY)[kind]
-    return found.shared + found.held_out if held_out else found.shared
+    shared, in_test = (HOSTILE if polarity == "hostile" else FRIENDLY)[kind]
+    return shared + in_test if held_out else shared

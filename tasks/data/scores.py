@@ -76,9 +76,8 @@ class ScoreColumns(TextForm):
 
         Repeated ids are refused, and scores that seem to be those of predicted labels.
         """
-        predicted = None
-        if self.positive_label is not None:
-            predicted = PredictedLabels(self.positive_label, path)
+        label = self.positive_label
+        predicted = None if label is None else PredictedLabels(label, path)
         ids, scores = [], []
         for chunk in self.read_chunks(path, self.wanted):
             ids.append(reading.to_ids(chunk, self.id))
@@ -91,9 +90,8 @@ class ScoreColumns(TextForm):
         repeated = np.flatnonzero(found.index.duplicated())
         if repeated.size:
             row = int(repeated[0])
-            twice = found.index[row]
-            where = place(file=path, row=row, id=twice)
-            msg = f"ids must be unique; got a second {shown_id(twice)} {where}."
+            where = place(file=path, row=row, id=found.index[row])
+            msg = f"ids must be unique; got a second {shown_id(found.index[row])} {where}."
             raise InputError(msg)
         if predicted is None:
             columns, where = self._other_columns(path), place(file=path)
@@ -111,15 +109,14 @@ class ScoreColumns(TextForm):
         allow_missing: bool,
     ) -> pa.Array:
         """Return the scores of a chunk for the toxic class."""
-        labels = None
+        labels, where = None, place(file=chunk.path, column=self.score)
         if holds_labels(chunk.table.column(self.score).type):
             if predicted is None:
                 words = sorted(words_of(labels_with_scores(chunk, self.score)[1]))
                 which = f" ({' or '.join(map(repr, words))})" if words else ""
                 msg = (
-                    f"scores must be numbers; got labels with their scores "
-                    f"{place(file=chunk.path, column=self.score)}. Write the label that means "
-                    f"toxic{which} as `positive_label`."
+                    f"scores must be numbers; got labels with their scores {where}. Write the "
+                    f"label that means toxic{which} as `positive_label`."
                 )
                 raise InputError(msg)
             labels, numbers = one_of_each(chunk, self.score, ids, predicted)
@@ -127,10 +124,7 @@ class ScoreColumns(TextForm):
         elif self.label is not None:
             labels = plain_column(chunk, self.label).cast(pa.string())
         elif predicted is not None:
-            msg = (
-                "`positive_label` needs `label`, the column of the predicted label "
-                f"{place(file=chunk.path, column=self.score)}."
-            )
+            msg = f"`positive_label` needs `label`, the column of the predicted label {where}."
             raise InputError(msg)
         scores = reading.to_scores(
             chunk, self.score, ids, allow_missing=allow_missing, if_none=_IF_NONE

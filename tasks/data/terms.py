@@ -53,18 +53,16 @@ class TermMatcher:
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]], matching: Matching = "longest") -> None:
-        self._listed = {name: list(forms) for name, forms in terms.items()}
-        self._terms = [[_read_term(form) for form in forms] for forms in terms.values()]
-        if not all(forms and all(term.core for term in forms) for forms in self._terms):
+        self._listed = [[(form, _read_term(form)) for form in forms] for forms in terms.values()]
+        if not all(forms and all(term.core for _, term in forms) for forms in self._listed):
             msg = "every identity must have terms, and none may be empty"
             raise ValueError(msg)
         self.identities = list(terms)
         self.matching = matching
         self._owners: dict[_Term, list[int]] = {}
         self._forms: dict[_Term, str] = {}
-        for position, forms in enumerate(self._terms):
-            listed = self._listed[self.identities[position]]
-            for form, term in zip(listed, forms, strict=True):
+        for position, forms in enumerate(self._listed):
+            for form, term in forms:
                 self._forms.setdefault(term, form)
                 owners = self._owners.setdefault(term, [])
                 owners += [] if position in owners else [position]
@@ -160,9 +158,9 @@ class TermMatcher:
             if owner not in others:
                 left = [at for at in range(len(self.identities)) if at not in self._owners[term]]
                 others[owner] = int(rng.choice(left)) if left else owner
-            theirs = self._listed[self.identities[others[owner]]]
-            place = self._terms[owner].index(term)
-            other = theirs[place if place < len(theirs) else 0].strip(_PART)
+            theirs = self._listed[others[owner]]
+            place = [own for _, own in self._listed[owner]].index(term)
+            other = theirs[place if place < len(theirs) else 0][0].strip(_PART)
             start = int(np.searchsorted(ends, span[0], "right"))
             end = int(np.searchsorted(ends, span[1] - 1, "right")) + 1
             while end < len(parts) and not parts[end]:
@@ -178,8 +176,8 @@ class TermMatcher:
         With `longest`, this includes terms that only occur within longer ones.
         """
         lacking: dict[str, JsonValue] = {
-            name: [form for form, term in zip(forms, terms, strict=True) if term in self._unmatched]
-            for (name, forms), terms in zip(self._listed.items(), self._terms, strict=True)
+            name: [form for form, term in forms if term in self._unmatched]
+            for name, forms in zip(self.identities, self._listed, strict=True)
         }
         return {name: forms for name, forms in lacking.items() if forms}
 

@@ -46,21 +46,17 @@ def test_every_row_of_both_tests_is_kept_by_default(tmp_path, frozen, layout, re
         assert values(found, f"identity/{name}") == expected(name, *TESTS)
 
 
-def test_the_label_of_the_training_file_is_its_target(tmp_path, frozen, release, expected):
-    found = frozen(release.kaggle_files(tmp_path), split=["train"])
-    assert values(found, "label") == expected("toxicity", "train")
-
-
-def test_one_set_may_join_files_that_name_the_label_differently(
-    tmp_path, frozen, release, expected
-):
-    found = frozen(release.kaggle_files(tmp_path), split=["test_public", "train"])
-    assert values(found, "label") == expected("toxicity", "train", "test_public")
-
-
-def test_a_subtype_can_be_the_label(tmp_path, frozen, release, expected):
-    found = frozen(release.kaggle_files(tmp_path), label="identity_attack", split="train")
-    assert values(found, "label") == expected("identity_attack", "train")
+@pytest.mark.parametrize(
+    ("label", "splits"),
+    [
+        ("toxicity", ["train"]),  # whose file calls it target
+        ("toxicity", ["test_public", "train"]),
+        ("identity_attack", ["train"]),
+    ],
+)
+def test_the_label_is_read_whatever_its_column(tmp_path, frozen, release, expected, label, splits):
+    found = frozen(release.kaggle_files(tmp_path), label=label, split=splits)
+    assert values(found, "label") == expected(label, *splits)
 
 
 def test_rows_without_identity_raters_keep_null_and_rated_zeros_stay_zero(

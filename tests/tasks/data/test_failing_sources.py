@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from biasgate.tasks.common.errors import InputError, SourceError
-from biasgate.tasks.data.freezing import check_source, freeze
+from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
 
 QUOTED = "a secret comment"
@@ -55,11 +55,6 @@ def test_it_is_named_and_its_message_is_withheld(tmp_path, method):
     assert QUOTED not in str(told.value)
     assert told.value.__context__ is None
     assert not list((tmp_path / "sets").glob("chats-*/record.json"))
-
-
-def test_the_check_before_any_work_says_no_more():
-    with pytest.raises(SourceError, match="KeyError at"):
-        check_source(Failing(name="chats", fails_in="check"))
 
 
 def test_what_it_tells_the_user_to_fix_is_shown(tmp_path):
