@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Self
 
 from pydantic import (
@@ -41,12 +41,12 @@ class RegisteredCandidates(Settings):
 
     @field_validator("open_as")
     @classmethod
-    def _finds_its_key(cls, value: dict[str, object], info: ValidationInfo) -> dict[str, object]:
+    def _resolve_paths(cls, value: dict[str, object], info: ValidationInfo) -> dict[str, object]:
         paths = {key: value[key] for key in ("signed_by", "signature") if key in value}
         return value | {key: relative_to_configuration(one, info) for key, one in paths.items()}
 
     @model_validator(mode="after")
-    def _names_something(self) -> Self:
+    def _require_tags_or_aliases(self) -> Self:
         if not self.tags and not self.aliases:
             msg = (
                 "`registered_candidates` must have `tags` or `aliases`, as in "
@@ -83,23 +83,20 @@ class RegisteredCandidates(Settings):
 
         `without`: URIs of versions to leave out, before the newest are chosen.
         """
-        named = {one.uri for name in self.aliases if (one := gateway.alias(model, name))}
-        found = [
+        wanted = {version.uri for name in self.aliases if (version := gateway.alias(model, name))}
+        versions = [
             version
             for version in gateway.versions(model)
             if version.uri not in without
-            and (version.uri in named or self._is_tagged(version.tags))
+            and (version.uri in wanted or (self.tags and self.tags.items() <= version.tags.items()))
         ]
-        return found[-self.newest :] if self.newest else found
-
-    def _is_tagged(self, tags: Mapping[str, str]) -> bool:
-        return bool(self.tags) and self.tags.items() <= tags.items()
+        return versions[-self.newest :] if self.newest else versions
 
     def __str__(self) -> str:
         tags = ", ".join(f"{key}={value}" for key, value in self.tags.items())
-        told = [f"the tags {tags}"] if tags else []
-        told += [f"an alias of {', '.join(self.aliases)}"] if self.aliases else []
-        return " or ".join(told)
+        ways = [f"the tags {tags}"] if tags else []
+        ways += [f"an alias of {', '.join(self.aliases)}"] if self.aliases else []
+        return " or ".join(ways)
 
 
 def refuse_none(

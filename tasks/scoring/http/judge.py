@@ -141,19 +141,16 @@ class Judge(Settings):
         last = len(self.words) - 1
         return {_plain(word): (last - at) / last for at, word in enumerate(self.words)}
 
-    def refuse_unusable(self, outcomes: Collection[Outcome], of: str) -> None:
+    def refuse_unusable(self, outcomes: Collection[Outcome], name: str) -> None:
         """Refuse a model if none of its answers can be used; refusals do not count as answers."""
-        unusable = Missing(NO_ANSWER)
-        answers = [
-            outcome
-            for outcome in outcomes
-            if outcome == unusable or not isinstance(outcome, Missing)
-        ]
-        if len(answers) >= _ENOUGH and all(answer == unusable for answer in answers):
+        n_scores = sum(not isinstance(outcome, Missing) for outcome in outcomes)
+        n_unusable = sum(outcome == Missing(NO_ANSWER) for outcome in outcomes)
+        if not n_scores and n_unusable >= _ENOUGH:
+            words = ", ".join(map(repr, self.words))
             after = f" after {self.after!r}" if self.after else ""
             msg = (
-                f"{of} must answer with one of {', '.join(map(repr, self.words))}{after}; none of "
-                f"{len(answers)} answers does. Is another model behind it than `prompt` is for? Or "
+                f"{name} must answer with one of {words}{after}; none of "
+                f"{n_unusable} answers does. Is another model behind it than `prompt` is for? Or "
                 "does the answer end before its word (`max_tokens`)?"
             )
             raise InputError(msg)

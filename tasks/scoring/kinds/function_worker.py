@@ -32,19 +32,19 @@ def serve(connection: Connection) -> None:
     while True:
         try:
             if function is None:
-                function = find_function(start["call"], start["of"])
+                function = find_function(start["call"], start["name"])
                 answer: tuple[str, Any] = ("ready", None)
             else:
-                scores = positive_scores(function(texts), start["of"])
+                scores = positive_scores(function(texts), start["name"])
                 answer = ("scores", scores.tobytes())
         except InputError as error:
             answer = ("refused", str(error))
         except BaseException as error:  # noqa: BLE001 - a function may raise anything, even SystemExit
             traceback.print_exc()
-            told = lacking_module(error)
-            told = None if told is None else f"cannot run: {told}"
-            is_final = told is not None or isinstance(error, FINAL)
-            answer = ("raised", (type(error).__name__, _places(error), told, is_final))
+            lacking = lacking_module(error)
+            problem = lacking and f"cannot run: {lacking}"
+            is_final = lacking is not None or isinstance(error, FINAL)
+            answer = ("raised", (type(error).__name__, _places(error), problem, is_final))
         sys.stdout.flush()
         connection.send(answer)
         try:
@@ -53,21 +53,22 @@ def serve(connection: Connection) -> None:
             return
 
 
-def find_function(call: str, of: str) -> Callable[[list[str]], Any]:
+def find_function(call: str, described: str) -> Callable[[list[str]], Any]:
     """Return the function that `package.module:function` or `file.py:function` names."""
     from biasgate.tasks.common.errors import InputError, lacking_module  # noqa: PLC0415
 
     module, _, name = call.rpartition(":")
     try:
-        found = _run_file(Path(module)) if module.endswith(".py") else None
-        function = attrgetter(name)(found or importlib.import_module(module))
+        is_file = module.endswith(".py")
+        loaded = _run_file(Path(module)) if is_file else importlib.import_module(module)
+        function = attrgetter(name)(loaded)
     except (ImportError, AttributeError, SyntaxError, FileNotFoundError, PermissionError) as error:
         traceback.print_exc()
         why = lacking_module(error) or f"{error}."
-        msg = f"`call` must name a function that can be imported; {of} cannot: {why}"
+        msg = f"`call` must name a function that can be imported; {described} cannot: {why}"
         raise InputError(msg) from error
     if not callable(function):
-        msg = f"`call` must be callable; {of} is not."
+        msg = f"`call` must be callable; {described} is not."
         raise InputError(msg)
     return function  # type: ignore[no-any-return]
 

@@ -34,7 +34,7 @@ _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 def require_torch() -> None:
     """Refuse an installation without torch, without the seconds that its import takes."""
-    if any(find_spec(one) is None for one in _PACKAGES):
+    if any(find_spec(name) is None for name in _PACKAGES):
         raise InputError(NEEDS_TORCH)
 
 
@@ -106,7 +106,7 @@ class HuggingFaceModel(CandidateSettings):
         if self.folder is not None:
             return self.folder
         with self._explained():
-            return self._download(self.hub or "")
+            return self._download()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -146,7 +146,7 @@ class HuggingFaceModel(CandidateSettings):
             self._commit = files[0].commit_hash
         return [file for file in files if file.will_download]
 
-    def _download(self, name: str) -> Path:
+    def _download(self) -> Path:
         """Return the folder in the hub's cache, complete; report what is missing before."""
         from huggingface_hub import constants  # noqa: PLC0415 - an extra
 
@@ -156,11 +156,11 @@ class HuggingFaceModel(CandidateSettings):
         if n_bytes := sum(file.file_size for file in files):
             size = shown_size(n_bytes)
             cache = Path(constants.HF_HUB_CACHE)
-            free = disk_usage(next(one for one in (cache, *cache.parents) if one.exists())).free
+            free = disk_usage(next(at for at in (cache, *cache.parents) if at.exists())).free
             if free < n_bytes:
                 raise OSError(ENOSPC, f"{size} are needed, {shown_size(free)} are free")
-            say(f"downloading {name}, commit {revision}, from the hub: {size}")
-        with working(f"downloading {name}") if n_bytes else nullcontext():
+            say(f"downloading {self.hub}, commit {revision}, from the hub: {size}")
+        with working(f"downloading {self.hub}") if n_bytes else nullcontext():
             return Path(fetch(revision=revision))
 
     def _explain(self, error: Exception) -> str:

@@ -76,7 +76,12 @@ class RegisteredScorer(Scorer):
     def __init__(self, settings: MlflowModel, folder: Path) -> None:
         self._settings = settings
         self._folder = self.files = folder
-        self._safe = _safe_or_trusted(folder, settings)
+        self._safe: SkopsModel | None = None
+        try:
+            self._safe = skops_model(folder, settings.model)
+        except UnsafeModelError:
+            if not settings.trusted:
+                raise
         if settings.label is not None:
             require_label(folder, settings.model, settings.label)
         self._input = text_input(folder, settings.model)
@@ -90,27 +95,17 @@ class RegisteredScorer(Scorer):
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""
-        texts = rows.column("text").to_numpy(zero_copy_only=False)
-        given = self._input(texts)
-        of = f"model {self._settings.model} of candidate {self._settings.name!r}"
-        options = {"output": self._settings.output, "label": self._settings.label}
-        return positive_scores(self._model(given), of, **options)
+        settings = self._settings
+        inputs = self._input(rows.column("text").to_numpy(zero_copy_only=False))
+        name = f"model {settings.model} of candidate {settings.name!r}"
+        answer = self._model(inputs)
+        return positive_scores(answer, name, output=settings.output, label=settings.label)
 
     @cached_property
     def _model(self) -> Any:
         if self._safe is None:
             return load_pyfunc(self._folder).predict
         return getattr(self._safe.load(), self._safe.predict)
-
-
-def _safe_or_trusted(folder: Path, settings: MlflowModel) -> SkopsModel | None:
-    """Return the skops file of a safe model; None for any other that is trusted."""
-    try:
-        return skops_model(folder, settings.model)
-    except UnsafeModelError:
-        if not settings.trusted:
-            raise
-        return None
 
 
 def require_label(folder: Path, model: str, label: str) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def positive_scores(
-    predicted: Any, of: str, *, output: str | None = None, label: str | None = None
+    predicted: Any, name: str, *, output: str | None = None, label: str | None = None
 ) -> np.ndarray:
     """Return the score of the positive class from any answer of a model.
 
@@ -27,10 +27,10 @@ def positive_scores(
         predicted = _table(predicted, [output or "score", "label"] if label else [output])
     is_table = "pandas" in sys.modules and isinstance(predicted, sys.modules["pandas"].DataFrame)
     if is_table and label is not None:
-        predicted = _of_label(predicted, of, output or "score", label)
+        predicted = _label_scores(predicted, name, output or "score", label)
     elif is_table and output is not None:
-        table, predicted = predicted, _column(predicted, of, output)
-        _refuse_scores_of_predicted(table, of, output)
+        table, predicted = predicted, _column(predicted, name, output)
+        _refuse_scores_of_predicted(table, name, output)
     try:
         values = np.asarray(predicted)
     except ValueError:  # a ragged list
@@ -39,7 +39,7 @@ def positive_scores(
         values = values[:, -1]
     if values.ndim != 1 or values.dtype.kind not in "fiub":
         msg = (
-            f"{of} must return one score or two class probabilities per row; got shape "
+            f"{name} must return one score or two class probabilities per row; got shape "
             f"{values.shape} of {values.dtype}. For a table name the score's column with `output`."
         )
         raise InputError(msg)
@@ -51,22 +51,21 @@ def _table(rows: list[Any], wanted: list[str | None]) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - slow, and most answers are not tables
 
     names = dict.fromkeys([*(name for name in wanted if name in rows[0]), *list(rows[0])[:3]])
-    return pd.DataFrame(
-        {name: [row.get(name) if isinstance(row, dict) else None for row in rows] for name in names}
-    )
+    dicts = [row if isinstance(row, dict) else {} for row in rows]
+    return pd.DataFrame({name: [row.get(name) for row in dicts] for name in names})
 
 
-def _column(table: pd.DataFrame, of: str, name: str) -> Any:
-    if name not in table.columns:
+def _column(table: pd.DataFrame, name: str, column: str) -> Any:
+    if column not in table.columns:
         msg = (
-            f"`output` of {of} must name a column of its answer; got {name!r} "
+            f"`output` of {name} must name a column of its answer; got {column!r} "
             f"(known: {shown_names(table)})."
         )
         raise InputError(msg)
-    return table[name]
+    return table[column]
 
 
-def _refuse_scores_of_predicted(table: pd.DataFrame, of: str, output: str) -> None:
+def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> None:
     if "label" not in table.columns or table[output].dtype.kind != "f":
         return
     import pyarrow as pa  # noqa: PLC0415 - slow, and few answers have labels
@@ -79,20 +78,20 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, of: str, output: str) -> No
         "Let it return the score of the toxic label in a column, and name that with `output`.",
     )
     scores = widened(table[output])
-    refuse_scores_of_predicted(scores, [("label", labels)], output, f"({of})", cures)
+    refuse_scores_of_predicted(scores, [("label", labels)], output, f"({name})", cures)
 
 
-def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:
-    winning = [str(one) for one in _column(table, of, "label")]
+def _label_scores(table: pd.DataFrame, name: str, score: str, label: str) -> np.ndarray:
+    winning = [str(value) for value in _column(table, name, "label")]
     try:
-        scores = widened(_column(table, of, score))
+        scores = widened(_column(table, name, score))
     except (TypeError, ValueError):  # whose text quotes the value
         scores = None
     if scores is None:
-        msg = f"column {score!r} of the answer of {of} must be numbers; it is not."
+        msg = f"column {score!r} of the answer of {name} must be numbers; it is not."
         raise InputError(msg)
     others = set(winning) - {label}
     if len(others) > 1:
-        msg = f"`label` of {of} must be one of two; its answers name two others, not {label!r}."
+        msg = f"`label` of {name} must be one of two; its answers name two others, not {label!r}."
         raise MisreadError(msg)
     return np.where(np.array(winning) == label, scores, 1 - scores)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,7 +34,6 @@ from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
 _NOT_BOUND = "What the function imports or reads beside its file may change the scores."
-_NOT_RECORDED = "is not recorded, only its name and `version`."
 _NAME = r"[A-Za-z_][\w.]*"
 
 
@@ -78,40 +77,31 @@ class PythonFunction(CandidateSettings):
 
     def check(self) -> None:
         """Raise an error if the package, file or function is missing, without running it."""
-        if self.file is not None:
-            _check_file(self.file, self.call.rpartition(":")[2], self.name)
+        call = f"`call` of candidate {self.name!r}"
+        if self.file is None:
+            package = self.call.partition(":")[0].partition(".")[0]
+            if find_spec(package) is None:
+                msg = f"{call} must name an installed package; got {package!r}."
+                raise InputError(msg)
             return
-        package = self.call.partition(":")[0].partition(".")[0]
-        if find_spec(package) is None:
-            msg = (
-                f"`call` of candidate {self.name!r} must name an installed package; "
-                f"got {package!r}."
-            )
-            raise InputError(msg)
+        try:
+            tree = ast.parse(self.file.read_bytes(), str(self.file))
+        except OSError as error:
+            msg = f"file {self.file} of candidate {self.name!r} cannot be read: {error.strerror}."
+            raise InputError(msg) from error
+        except (SyntaxError, ValueError) as error:
+            line = place(line=getattr(error, "lineno", None))
+            msg = f"{call} must name a Python file; {self.file} is not one {line}."
+            raise InputError(msg) from error
+        names = _names(tree)
+        function = self.call.rpartition(":")[2].partition(".")[0]
+        if names is not None and function not in names:
+            msg = f"{call} must name a function of its file; {self.file} has no {function!r}."
+            raise InputError(msg + did_you_mean(function, names))
 
     def open(self, workplace: Workplace) -> FunctionScorer:
         """Open lazily: the function is imported by the first `score`."""
         return FunctionScorer(self, workplace)
-
-
-def _check_file(path: Path, function: str, candidate: str) -> None:
-    try:
-        tree = ast.parse(path.read_bytes(), str(path))
-    except OSError as error:
-        msg = f"file {path} of candidate {candidate!r} cannot be read: {error.strerror}."
-        raise InputError(msg) from error
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        msg = f"`call` of candidate {candidate!r} must name a Python file; {path} is not one "
-        raise InputError(msg + f"{place(line=line)}.") from error
-    names = _names(tree)
-    wanted = function.partition(".")[0]
-    if names is not None and wanted not in names:
-        msg = (
-            f"`call` of candidate {candidate!r} must name a function of its file; {path} has no "
-            f"{wanted!r}.{did_you_mean(wanted, names)}"
-        )
-        raise InputError(msg)
 
 
 def _names(tree: ast.Module) -> set[str] | None:
@@ -144,11 +134,13 @@ class FunctionScorer(Scorer):
 
     def __init__(self, settings: PythonFunction, workplace: Workplace) -> None:
         self._settings, self._workplace = settings, workplace
-        self._of = f"{settings.call} of candidate {settings.name!r}"
+        self._name = f"{settings.call} of candidate {settings.name!r}"
         self.files = settings.file
         self.not_bound = _NOT_BOUND
         if settings.file is None:
-            self.not_bound = f"The package behind {settings.call} {_NOT_RECORDED}"
+            self.not_bound = (
+                f"The package behind {settings.call} is not recorded, only its name and `version`."
+            )
             self.digest = json_digest(["python", settings.call, settings.version])
         else:
             function = settings.call.rpartition(":")[2]
@@ -156,7 +148,7 @@ class FunctionScorer(Scorer):
 
     def try_out(self) -> None:
         """Import the function."""
-        say(f"importing {self._of}")
+        say(f"importing {self._name}")
         _ = self._process
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
@@ -172,9 +164,10 @@ class FunctionScorer(Scorer):
 
     @cached_property
     def _process(self) -> FunctionProcess:
-        one = self._settings
-        log = self._workplace.store / "logs" / f"{one.name}.log"
-        return FunctionProcess(one.call, self._of, one.timeout_s, one.memory_limit, log)
+        settings = self._settings
+        log = self._workplace.store / "logs" / f"{settings.name}.log"
+        limits = settings.timeout_s, settings.memory_limit
+        return FunctionProcess(settings.call, self._name, *limits, log)
 
 
 LOG_BYTES = 64 * 1024
@@ -188,29 +181,40 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 class FunctionProcess:
     """The process; it starts at once, and is ready when `ask` first returns.
 
-    `call`: `package.module:function` or `/path/file.py:function`. `of`: name of the function, for
+    `call`: `package.module:function` or `/path/file.py:function`. `name`: the function, for
     messages. `timeout_s`: limit for the import, and for each batch. `memory_limit`: bytes of
     resident memory that the process and its children may use. Default: 80 % of the memory that is
     available now. `log`: file for the end of its printed output.
     """
 
     def __init__(
-        self, call: str, of: str, timeout_s: float, memory_limit: int | None, log: Path
+        self, call: str, name: str, timeout_s: float, memory_limit: int | None, log: Path
     ) -> None:
-        self._of, self._timeout_s, self._log_file = of, timeout_s, log
+        self._name, self._timeout_s, self._log_file = name, timeout_s, log
         self._limit = memory_limit or available_memory() * 4 // 5
         self._deadline: float | None = None
         self._stopped: str | None = None
         self._ended = threading.Event()
         self._printed, self._n_printed = bytearray(), 0
-        self._connection, self._process = _start()
+        self._connection, theirs = Pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this project's own file
+                [sys.executable, "-P", function_worker.__file__, str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C must reach only the evaluation, which then ends it
+            )
+        finally:
+            theirs.close()
         self._threads = [
-            threading.Thread(target=one, daemon=True) for one in (self._read, self._watch)
+            threading.Thread(target=run, daemon=True) for run in (self._read, self._watch)
         ]
         for thread in self._threads:
             thread.start()
         try:
-            self._talk({"call": call, "of": of, "path": sys.path})
+            self._talk({"call": call, "name": name, "path": sys.path})
         except BaseException:
             self.close()
             raise
@@ -224,7 +228,9 @@ class FunctionProcess:
         """
         scores = np.frombuffer(self._talk(list(texts)), dtype=np.float64)
         if len(scores) != len(texts):
-            msg = f"{self._of} must return one score per text; got {len(scores)} for {len(texts)}."
+            msg = (
+                f"{self._name} must return one score per text; got {len(scores)} for {len(texts)}."
+            )
             raise InputError(msg)
         return scores
 
@@ -256,27 +262,26 @@ class FunctionProcess:
             raise InputError(answer)
         if kind == "raised":
             self._end()
-            error, places, told, is_final = answer
-            withheld = (
+            error, places, problem, is_final = answer
+            problem = problem or (
                 f"failed with {error} at {places}; its message is withheld, since it may quote a "
                 f"comment.{self._see_log()}"
             )
-            raised = CandidateStoppedError if is_final else CandidateError
-            msg = f"{self._of} {told or withheld}"
-            raise raised(msg)
+            msg = f"{self._name} {problem}"
+            raise CandidateStoppedError(msg) if is_final else CandidateError(msg)
         return answer
 
     def _how_it_ended(self) -> CandidateError:
         self._end()
         if self._stopped is not None:
-            return CandidateStoppedError(f"{self._of} {self._stopped}{self._see_log()}")
+            return CandidateStoppedError(f"{self._name} {self._stopped}{self._see_log()}")
         code = self._process.wait()
         how = f"with exit code {code}"
         if code < 0:
             how = f"by {signal.Signals(-code).name}"
         if code == -signal.SIGKILL:
             how += ", as happens when the system runs out of memory"
-        msg = f"{self._of}: its process ended {how} before it answered.{self._see_log()}"
+        msg = f"{self._name}: its process ended {how} before it answered.{self._see_log()}"
         return CandidateError(msg)
 
     def _see_log(self) -> str:
@@ -332,29 +337,13 @@ class FunctionProcess:
         self._process.wait()
 
 
-def _start() -> tuple[Connection, subprocess.Popen[bytes]]:
-    ours, theirs = Pipe()
-    try:
-        process = subprocess.Popen(  # noqa: S603 - this project's own file
-            [sys.executable, "-P", function_worker.__file__, str(theirs.fileno())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C must reach only the evaluation, which then ends it
-        )
-    finally:
-        theirs.close()
-    return ours, process
-
-
 def resident_memory(pid: int) -> int:
     """Return the bytes that a process and its children hold in memory."""
     with suppress(psutil.Error):
         process, total = psutil.Process(pid), 0
-        for one in (process, *process.children(recursive=True)):
+        for member in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):
-                total += one.memory_info().rss
+                total += member.memory_info().rss
         return total
     return 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class SkopsModel:
     """The file."""
     predict: str
     """The method that gives the answers."""
-    of: str
+    name: str
     """The model, for messages."""
 
     def load(self) -> Any:
@@ -61,13 +62,12 @@ class SkopsModel:
         try:
             return skops.io.load(self.path)
         except UntrustedTypesFoundException as error:
-            found = ", ".join(skops.io.get_untrusted_types(file=self.path))
-            raise _unsafe(
-                self.of, f"{self.path.name} holds types that may run code: {found}"
-            ) from error
+            types = ", ".join(skops.io.get_untrusted_types(file=self.path))
+            why = f"{self.path.name} holds types that may run code: {types}"
+            raise _unsafe(self.name, why) from error
         except Exception as error:
             msg = (
-                f"{self.of} must be readable as skops; {self.path.name} is not "
+                f"{self.name} must be readable as skops; {self.path.name} is not "
                 f"({type(error).__name__})."
             )
             raise InputError(msg) from error
@@ -75,53 +75,56 @@ class SkopsModel:
 
 def skops_model(folder: Path, model: str) -> SkopsModel:
     """Find the one skops file that both MLflow and biasgate load from a model folder."""
-    of = f"model {model}"
+    name = f"model {model}"
     flavours = flavours_of(folder)
     if not isinstance(flavours, dict) or set(flavours) != set(_KEYS):
         known = ", ".join(map(str, flavours)) if isinstance(flavours, dict) else "nothing"
         hint = ""
         if isinstance(flavours, dict) and "transformers" in flavours:
             hint = " Or open it with `kind: transformer`, which reads safetensors only."
-        raise _unsafe(of, f"it has {known}", hint)
+        raise _unsafe(name, f"it has {known}", hint)
     pyfunc, sklearn = flavours["python_function"], flavours["sklearn"]
-    name = sklearn.get("pickled_model") if isinstance(sklearn, dict) else None
+    file = sklearn.get("pickled_model") if isinstance(sklearn, dict) else None
     for flavour, keys in _KEYS.items():
         content = flavours[flavour]
         unknown = sorted(content.keys() - keys) if isinstance(content, dict) else ["no options"]
         if unknown:
-            raise _unsafe(of, f"its MLmodel has `{unknown[0]}` in {flavour}")
-    for key, found, expected in (
+            raise _unsafe(name, f"its MLmodel has `{unknown[0]}` in {flavour}")
+    for key, value, expected in (
         ("loader_module", pyfunc.get("loader_module"), "mlflow.sklearn"),
         ("serialization_format", sklearn.get("serialization_format"), "skops"),
         ("code", sklearn.get("code"), None),
         ("skops_trusted_types", sklearn.get("skops_trusted_types") or None, None),
-        ("model_path", pyfunc.get("model_path"), name),
+        ("model_path", pyfunc.get("model_path"), file),
     ):
-        if found != expected:
-            raise _unsafe(of, f"its MLmodel has {key}: {found!r:.100}")
+        if value != expected:
+            raise _unsafe(name, f"its MLmodel has {key}: {value!r:.100}")
     predict = pyfunc.get("predict_fn", "predict")
     if predict not in _PREDICT:
-        raise _unsafe(of, f"its MLmodel has predict_fn: {predict!r:.100}")
-    if not isinstance(name, str) or "/" in name or "\\" in name or not _is_skops(folder / name):
-        is_missing = isinstance(name, str) and not (folder / name).exists()
+        raise _unsafe(name, f"its MLmodel has predict_fn: {predict!r:.100}")
+    if not isinstance(file, str) or "/" in file or "\\" in file or not _is_skops(folder / file):
+        is_missing = isinstance(file, str) and not (folder / file).exists()
         problem = "is missing" if is_missing else "is not in the format of skops"
-        raise _unsafe(of, f"its file {name!r:.100} {problem}")
-    return SkopsModel(folder / name, predict, of)
+        raise _unsafe(name, f"its file {file!r:.100} {problem}")
+    return SkopsModel(folder / file, predict, name)
 
 
-def refuse_code_of_transformer(folder: Path, of: str, remedy: str) -> None:
+def refuse_code_of_transformer(folder: Path, name: str, remedy: str) -> None:
     """Refuse a transformer whose configuration names code to import or to fetch.
 
     `folder`: weights or tokenizer, as `save_pretrained` writes them.
     """
     if (folder / "adapter_config.json").exists():
-        msg = f"{of} must hold all its weights; adapter_config.json names another model. {remedy}"
+        msg = f"{name} must hold all its weights; adapter_config.json names another model. {remedy}"
         raise UnsafeModelError(msg)
     for path in sorted(folder.glob("*config*.json")):
-        for key, value in _items(_parsed(path)):
+        content = None
+        with suppress(OSError, ValueError):  # whatever needs the file reports it
+            content = json.loads(path.read_text("utf-8"))
+        for key, value in _items(content):
             fetched = key.strip("_") in _KERNELS and "/" in str(value)
             if (key in _CODE and value) or fetched:
-                msg = f"{of} contains its own code: {path.name} has `{key}`. {remedy}"
+                msg = f"{name} contains its own code: {path.name} has `{key}`. {remedy}"
                 raise UnsafeModelError(msg)
 
 
@@ -133,28 +136,17 @@ def _is_skops(path: Path) -> bool:
         return False
 
 
-def _unsafe(of: str, why: str, hint: str = "") -> UnsafeModelError:
+def _unsafe(name: str, why: str, hint: str = "") -> UnsafeModelError:
     return UnsafeModelError(
-        f"{of} must be in a format that does not execute code on load (scikit-learn as skops); "
+        f"{name} must be in a format that does not execute code on load (scikit-learn as skops); "
         f"{why}. If you trust its author, set `trusted: true` in the evaluation file.{hint}"
     )
 
 
-def _parsed(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None  # whoever needs the file says so
-
-
 def _items(content: Any) -> Iterator[tuple[str, Any]]:
     """Yield every key with its value, at any depth."""
-    inner: Iterator[Any] = iter(())
     if isinstance(content, Mapping):
         yield from ((str(key), value) for key, value in content.items())
-        inner = iter(content.values())
-    elif isinstance(content, list):
-        inner = iter(content)
-    for one in inner:
-        if isinstance(one, (Mapping, list)):
-            yield from _items(one)
+        content = list(content.values())
+    for value in content if isinstance(content, list) else ():
+        yield from _items(value)

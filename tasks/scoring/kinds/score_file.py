@@ -83,23 +83,22 @@ class ScoreFile(ScoreColumns, CandidateSettings):
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
         require_columns(self.path, self.wanted, self.separator)
-        if self.register_as is not None:
-            self._refuse_more_than(self.wanted)
-
-    def _refuse_more_than(self, wanted: list[str]) -> None:
-        """Refuse to register a file that may hold comments: whoever reads the registry reads it."""
-        rule = (
-            f"file {self.path} must be CSV or Parquet with no columns but {' and '.join(wanted)}, "
-            "since `register` keeps the whole file in the model registry"
+        if self.register_as is None:
+            return
+        # A registered file may hold no comments: everyone with access to the registry can read it.
+        problem = "it is JSON lines, and any line may hold more"
+        if not is_json_lines(self.path):
+            columns = file_columns(self.path, self.separator)
+            n_others = sum(column not in self.wanted for column in columns)
+            if not n_others:
+                return
+            problem = f"it has {counted(n_others, 'more column')}"
+        msg = (
+            f"file {self.path} must be CSV or Parquet with no columns but "
+            f"{' and '.join(self.wanted)}, since `register` keeps the whole file in the model "
+            f"registry; {problem}. Write the scores to a file of their own."
         )
-        cure = "Write the scores to a file of their own."
-        if is_json_lines(self.path):
-            msg = f"{rule}; it is JSON lines, and any line may hold more. {cure}"
-            raise InputError(msg)
-        others = [n for n in file_columns(self.path, self.separator) if n not in wanted]
-        if others:
-            msg = f"{rule}; it has {counted(len(others), 'more column')}. {cure}"
-            raise InputError(msg)
+        raise InputError(msg)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Accept any set: existing scores need no text."""
@@ -108,10 +107,6 @@ class ScoreFile(ScoreColumns, CandidateSettings):
         """Return the options of `RegisteredScores`."""
         missing = {"allow_missing": True} if self.allow_missing else {}
         return {"kind": "scores", "file": self.path.name, "read_by": {**self.columns}, **missing}
-
-    def scores(self) -> pd.Series[float]:
-        """Read the scores, with their ids as the index."""
-        return self.read(self.path, allow_missing=self.allow_missing)
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
@@ -198,8 +193,8 @@ class ScoreTable(Scorer):
         self._cure = cure
         self.path = self.files = settings.path
         self.digest = json_digest(["scores", self.single_digest, settings.columns])
-        found = settings.scores()
-        self._index, self._scores = found.index, found.to_numpy()
+        scores = settings.read(settings.path, allow_missing=settings.allow_missing)
+        self._index, self._scores = scores.index, scores.to_numpy()
         super().refuse_changed()  # the last time: from here on, the scores are in memory
 
     @property
@@ -216,32 +211,27 @@ class ScoreTable(Scorer):
         missing = wanted.difference(self._index, sort=False)
         extra = self._index.difference(wanted, sort=False)
         # Rows without a label were left out of the set, but may have scores.
-        if len(extra) == evaluation_set.n_unlabelled and not len(missing):
+        if not len(missing) and len(extra) in {0, evaluation_set.n_unlabelled}:
             return
-        if len(missing) or len(extra):
-            parts = [
-                f"{counted(len(ids), one, many)}, such as id {shown_id(ids[0])}"
-                for ids, one, many in (
-                    (missing, "of the set has no score", "of the set have no score"),
-                    (
-                        extra,
-                        "has a score but is not in the set",
-                        "have a score but are not in the set",
-                    ),
-                )
-                if len(ids)
-            ]
-            msg = (
-                f"ids of file {self.path} must be those of evaluation set "
-                f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
-                f"{hint_for_forms(missing, extra) or f' {self._cure}'}"
-            )
-            raise InputError(msg)
+        parts = []
+        if len(missing):
+            n = counted(len(missing), "of the set has no score", "of the set have no score")
+            parts.append(f"{n}, such as id {shown_id(missing[0])}")
+        if len(extra):
+            singular = "has a score but is not in the set"
+            n = counted(len(extra), singular, "have a score but are not in the set")
+            parts.append(f"{n}, such as id {shown_id(extra[0])}")
+        msg = (
+            f"ids of file {self.path} must be those of evaluation set "
+            f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
+            f"{hint_for_forms(missing, extra) or f' {self._cure}'}"
+        )
+        raise InputError(msg)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
         """Return the scores of these ids."""
-        found = np.asarray(self._scores[self._index.get_indexer(rows.column("id").to_pandas())])
-        missing = np.isnan(found)
+        scores = np.asarray(self._scores[self._index.get_indexer(rows.column("id").to_pandas())])
+        missing = np.isnan(scores)
         if not missing.any():
-            return found
-        return PartlyScored(found, [NO_SCORE if one else None for one in missing])
+            return scores
+        return PartlyScored(scores, [NO_SCORE if lacks else None for lacks in missing])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -51,22 +51,22 @@ def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | N
     idf = [vectorizer.idf_ for vectorizer in vectorizers]
     counted = np.ones(len(labels)) if weights is None else np.asarray(weights, float)
     blocks, start = [], 0
-    for some in _steps(texts()):
+    for block in _steps(texts()):
         packed = [
-            Packed.of(counter.transform(some), own)
+            Packed.from_counts(counter.transform(block), own)
             for counter, own in zip(counters, idf, strict=True)
         ]
-        here = slice(start, start + len(some))
-        blocks.append(Block(packed, labels[here], counted[here]))
-        start += len(some)
-    found = _solve(blocks, idf, classifier)
-    if not found.success:
-        say(f"training stopped after {found.nit} iterations, before it converged")
-    classifier.coef_ = found.x[np.newaxis, :-1]
-    classifier.intercept_ = found.x[-1:]
+        rows = slice(start, start + len(block))
+        blocks.append(Block(packed, labels[rows], counted[rows]))
+        start += len(block)
+    solution = _solve(blocks, idf, classifier)
+    if not solution.success:
+        say(f"training stopped after {solution.nit} iterations, before it converged")
+    classifier.coef_ = solution.x[np.newaxis, :-1]
+    classifier.intercept_ = solution.x[-1:]
     classifier.classes_ = np.array([False, True])
-    classifier.n_iter_ = np.array([found.nit], np.int32)
-    classifier.n_features_in_ = found.x.size - 1
+    classifier.n_iter_ = np.array([solution.nit], np.int32)
+    classifier.n_features_in_ = solution.x.size - 1
     return pipeline
 
 
@@ -74,33 +74,29 @@ def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
     """Set what `fit` of scikit-learn sets: vocabulary and inverse document frequencies."""
     count = _count_characters if vectorizer.analyzer == "char_wb" else _count_words
     totals, n_texts_with, n_texts = count(vectorizer, texts)
-    known = sorted(gram for gram, n in n_texts_with.items() if n >= vectorizer.min_df)
-    if not known:
+    grams = sorted(gram for gram, n in n_texts_with.items() if n >= vectorizer.min_df)
+    if not grams:
         msg = (
             f"the training set must have n-grams in at least `min_df` = {vectorizer.min_df} "
             f"comments; none is in so many of its {n_texts:,} comments. Train on more comments."
         )
         raise InputError(msg)
-    if len(known) > vectorizer.max_features:
-        # The same call as scikit-learn's, so that of equally frequent ones the same are kept.
-        frequent = np.array([-totals[gram] for gram in known], float).argsort()
-        known = [known[at] for at in np.sort(frequent[: vectorizer.max_features])]
-    vectorizer.vocabulary_ = {gram: place for place, gram in enumerate(known)}
+    if len(grams) > vectorizer.max_features:
+        # The same call as scikit-learn's, so that among equally frequent grams the same are kept.
+        frequent = np.array([-totals[gram] for gram in grams], float).argsort()
+        grams = [grams[at] for at in np.sort(frequent[: vectorizer.max_features])]
+    vectorizer.vocabulary_ = {gram: place for place, gram in enumerate(grams)}
     smooth = float(vectorizer.smooth_idf)
-    with_each = np.array([n_texts_with[gram] for gram in known]) + smooth
+    with_each = np.array([n_texts_with[gram] for gram in grams]) + smooth
     vectorizer.idf_ = np.log((n_texts + smooth) / with_each) + 1
-    vectorizer._tfidf.n_features_in_ = len(known)  # noqa: SLF001 - as its `fit` does
+    vectorizer._tfidf.n_features_in_ = len(grams)  # noqa: SLF001 - as its `fit` does
 
 
-class _Grams(NamedTuple):
-    """How often each n-gram occurs, in how many texts, and how many texts there are."""
-
-    totals: Mapping[str, int]
-    n_texts_with: Mapping[str, int]
-    n_texts: int
+Counts = tuple[Mapping[str, int], Mapping[str, int], int]
+"""How often each n-gram occurs, in how many texts, and how many texts there are."""
 
 
-def _count_words(vectorizer: Any, texts: Iterable[str]) -> _Grams:
+def _count_words(vectorizer: Any, texts: Iterable[str]) -> Counts:
     analyze = vectorizer.build_analyzer()
     totals: Counter[str] = Counter()
     n_texts_with: Counter[str] = Counter()
@@ -110,10 +106,10 @@ def _count_words(vectorizer: Any, texts: Iterable[str]) -> _Grams:
         totals.update(grams)
         n_texts_with.update(set(grams))
         n_texts += 1
-    return _Grams(totals, n_texts_with, n_texts)
+    return totals, n_texts_with, n_texts
 
 
-def _count_characters(vectorizer: Any, texts: Iterable[str]) -> _Grams:
+def _count_characters(vectorizer: Any, texts: Iterable[str]) -> Counts:
     columns: defaultdict[str, int] = defaultdict()
     columns.default_factory = columns.__len__
     counter = CharacterCounter(vectorizer, columns, columns.__getitem__)
@@ -128,11 +124,9 @@ def _count_characters(vectorizer: Any, texts: Iterable[str]) -> _Grams:
         np.add.at(totals, at, counts.data.astype(np.int64))
         np.add.at(n_texts_with, at, np.int64(1))
         n_texts += len(some)
-    return _Grams(  # without the room for more
-        dict(zip(columns, totals.tolist(), strict=False)),
-        dict(zip(columns, n_texts_with.tolist(), strict=False)),
-        n_texts,
-    )
+    # Without the room for more.
+    by_gram = dict(zip(columns, totals.tolist(), strict=False))
+    return by_gram, dict(zip(columns, n_texts_with.tolist(), strict=False)), n_texts
 
 
 class CharacterCounter:
@@ -207,11 +201,13 @@ class Packed:
     n_features: int
 
     @classmethod
-    def of(cls, counts: sparse.csr_matrix, idf: np.ndarray) -> Packed:
+    def from_counts(cls, counts: sparse.csr_matrix, idf: np.ndarray) -> Packed:
         """Pack counts, each in as few bytes as the largest needs."""
-        small = counts.data.astype(np.min_scalar_type(counts.data.max(initial=0)))
-        squares = (_frequencies(counts.data.max(initial=0))[counts.data] * idf[counts.indices]) ** 2
-        norms = np.sqrt(np.bincount(_rows(counts.indptr), squares, counts.shape[0]))
+        largest = counts.data.max(initial=0)
+        small = counts.data.astype(np.min_scalar_type(largest))
+        squares = (_frequencies(largest)[counts.data] * idf[counts.indices]) ** 2
+        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        norms = np.sqrt(np.bincount(rows, squares, counts.shape[0]))
         norms[norms == 0] = 1.0
         return cls(small, counts.indices, counts.indptr, 1 / norms, counts.shape[1])
 
@@ -232,10 +228,6 @@ class Block:
     packed: Sequence[Packed]
     labels: np.ndarray
     counted: np.ndarray
-
-
-def _rows(starts: np.ndarray) -> np.ndarray:
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
 def _frequencies(largest: int) -> np.ndarray:
