@@ -7,9 +7,9 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+from support.frozen import freeze_table
 
 from biasgate.tasks.common.errors import CandidateError
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import calling, score_rows
 from biasgate.tasks.scoring.scorer import Scorer
@@ -57,11 +57,7 @@ class Alone(InPairs):
 
 @pytest.fixture
 def rows(tmp_path):
-    frame = pd.DataFrame({"id": [f"c{i:03}" for i in range(N)], "label": np.arange(N) % 2})
-    path = tmp_path / "rows.csv"
-    frame.assign(group=1).to_csv(path, index=False)
-    source = {"name": "rows", "source": "table", "path": path, "identities": ["group"]}
-    return freeze(SOURCES.validate_python(source), tmp_path / "rows")
+    return freeze_table(pd.DataFrame({"id": [f"c{i:03}" for i in range(N)]}), tmp_path)
 
 
 def score(scorer, rows, tmp_path):

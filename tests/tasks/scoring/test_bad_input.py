@@ -1,19 +1,16 @@
 """Odd comments and broken models, from the table to the stored scores: nothing is lost."""
 
 import json
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.comments import ODD
+from support.registered import save_words, workplace_of
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.scored import score_rows
 
 COMMENTS = [*ODD, "an ordinary comment", "another one"]
@@ -34,10 +31,10 @@ def rows(tmp_path_factory):
     return freeze(SOURCES.validate_python(source), folder / "store")
 
 
-def kept(candidate, rows, folder, gateway=None):
+def kept(candidate, rows, folder, model=None):
     """Score in shards of four rows; what is kept, by id."""
     settings = CANDIDATES.validate_python({"name": "model", "rows_a_shard": 4} | candidate)
-    with settings.open(SimpleNamespace(store=folder, gateway=gateway)) as scorer:
+    with settings.open(workplace_of(model, folder)) as scorer:
         scored = score_rows(scorer, rows, settings, str(folder / "scores"))
     table = scored.table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
@@ -93,15 +90,9 @@ def test_a_score_that_is_no_number_is_told_by_row_and_id_and_the_rest_is_kept(
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", ["tfidf", "mlflow"])
 def test_a_registered_model_without_its_weights_is_told(rows, tmp_path, kind):
-    settings = Tfidf(name="words", kind="tfidf", model="models:/words/1")
-    texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
-    save_classifier(settings.pipeline().fit(texts, [0, 1] * 20), tmp_path / "model", EXAMPLE)
-    gateway = SimpleNamespace(
-        resolve=lambda uri: SimpleNamespace(uri=uri),
-        downloaded=lambda _: nullcontext(tmp_path / "model"),
-    )
+    model = save_words(tmp_path / "model")
     candidate = {"kind": kind, "model": "models:/words/1"}
-    assert len(kept(candidate, rows, tmp_path / "whole", gateway)) == len(COMMENTS)
-    (tmp_path / "model" / "model.skops").unlink()
+    assert len(kept(candidate, rows, tmp_path / "whole", model)) == len(COMMENTS)
+    (model / "model.skops").unlink()
     with pytest.raises(InputError, match=r"model models:/words/1 .*'model.skops' is missing"):
-        kept(candidate, rows, tmp_path / "broken", gateway)
+        kept(candidate, rows, tmp_path / "broken", model)

@@ -8,15 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.comments import batch
+from support.frozen import freeze_table
+from support.registered import save_words
 
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data import reading
-from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.scoring.scorer import Scorer
@@ -30,10 +29,7 @@ SETTINGS = CANDIDATES.validate_python(
 
 @pytest.fixture
 def rows(tmp_path):
-    frame = pd.DataFrame({"id": [f"c{n:02}" for n in range(24)], "label": [0, 1] * 12, "gay": 1})
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    source = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
-    return freeze(SOURCES.validate_python(source | {"identities": ["gay"]}), tmp_path / "rows")
+    return freeze_table(pd.DataFrame({"id": [f"c{n:02}" for n in range(24)]}), tmp_path)
 
 
 class FromFile(Scorer):
@@ -116,14 +112,13 @@ def test_a_file_of_scores_binds_the_file_and_a_function_what_there_is(tmp_path):
 def test_a_file_of_scores_that_changes_while_it_is_read_is_found(tmp_path, monkeypatch):
     path = tmp_path / "s.csv"
     path.write_text("id,prediction\n1,0.5\n")
-    module = "biasgate.tasks.scoring.kinds.score_file.reading.to_ids"
     original = reading.to_ids
 
     def exchanging(*arguments):
         path.write_text("id,prediction\n1,0.9\n")
         return original(*arguments)
 
-    monkeypatch.setattr(module, exchanging)
+    monkeypatch.setattr(reading, "to_ids", exchanging)
     candidate = CANDIDATES.validate_python({"name": "c", "kind": "scores", "path": path})
     with pytest.raises(CandidateError, match="must not change while they are scored"):
         candidate.open(None)
@@ -133,9 +128,7 @@ def test_a_file_of_scores_that_changes_while_it_is_read_is_found(tmp_path, monke
 def registry(tmp_path_factory):
     """A store with one registered model, as biasgate saves it."""
     folder = tmp_path_factory.mktemp("registry")
-    settings = Tfidf(name="words", kind="tfidf", model="models:/words/1")
-    texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
-    save_classifier(settings.pipeline().fit(texts, [0, 1] * 20), folder / "model", EXAMPLE)
+    save_words(folder / "model")
     gateway = Gateway.of_store(folder / "store")
     run_id = gateway.run(gateway.experiment("models"), "words", "words")
     gateway.log_folder(run_id, folder / "model", "model")

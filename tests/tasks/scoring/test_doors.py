@@ -1,13 +1,11 @@
 """One model gives the same scores through every entry point."""
 
-from contextlib import nullcontext
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 from served import served
 from support.comments import ODD, batch
+from support.registered import workplace_of
 
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -45,8 +43,6 @@ def real_texts(real_data):
 
 
 def scores_by_door(model, url, texts):
-    version = SimpleNamespace(uri=MODEL)
-    gateway = SimpleNamespace(resolve=lambda _: version, downloaded=lambda _: nullcontext(model))
     doors = [
         {"kind": "tfidf", "model": MODEL},
         {"kind": "mlflow", "model": MODEL},
@@ -55,7 +51,7 @@ def scores_by_door(model, url, texts):
     found = []
     for door in doors:
         candidate = CANDIDATES.validate_python(door | {"name": "words"})
-        with candidate.open(SimpleNamespace(gateway=gateway)) as scorer:
+        with candidate.open(workplace_of(model)) as scorer:
             scored = scorer.score(batch(texts))
             found.append(scored.scores if isinstance(scored, PartlyScored) else scored)
     return found

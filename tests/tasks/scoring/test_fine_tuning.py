@@ -1,7 +1,6 @@
 """A fine-tuned transformer learns, stops early, and loads unchanged from the registry."""
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.comments import ODD, batch
+from support.registered import workplace_of
 
 from bias_metrics import roc_auc
 from biasgate.tasks.common.errors import InputError
@@ -105,12 +105,6 @@ def scores(one, texts, **options):
         return scorer.score(batch(texts))
 
 
-def downloading(folder):
-    """A place of work whose registry has one version, with the files of a folder."""
-    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder))
-    return SimpleNamespace(gateway=gateway, store=folder)
-
-
 def test_it_learns_a_word_and_scores_unseen_comments_by_it(first):
     unseen = comments(200, 2)
     found = scores(first, unseen["comment"].tolist())
@@ -191,7 +185,7 @@ def test_balanced_classes_raise_the_scores_of_the_rare_one(place, tmp_path):
         change = {"class_weight": weight, "max_steps": 12}
         folder, _ = fitted(place, tmp_path / str(weight), fine_tuning=change)
         settings = candidate(place, model="models:/tiny/1")
-        with settings.open(downloading(folder)) as scorer:
+        with settings.open(workplace_of(folder)) as scorer:
             means.append(scorer.score(batch(unseen)).mean())
     assert means[1] > means[0] + 0.02
 
@@ -316,14 +310,14 @@ def test_a_version_of_another_flavour_is_refused(tmp_path):
     (tmp_path / "MLmodel").write_text("flavors: {sklearn: {}, python_function: {}}")
     settings = {"name": "t", "kind": "transformer", "model": "models:/words/1"}
     with pytest.raises(InputError, match=r"logged with `mlflow.transformers`; it is of another"):
-        CANDIDATES.validate_python(settings).open(downloading(tmp_path))
+        CANDIDATES.validate_python(settings).open(workplace_of(tmp_path))
 
 
 def test_a_version_without_weights_is_refused(place, tmp_path):
     folder, _ = fitted(place, tmp_path, fine_tuning={"max_steps": 1})
     (folder / "model" / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"must hold weights in \*.safetensors; it does not"):
-        candidate(place, model="models:/tiny/1").open(downloading(folder))
+        candidate(place, model="models:/tiny/1").open(workplace_of(folder))
 
 
 def test_odd_comments_can_be_trained_on(place):

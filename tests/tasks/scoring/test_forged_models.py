@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from support.comments import batch
 from support.judging import report_of, verdict_of
+from support.registered import workplace_of
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.command_lines import command_line
@@ -77,11 +78,8 @@ def model(saved, tmp_path):
 
 
 def opened(folder, **settings):
-    version = SimpleNamespace(uri=MODEL, tags={})
-    gateway = SimpleNamespace(resolve=lambda _: version, downloaded=lambda _: nullcontext(folder))
     settings = {"name": "words", "kind": "mlflow", "model": MODEL} | settings
-    workplace = SimpleNamespace(gateway=gateway, store=folder.parent / "store")
-    return CANDIDATES.validate_python(settings).open(workplace)
+    return CANDIDATES.validate_python(settings).open(workplace_of(folder))
 
 
 def describe(folder, change):

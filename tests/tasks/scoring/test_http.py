@@ -38,7 +38,6 @@ class ModelServer(ThreadingHTTPServer):
         self.answer = lambda texts: {"predictions": [len(text) / 1e6 for text in texts]}
         self.refuses = lambda _: None  # a status and a body for some texts
         self.drips = False
-        self.hangs = threading.Event()  # set: an answer never begins
         self.released = threading.Event()
         self.seen = []
         self.lock = threading.Lock()
@@ -58,12 +57,6 @@ class _Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.seen.append((dict(self.headers), content))
             status = server.always or (server.statuses.pop(0) if server.statuses else 200)
-        if server.hangs.is_set():
-            server.released.wait(20)
-            return
-        if status == "cut":
-            self.close_connection = True
-            return
         if "inputs" in content:
             texts = content["inputs"]
         else:
@@ -169,13 +162,6 @@ def test_no_more_requests_at_once_than_allowed(server):
     assert 1 < max(seen) <= 3
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, "cut"])
-def test_a_passing_failure_is_tried_again(server, status):
-    server.statuses = [status] * 3
-    assert score(server, ["abc"]) == [3e-6]
-    assert len(server.seen) == 4
-
-
 @pytest.fixture
 def waits(monkeypatch):
     """The waits between tries, which take no time."""
@@ -200,15 +186,6 @@ def test_waits_grow(server, waits, monkeypatch):
     score(server, ["abc"])
     assert len(waits) == 6
     assert all(0.25 * 2**n <= wait <= 0.5 * 2**n for n, wait in enumerate(waits[1:]))
-
-
-def test_a_lasting_failure_ends_after_some_tries_without_the_text(server):
-    server.always = 503
-    # Prefect does not try this error again, which would be three times as many tries.
-    with pytest.raises(CandidateStoppedError, match=r"failed 4 times, .* with status 503") as e:
-        score(server, [SECRET], tries=4)
-    assert len(server.seen) == 4
-    assert SECRET not in str(e.getrepr(chain=True, showlocals=False))
 
 
 @pytest.mark.parametrize("status", [301, 401, 402, 403, 404, 405])
@@ -336,9 +313,8 @@ def test_a_service_that_refuses_many_comments_but_not_in_a_row_is_asked_on(serve
     assert found.tolist() == ([True] * 19 + [False]) * 3
 
 
-@pytest.mark.parametrize("way", ["hangs", "drips"])
-def test_an_endpoint_that_does_not_finish_is_given_up(server, way):
-    server.hangs.set() if way == "hangs" else setattr(server, "drips", True)
+def test_an_endpoint_that_does_not_finish_is_given_up(server):
+    server.drips = True
     with pytest.raises(CandidateError, match=r"failed 2 times, .* whole answer in 0.3 s \(`tim"):
         score(server, ["a" * 50], timeout_s=0.3, tries=2)
     assert len(server.seen) == 2

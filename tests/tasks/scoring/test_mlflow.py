@@ -1,8 +1,5 @@
 """Candidates from the registry: what is checked before loading, and what they may return."""
 
-from contextlib import nullcontext
-from types import SimpleNamespace
-
 import mlflow.pyfunc
 import numpy as np
 import pandas as pd
@@ -11,12 +8,13 @@ import yaml
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, Schema, TensorSpec
 from support.comments import ODD, batch
+from support.registered import workplace_of
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
-from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 TEXT = Schema([ColSpec("string", "comment")])
 
@@ -45,62 +43,50 @@ def custom(tmp_path):
 
 def open_(folder, **options):
     settings = {"name": "own", "kind": "mlflow", "model": "models:/own/1", **options}
-    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder))
-    return CANDIDATES.validate_python(settings).open(SimpleNamespace(gateway=gateway))
+    return CANDIDATES.validate_python(settings).open(workplace_of(folder))
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 def test_a_custom_model_that_is_trusted_scores_every_text(custom):
     with open_(custom(), trusted=True, output="toxicity") as scorer:
         scores = scorer.score(batch(ODD))
     assert scores.tolist() == [min(len(text), 100) / 100 for text in ODD]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 def test_a_model_that_executes_code_on_load_must_be_trusted(custom):
     with pytest.raises(InputError, match="format that does not execute code on load"):
         open_(custom())
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+def signature(*columns):
+    return ModelSignature(inputs=Schema(list(columns))).to_dict()
+
+
+NO_TEXT = "must take one column of text"
+UNREADABLE = r"must have a signature as MLflow writes it.* Log the"
+
+
 @pytest.mark.parametrize(
-    ("inputs", "message"),
+    ("changed", "message"),
     [
-        (Schema([ColSpec("double", "x")]), r"must take one column of text.*x \(.*double"),
-        (Schema([ColSpec("string", "a"), ColSpec("string", "b")]), "must take one column of text"),
-        (Schema([TensorSpec(np.dtype("float32"), (-1, 3))]), "must take one column of text"),
+        (signature(ColSpec("double", "x")), rf"{NO_TEXT}.*x \(.*double"),
+        (signature(ColSpec("string", "a"), ColSpec("string", "b")), NO_TEXT),
+        (signature(TensorSpec(np.dtype("float32"), (-1, 3))), NO_TEXT),
+        (None, r"models:/own/1 must have a signature"),
+        ("text", UNREADABLE),
+        (5, UNREADABLE),
+        (["a"], UNREADABLE),
+        ({"inputs": "not JSON"}, UNREADABLE),
+        ({"inputs": 5}, UNREADABLE),
+        ({"inputs": '[{"type": "odd"}]'}, UNREADABLE),
     ],
 )
-def test_a_signature_that_takes_no_text_is_refused_before_loading(custom, inputs, message):
-    folder = custom()
-    description = yaml.safe_load((folder / "MLmodel").read_text())
-    description["signature"] = ModelSignature(inputs=inputs).to_dict()
-    (folder / "MLmodel").write_text(yaml.safe_dump(description))
-    with pytest.raises(InputError, match=message):
-        open_(folder, trusted=True)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-def test_a_model_without_signature_is_refused(custom):
+def test_a_signature_that_takes_no_text_is_refused_before_loading(custom, changed, message):
     folder = custom()
     description = yaml.safe_load((folder / "MLmodel").read_text())
     del description["signature"]
+    description |= {"signature": changed} if changed else {}
     (folder / "MLmodel").write_text(yaml.safe_dump(description))
-    with pytest.raises(InputError, match=r"models:/own/1 must have a signature"):
-        open_(folder, trusted=True)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize(
-    "signature",
-    ["text", 5, ["a"], {"inputs": "not JSON"}, {"inputs": 5}, {"inputs": '[{"type": "odd"}]'}],
-)
-def test_a_signature_that_cannot_be_read_is_refused_with_what_to_do(custom, signature):
-    folder = custom()
-    described = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
-    text = yaml.safe_dump({**described, "signature": signature})
-    (folder / "MLmodel").write_text(text, "utf-8")
-    with pytest.raises(InputError, match=r"must have a signature as MLflow writes it.* Log the"):
+    with pytest.raises(InputError, match=message):
         open_(folder, trusted=True)
 
 
@@ -108,25 +94,6 @@ def test_a_label_needs_a_model_that_knows_it(tmp_path):
     (tmp_path / "MLmodel").write_text("flavors: {}\n")
     with pytest.raises(InputError, match=r"one of the two labels.*got 'toxic' .known: none"):
         open_(tmp_path, trusted=True, label="toxic")
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_trained_baseline_gives_odd_comments_a_score_through_both_doors(tmp_path):
-    settings = {"name": "words", "kind": "tfidf", "model": "models:/words/1"}
-    candidate = Tfidf.model_validate(settings)
-    texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
-    pipeline = candidate.pipeline().fit(texts, [0, 1] * 20)
-    folder = tmp_path / "model"
-    save_classifier(pipeline, folder, EXAMPLE)
-    gateway = SimpleNamespace(
-        resolve=lambda uri: SimpleNamespace(uri=uri), downloaded=lambda _: nullcontext(folder)
-    )
-    with candidate.open(SimpleNamespace(gateway=gateway)) as scorer:
-        own = scorer.score(batch(ODD))
-    with open_(folder) as scorer:
-        through_pyfunc = scorer.score(batch(ODD))
-    assert np.isfinite(own).all()
-    np.testing.assert_allclose(through_pyfunc, own, rtol=0, atol=1e-12)
 
 
 def test_of_a_winning_label_the_toxic_ones_score_is_taken():

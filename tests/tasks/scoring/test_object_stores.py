@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from support.frozen import freeze_table
 from support.s3 import serving_s3
 
 from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.common.folders import Folder
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows, score_shards, shards_of
 from biasgate.tasks.scoring.scorer import Scorer
@@ -45,12 +45,8 @@ class Drifting(Scorer):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rows")
-    frame = pd.DataFrame({"id": [f"c{i:02}" for i in range(N)], "label": np.arange(N) % 2})
-    frame["group"] = 1
-    frame.to_csv(folder / "rows.csv", index=False)
-    source = {"name": "rows", "source": "table", "path": folder / "rows.csv"}
-    return freeze(SOURCES.validate_python(source | {"identities": ["group"]}), folder / "frozen")
+    table = pd.DataFrame({"id": [f"c{i:02}" for i in range(N)]})
+    return freeze_table(table, tmp_path_factory.mktemp("rows"))
 
 
 @pytest.fixture(scope="module")

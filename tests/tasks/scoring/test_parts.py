@@ -5,10 +5,10 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 from prefect.task_runners import ThreadPoolTaskRunner
+from support.frozen import freeze_table
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task_runner
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring import scored as module
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_candidate
@@ -20,12 +20,9 @@ N = 500
 
 @pytest.fixture
 def rows(tmp_path):
-    frame = pd.DataFrame({"id": [f"c{i}" for i in range(N)], "label": [i % 2 for i in range(N)]})
-    frame.assign(group=1).to_csv(tmp_path / "rows.csv", index=False)
-    frame.assign(prediction=frame.index / N).to_csv(tmp_path / "scores.csv", index=False)
-    source = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
-    frozen = freeze(SOURCES.validate_python(source | {"identities": ["group"]}), tmp_path / "set")
-    return str(frozen.folder)
+    table = pd.DataFrame({"id": [f"c{i}" for i in range(N)]})
+    table.assign(prediction=table.index / N).to_csv(tmp_path / "scores.csv", index=False)
+    return str(freeze_table(table, tmp_path).folder)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pandas as pd
 import psutil
 import pytest
 from support.comments import ODD, batch
+from support.frozen import freeze_table
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds import python_function
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -119,10 +119,8 @@ def scored(workplace):
 @pytest.fixture
 def rows(tmp_path):
     """A frozen set of twenty texts."""
-    frame = pd.DataFrame({"id": range(20), "text": [f"secret {i}" for i in range(20)]})
-    frame.assign(label=frame["id"] % 2, group=1).to_csv(tmp_path / "rows.csv", index=False)
-    source = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "text": "text"}
-    return freeze(SOURCES.validate_python(source | {"identities": ["group"]}), tmp_path / "store")
+    table = pd.DataFrame({"id": range(20), "text": [f"secret {i}" for i in range(20)]})
+    return freeze_table(table, tmp_path, text="text")
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 1000])

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from support.frozen import freeze_table
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.score_file import RegisteredScores, ScoreFile, register_scores
@@ -29,11 +29,7 @@ def frame():
 
 @pytest.fixture
 def rows(frame, tmp_path) -> EvaluationSet:
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    source = SOURCES.validate_python(
-        {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "identities": ["group"]}
-    )
-    return freeze(source, tmp_path / "store")
+    return freeze_table(frame, tmp_path)
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pytest
+from support.frozen import freeze_table
 from support.partial import partial
 
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -51,12 +51,8 @@ class Counting(Scorer):
 
 
 def frozen(tmp_path, order, name="rows"):
-    frame = pd.DataFrame({"id": [f"c{i:03}" for i in order], "label": np.array(order) % 2})
-    frame["group"] = 1
-    path = tmp_path / f"{name}.csv"
-    frame.to_csv(path, index=False)
-    source = {"name": name, "source": "table", "path": path, "identities": ["group"]}
-    return freeze(SOURCES.validate_python(source), tmp_path / name)
+    table = pd.DataFrame({"id": [f"c{i:03}" for i in order], "label": np.array(order) % 2})
+    return freeze_table(table, tmp_path, name)
 
 
 @pytest.fixture

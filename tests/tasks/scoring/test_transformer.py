@@ -2,12 +2,11 @@
 
 import json
 import shutil
-from contextlib import nullcontext
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.comments import ODD, batch
+from support.registered import workplace_of
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -258,8 +257,7 @@ def test_a_pipeline_in_the_registry_scores_as_its_folder_does(folder, tmp_path):
     model = tmp_path / "logged"
     mlflow.transformers.save_model(pipeline, model, pip_requirements=[], input_example=["you"])
     settings = {"name": "logged", "kind": "mlflow", "model": "models:/logged/1", "trusted": True}
-    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(model))
-    workplace = SimpleNamespace(gateway=gateway)
+    workplace = workplace_of(model)
     texts = ["you are kind", "vile", "", "a w1 w2"]
     with CANDIDATES.validate_python(settings | {"label": "toxic"}).open(workplace) as scorer:
         scores = scorer.score(batch(texts))
