@@ -48,9 +48,11 @@ def ui(
             _print_links(gateway.uri.rstrip("/"), gateway)
             return
         if _is_used(port):
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                free = probe.getsockname()[1]
             print_error(
                 f"port {port} of 127.0.0.1 must be free; a program uses it, perhaps MLflow on "
-                f"another store. Stop that, or choose a port: --port {_free_port()}"
+                f"another store. Stop that, or choose a port: --port {free}"
             )
             raise typer.Exit(USAGE)
         address = f"http://127.0.0.1:{port}"
@@ -94,12 +96,6 @@ def _is_used(port: int) -> bool:
         except OSError:
             return True
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 _COLOURS = {"ok": "green", "warning": "yellow", "wrong": "bold red"}

@@ -153,17 +153,11 @@ class EvaluationFile(Settings):
     @property
     def required_sets(self) -> list[str]:
         """The sets on which promotion requires a pass."""
-        return [
-            evaluation_set.name
-            for evaluation_set in self.evaluation_sets
-            if evaluation_set.required
-        ]
+        return [one.name for one in self.evaluation_sets if one.required]
 
     def _refuse_lists_alone(self) -> None:
-        required = [
-            evaluation_set for evaluation_set in self.evaluation_sets if evaluation_set.required
-        ]
-        listed = [source.name for source in required if source.population == "these_rows"]
+        required = [one for one in self.evaluation_sets if one.required]
+        listed = [one.name for one in required if one.population == "these_rows"]
         if self.registered_model and listed and len(listed) == len(required):
             msg = (
                 f"set {listed[0]} has `population: these_rows`, which says nothing about comments; "

@@ -122,7 +122,13 @@ def require_apart(output: Path, store: Path) -> None:
     """
     here, kept = _resolved(output, "output"), _resolved(store, "store")
     named = [Path(os.path.abspath(one)) for one in (output, store)]  # noqa: PTH100 - no links
-    if _overlap(here, kept) or _overlap(*named) or _links_into(here, kept):
+    below = (
+        Path(parent, name)
+        for parent, folders, files in os.walk(here)
+        for name in (*folders, *files)
+    )
+    links = (Path(os.path.realpath(path)) for path in below if path.is_symlink())
+    if _overlap(here, kept) or _overlap(*named) or any(_overlap(one, kept) for one in links):
         msg = (
             f"output {output} and store {store} must be folders apart, neither inside the other: "
             "the store has the comments, and results are passed on. Name another `--output` or "
@@ -141,16 +147,6 @@ def _resolved(path: Path, what: str) -> Path:
     except (OSError, RuntimeError) as error:  # of links that lead in a circle
         msg = f"{what} {path} must be a folder; its links lead in a circle."
         raise InputError(msg) from error
-
-
-def _links_into(folder: Path, store: Path) -> bool:
-    """Return whether a link in a folder leads into a store, or to what the store is in."""
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(parent, name)
-            if path.is_symlink() and _overlap(Path(os.path.realpath(path)), store):
-                return True
-    return False
 
 
 def require_space(folder: Path, n_bytes: float, purpose: str, otherwise: str = "") -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -61,14 +62,10 @@ def _was_restarted_since(machine: str) -> bool:
 def _machine() -> str:
     machine_id = _first_line(Path("/etc/machine-id"))[:_SHORT]
     boot_id = _first_line(Path("/proc/sys/kernel/random/boot_id"))[:_SHORT]
-    return f"{socket.gethostname()}~{machine_id}~{boot_id}~{_namespace()}"
-
-
-def _namespace() -> str:
-    try:
-        return "".join(filter(str.isdigit, str(Path("/proc/self/ns/pid").readlink())))
-    except OSError:
-        return ""
+    namespace = ""
+    with suppress(OSError):
+        namespace = "".join(filter(str.isdigit, str(Path("/proc/self/ns/pid").readlink())))
+    return f"{socket.gethostname()}~{machine_id}~{boot_id}~{namespace}"
 
 
 def _first_line(file: Path) -> str:

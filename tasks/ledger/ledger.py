@@ -141,15 +141,28 @@ class Ledger:
             raise RuntimeError(msg)
 
     def wait_for(self, entries: list[Entry]) -> None:
-        """Wait until entries are closed, or their owners have ended."""
-        waited_for = {entry.number for entry in entries}
+        """Wait until entries are closed, or their owners have ended.
+
+        Entries that would not be accepted are not waited for: anyone can write them.
+        """
+        waited_for, trusted = {entry.number for entry in entries}, TrustedKeys.here()
         since, told = time.monotonic(), False
         while left := [
             entry
             for entry in self.entries()
             if entry.number in waited_for and entry.is_unsettled and not entry.is_stale
         ]:
-            self._refuse_unsigned(left)
+            for entry in left:
+                signed = entry.signed(trusted)
+                if trusted and signed.standing != "trusted":
+                    msg = (
+                        f"entry {entry.number} of {self.name} must be signed with a trusted key "
+                        f"before others wait for it; it is {entry.state} and {signed.words}. Trust "
+                        "the key of whoever promotes there, or run again "
+                        f"{LEASE.total_seconds() / 60:g} minutes after it was made, when it no "
+                        "longer counts."
+                    )
+                    raise InputError(msg)
             if not told and time.monotonic() - since > _TELL_AFTER:
                 told = True
                 owner = left[0].content.owner.rpartition(" ")[0]
@@ -158,20 +171,6 @@ class Ledger:
                     f"on, for {LEASE.total_seconds() / 60:g} minutes at most"
                 )
             time.sleep(_POLL)
-
-    def _refuse_unsigned(self, entries: list[Entry]) -> None:
-        """Refuse to wait for entries that would not be accepted: anybody can write them."""
-        trusted = TrustedKeys.here()
-        for entry in entries:
-            signed = entry.signed(trusted)
-            if trusted and signed.standing != "trusted":
-                msg = (
-                    f"entry {entry.number} of {self.name} must be signed with a trusted key before "
-                    f"others wait for it; it is {entry.state} and {signed.words}. Trust the key of "
-                    f"whoever promotes there, or run again {LEASE.total_seconds() / 60:g} minutes "
-                    "after it was made, when it no longer counts."
-                )
-                raise InputError(msg)
 
 
 def is_ledger(model: str) -> bool:

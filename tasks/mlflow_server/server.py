@@ -45,7 +45,11 @@ def require_supported(uri: str, name: str) -> str:
             f"got {urlsplit(uri).scheme or uri}."
         )
         raise InputError(msg)
-    if urlsplit(uri).scheme in {"", "file"} and not _allows_folders():
+    if urlsplit(uri).scheme not in {"", "file"}:
+        return uri
+    from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE  # noqa: PLC0415
+
+    if not MLFLOW_ALLOW_FILE_STORE.get():
         folder, database = unquote(urlsplit(uri).path), "sqlite:///mlflow.db"
         move = f"mlflow migrate-filestore --source {shlex.quote(folder)} --target {database}"
         msg = (
@@ -56,12 +60,6 @@ def require_supported(uri: str, name: str) -> str:
         )
         raise InputError(msg)
     return uri
-
-
-def _allows_folders() -> bool:
-    from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE  # noqa: PLC0415
-
-    return bool(MLFLOW_ALLOW_FILE_STORE.get())
 
 
 Result = TypeVar("Result")
@@ -121,7 +119,13 @@ def answered(call: Callable[[], Result], server: str) -> Result:
             waited = time.monotonic() - started
             if waited + pause > limit:
                 _given_up[server] = time.monotonic()
-                raise ServerError(_gone(server, problem, waited)) from error
+                named = "the address" if urlsplit(server).hostname else TRACKING
+                msg = (
+                    f"MLflow at {server} {problem}, for {waited:.0f} s. Start it, or correct "
+                    f"{named}; then run again: finished work is kept. {WAIT} sets how long it is "
+                    "waited for."
+                )
+                raise ServerError(msg) from error
             if waited > _SAID_AFTER_S and not said:
                 say(f"MLflow at {server} {problem}: asked again for up to {limit:.0f} s.")
                 said = True
@@ -157,11 +161,3 @@ def _unanswered(error: BaseException) -> str | None:
     if isinstance(cause, requests.exceptions.RetryError):
         return "answers with errors (HTTP 5xx, 408 or 429)"
     return "does not answer" if isinstance(cause, requests.RequestException) else None
-
-
-def _gone(server: str, problem: str, waited: float) -> str:
-    named = "the address" if urlsplit(server).hostname else "MLFLOW_TRACKING_URI"
-    return (
-        f"MLflow at {server} {problem}, for {waited:.0f} s. Start it, or correct {named}; then run "
-        f"again: finished work is kept. {WAIT} sets how long it is waited for."
-    )

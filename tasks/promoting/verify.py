@@ -7,7 +7,7 @@ where evaluations run, and the machine that verifies trusts that key (`biasgate 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,7 +134,13 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
     entries = ledger.entries()
     chain = Chain.of(entries)
     yield from verify_chain(ledger, chain)
-    last = _interrupted(entries, ledger, champion) or chain.last_move
+    # A promotion that was killed after it moved the alias counts, if its entry is sound.
+    moving = [
+        entry
+        for entry in entries
+        if entry.state == "open" and entry.content.version == champion.version
+    ]
+    last = next((one for one in moving if objection_to(one, ledger) is None), chain.last_move)
     if last is None:
         text = f"{CHAMPION} is version {champion.version}, but no promotion of it is recorded."
         yield Finding("alias", holds=False, sentence=text)
@@ -150,30 +156,11 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
             holds=found == kept or not kept or last.state == "open",
             sentence=f"{PREVIOUS} is version {found or 'none'}; last replaced: {kept or 'none'}.",
         )
-        yield from _verify_record(last, ledger.gateway)
+        for verdict in last.content.verdicts:
+            holds = read_recorded(verdict, ledger.gateway) is not None
+            text = f"the verdict on {verdict.set} is the one behind {last.content.action} "
+            yield Finding("record", holds=holds, sentence=f"{text}{last.number}.")
         yield from _verify_succession(last, ledger, chain.before(last.number))
-
-
-def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersion) -> Entry | None:
-    """Return the entry of a promotion that was killed after it moved the alias, if it is sound."""
-    return next(
-        (
-            entry
-            for entry in entries
-            if entry.state == "open"
-            and entry.content.version == champion.version
-            and objection_to(entry, ledger) is None
-        ),
-        None,
-    )
-
-
-def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
-    """Check that the verdicts behind a promotion have not changed since."""
-    for verdict in entry.content.verdicts:
-        holds = read_recorded(verdict, gateway) is not None
-        text = f"the verdict on {verdict.set} is the one behind {entry.content.action} "
-        yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
 
 
 def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:

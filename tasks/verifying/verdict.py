@@ -175,23 +175,19 @@ def same_origin(
 ) -> Iterator[Finding]:
     """Check that verdict, report and evidence are of the same rows, scores and version."""
     record = evidence.record
+    chosen = vars(report.evaluation_set.choices)  # with the origin of the rows
+    choices = Choices(**{field.name: chosen[field.name] for field in fields(Choices)})
     pairs = {
         "rows": (record.set_digest, verdict.evaluation_set.digest),
         "rows of the report": (record.set_digest, report.evaluation_set.digest),
         "scores": (record.scores["candidate"], verdict.candidate.digest),
         "scores of the report": (record.scores["candidate"], report.candidate.digest),
         "version": (verdict.candidate.model, None if version is None else version.uri),
-        "choices": (record.choices, _choices(report)),
+        "choices": (record.choices, choices),
     }
     differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
     text = f"verdict, report and evidence on {name} are of the same rows, scores and version."
     yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
-
-
-def _choices(report: Report) -> Choices:
-    """Return the choices of a report without the origin of the rows."""
-    known = vars(report.evaluation_set.choices)
-    return Choices(**{field.name: known[field.name] for field in fields(Choices)})
 
 
 def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]:

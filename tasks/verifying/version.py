@@ -49,7 +49,14 @@ def verify_version(
     now = files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
     vouched = chain.vouched_verdicts(TrustedKeys.here())
-    findings: list[Finding] = [*interrupted(version), *_rolled_away(version, chain)]
+    findings = interrupted(version)
+    left_by = chain.rolled_away.get(version.version)
+    if left_by is not None:  # which its verdicts do not say
+        text = (
+            f"entry {left_by.number} of the ledger rolled back from {version.uri} "
+            f"({printable(left_by.content.reason)}): it is not promoted automatically again."
+        )
+        findings.append(Finding("ledger", holds=True, sentence=text))
     verdicts, statements = list[Verdict](), list[Statement]()
     left, seen = tagged[::-1], set[str]()
     while left:
@@ -73,17 +80,6 @@ def verify_version(
         findings += verify_passes(statements)
         findings += _in_order(version, tagged, verdicts, chain)
     return findings
-
-
-def _rolled_away(version: ModelVersion, chain: Chain) -> Iterator[Finding]:
-    """Say that a version was rolled back, which its verdicts do not tell."""
-    left = chain.rolled_away.get(version.version)
-    if left is not None:
-        text = (
-            f"entry {left.number} of the ledger rolled back from {version.uri} "
-            f"({printable(left.content.reason)}): it is not promoted automatically again."
-        )
-        yield Finding("ledger", holds=True, sentence=text)
 
 
 def _in_order(

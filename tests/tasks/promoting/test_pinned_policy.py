@@ -6,7 +6,6 @@ from support.partial import partial
 from support.promoted import (
     MODEL,
     POLICY,
-    artifact,
     judged_version,
     promote_one,
     rewrite,
@@ -20,7 +19,6 @@ from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.promoting.by_hand import history, promote_version, roll_back
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
 from biasgate.tasks.promoting.rivals import pin_rivals
-from biasgate.tasks.promoting.verify import verify
 from biasgate.tasks.reading_evaluation import read_evaluation
 
 LENIENT = POLICY.model_copy(
@@ -120,14 +118,6 @@ def test_a_tag_of_a_policy_that_the_ledger_never_registered_is_found(gateway, st
     assert wrong(gateway, store) == {"policy"}
 
 
-@pytest.mark.usefixtures("registered")
-def test_where_a_verdict_is_lost_nobody_knows_which_policy_decided(gateway, store, tmp_path):
-    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
-    assert promote_one([verdict], version, gateway).promoted
-    artifact(gateway, version, "verdict.json").unlink()
-    assert "policy" in wrong(gateway, store)
-
-
 def test_a_rollback_to_a_version_from_before_the_policy_was_registered_holds(
     gateway, store, tmp_path, file
 ):
@@ -138,18 +128,6 @@ def test_a_rollback_to_a_version_from_before_the_policy_was_registered_holds(
     assert promote_one([second[1]], second[0], gateway).promoted
     assert roll_back(MODEL, "complaints", gateway).promoted
     assert wrong(gateway, store) == set()
-
-
-@pytest.mark.usefixtures("registered")
-@pytest.mark.mlflow
-def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
-    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
-    assert promote_one([verdict], version, gateway).promoted
-    pin = {"name": "lenient", "digest": LENIENT.digest}
-    rewrite(gateway, Ledger(gateway, MODEL).entries()[0], policy=pin)
-    assert {"ledger", "policy"} <= wrong(gateway, store)
-    told = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
-    assert "promotion 2 was decided by the registered policy, lenient." in told
 
 
 @pytest.mark.usefixtures("registered")

@@ -1,0 +1,567 @@
+"""One table of tampering: each attack of the threat model, and what finds it.
+
+Anyone with write access may change tags, entries, files and aliases; `verify` names what does not
+hold. What nothing finds has no test.
+"""
+
+import ast
+import functools
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.promoted import (
+    LEDGER,
+    MODEL,
+    POLICY,
+    artifact,
+    edit_json,
+    entry,
+    frozen_set,
+    judged_version,
+    promote_one,
+    rewrite,
+    set_folder,
+    tag_of_entry,
+    trust,
+    wrong,
+)
+from support.registry import Template
+
+from bias_metrics import evaluate_bias
+from biasgate.tasks.common.files import file_digest, write_json
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.ledger.entry import TAG, Move, Pinned
+from biasgate.tasks.ledger.ledger import Ledger
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
+from biasgate.tasks.records import LoggedVerdict, Verdict
+from biasgate.tasks.reporting.version_tags import tags_of
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import attest, verdict_digest
+from biasgate.tasks.verifying.documents import Documents
+from biasgate.tasks.verifying.verdict import decide_again
+
+KEY, OTHER_KEY = PrivateKey.new(), PrivateKey.new()
+VERDICT, ATTESTATION = "verdict.json", "attestation.json"
+
+
+def two_champions(gateway, store, folder):
+    """A registered policy, then a champion and the version that replaced it; all is signed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BIASGATE_PRIVATE_KEY", KEY.pem)
+        patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
+        frozen_set(store)
+        gateway.create_model(MODEL)
+        pin = Pinned(name=POLICY.name, digest=POLICY.digest)
+        record(Ledger(gateway, MODEL), Move(action="policy", reason="registered", policy=pin), "")
+        gateway.tag_model(MODEL, {"biasgate.policy": f"{POLICY.name} {POLICY.digest}"})
+        first = judged_version(gateway, store, folder / "first")
+        assert promote_one([first[1]], first[0], gateway).promoted
+        second = judged_version(gateway, store, folder / "second", champion=first, seed=1)
+        assert promote_one([second[1]], second[0], gateway).promoted
+
+
+@dataclass(frozen=True)
+class World:
+    """The store of these two, as the attacker sees it."""
+
+    gateway: Gateway
+    store: Path
+    folder: Path
+    """For files of the test."""
+
+    @property
+    def champion(self):
+        return self.gateway.alias(MODEL, "champion")
+
+    def file(self, name):
+        """The path of a file of the champion's run."""
+        return artifact(self.gateway, self.champion, name)
+
+    @property
+    def rows(self):
+        """The rows of the frozen set."""
+        return set_folder(self.store) / "rows.parquet"
+
+    def raw(self, number):
+        """The tag of an entry."""
+        return self.gateway.client.get_model_version(LEDGER, str(number)).tags[TAG]
+
+    def put(self, number, tag):
+        self.gateway.client.set_model_version_tag(LEDGER, str(number), TAG, tag)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One row of the table."""
+
+    tamper: Callable[[World], object]
+    finds: set[str] = field(default_factory=set)
+    """What does not hold then, by the name of the finding."""
+    says: str = ""
+    """Part of what the findings say."""
+    is_trusting: bool = False
+    """Whether the machine that verifies trusts the key of the evaluations."""
+    on_mlflow: bool = False
+    """Whether it runs on what users have, and not in memory."""
+
+
+def edited(name: str, place: str, value: Any):
+    """Change the value at a place of a JSON file, such as `rules.0.floor`."""
+
+    def change(content):
+        *above, last = place.split(".")
+        for key in above:
+            content = content[int(key) if key.isdigit() else key]
+        content[last] = value
+
+    return lambda world: edit_json(world.file(name), change)
+
+
+def tagged(tag, value):
+    return lambda world: world.gateway.tag_version(world.champion, {tag: value})
+
+
+def alias(name, version):
+    return lambda world: world.gateway.set_alias(MODEL, name, version)
+
+
+def entry_with(number, **changes):
+    return lambda world: rewrite(world.gateway, entry(world.gateway, number), **changes)
+
+
+def removed_entry(number):
+    return lambda world: world.gateway.client.delete_model_version(LEDGER, str(number))
+
+
+def edited_scores(world, by=1.0):
+    path = world.file(FILE)
+    table = pq.read_table(path)
+    at = table.column_names.index("score/candidate")
+    better = table["score/candidate"].to_numpy() + by * table["label"].to_numpy()
+    pq.write_table(table.set_column(at, "score/candidate", [better]), path)
+
+
+def edited_rows(world, *, and_digest=False, **record):
+    """Turn the labels of the frozen set round; its record may agree with that."""
+    table, path = pq.read_table(world.rows), world.rows
+    label = 1.0 - table["label"].to_numpy()
+    pq.write_table(table.set_column(table.column_names.index("label"), "label", [label]), path)
+    if and_digest:
+        record["file_sha256"] = file_digest(path)
+        edit_json(path.with_name("record.json"), lambda content: content.update(record))
+        digest = EvaluationSet.load(path.parent).content_digest()
+        edit_json(path.with_name("record.json"), lambda content: content.update(digest=digest))
+
+
+def newer_rows(world):
+    """Another version of the set, beside the one that was judged."""
+    shutil.copytree(world.rows.parent, world.rows.parent.with_name("comments-newer"))
+
+
+def more_rows(world):
+    """Evidence of more rows than the report names, with a verdict that has its digest."""
+    file = world.file(FILE)
+    pq.write_table(pa.concat_tables([pq.read_table(file)] * 3), file)
+    verdict = Verdict.read(world.file(VERDICT).read_bytes())
+    exchange(world, replace(verdict, evidence_digest=EvidenceFile(file).digest))
+
+
+def exchange(world, forged, forger=None):
+    """Put a forged verdict into the place of the champion's, wherever it is named."""
+    version = world.champion
+    write_json(world.file(VERDICT), forged)
+    attest(forged, world.file("."), forger)
+    world.gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
+    last = Ledger(world.gateway, MODEL).chain.last_move
+    rests_on = replace(last.content.verdicts[0], digest=verdict_digest(forged))
+    rewrite(world.gateway, last, verdicts=[rests_on.to_dict()])
+
+
+def forged_by(forger):
+    """Better scores, and everything that follows from them rewritten consistently."""
+
+    def forge(world):
+        edited_scores(world, by=0.4)
+        evidence = EvidenceFile(world.file(FILE))
+        groups = {"gay": evidence.column("identity/gay")}
+        columns = evidence.column("label"), evidence.column("score/candidate")
+        bias = evaluate_bias(*columns, groups, power_mean_groups=["gay"]).to_dict()
+        edit_json(world.file("report.json"), lambda report: report.update(bias=bias))
+        forged = decide_again(Documents.of(world.file("."), "comments"), evidence)
+        assert forged.outcome == "pass"
+        exchange(world, forged, forger)
+
+    return forge
+
+
+def forged_sentence(world):
+    """Forge a sentence, and say that other code made the verdict."""
+    verdict = Verdict.read(world.file(VERDICT).read_bytes())
+    code = replace(verdict.code, version="0.0.1", bias_metrics="0" * 64)
+    results = [replace(verdict.results[0], sentence="all is well"), *verdict.results[1:]]
+    exchange(world, replace(verdict, code=code, results=results))
+
+
+def stolen_verdict(world):
+    thief = world.gateway.register(MODEL, world.champion.run_id, "model", {})
+    world.gateway.tag_version(thief, dict(world.champion.tags))
+    world.gateway.set_alias(MODEL, "champion", thief.version)
+
+
+def without_verdict(world):
+    made = world.gateway.register(MODEL, world.champion.run_id, "model", {})
+    world.gateway.set_alias(MODEL, "champion", made.version)
+
+
+def exchanged_entries(world):
+    first, second = world.raw(2), world.raw(3)
+    world.put(2, second)
+    world.put(3, first)
+
+
+def copied_entry(world):
+    world.gateway.record_version(LEDGER, None, {TAG: world.raw(2)})
+    world.gateway.set_alias(MODEL, "champion", "1")
+
+
+def of_another_model(world):
+    payload = json.loads(world.raw(2))["payload"] | {"model": "another"}
+    world.put(2, tag_of_entry(payload)[TAG])
+
+
+def last_entry_removed(world):
+    champion = world.champion, None, EvidenceFile(world.file(FILE)).column("score/candidate")
+    judged_version(world.gateway, world.store, world.folder / "later", champion=champion, seed=7)
+    removed_entry(3)(world)
+    world.gateway.set_alias(MODEL, "champion", "1")
+    world.gateway.delete_alias(MODEL, "previous_champion")
+
+
+def attestation_of_another(world):
+    first = world.gateway.resolve(f"models:/{MODEL}/1")
+    shutil.copy(artifact(world.gateway, first, ATTESTATION), world.file(ATTESTATION))
+
+
+def without_ledger(world):
+    world.gateway.client.delete_registered_model(LEDGER)
+    for version in ("1", "2"):
+        made = world.gateway.resolve(f"models:/{MODEL}/{version}")
+        world.gateway.tag_version(made, {"biasgate.comments.ledger": ""})
+
+
+LENIENT = {"name": "lenient", "digest": "1" * 64}
+EDITED = {"tags", "record", "attestation"}
+LOST = {"verdict", "record", "policy", "rule"}
+SET = "biasgate.comments"
+ATTACKS = {
+    # Files of the run that the verdict rests on.
+    "an edited policy": Attack(
+        edited("policy.json", "rules.0.floor", 0.5), {"policy", "attestation"}, on_mlflow=True
+    ),
+    "an edited report": Attack(
+        edited("report.json", "bias.overall.auc.value", 0.99), {"report", "attestation"}
+    ),
+    "edited scores": Attack(edited_scores, {"evidence", "attestation", "verdict"}),
+    "evidence of more rows": Attack(
+        more_rows, {"verdict"}, "must have the 600 rows that the report names; it has 1,800"
+    ),
+    "another outcome": Attack(edited(VERDICT, "outcome", "fail"), {*EDITED, "verdict"}),
+    "another value": Attack(edited(VERDICT, "results.0.value", 0.9), EDITED),
+    "no results": Attack(edited(VERDICT, "results", []), EDITED),
+    "more candidates": Attack(edited(VERDICT, "n_candidates", 7), EDITED),
+    "another version": Attack(edited(VERDICT, "candidate.model", "models:/toxicity/9"), EDITED),
+    "another objective": Attack(edited(VERDICT, "objective.value", 0.99), EDITED),
+    "a forged sentence": Attack(
+        forged_sentence,
+        says="names other code, '0.0.1'. Not verified are these sentences, as this code has them: "
+        "results.0.sentence: ",
+        on_mlflow=True,
+    ),
+    "a removed verdict": Attack(lambda world: world.file(VERDICT).unlink(), LOST),
+    "a removed run": Attack(
+        lambda world: shutil.rmtree(world.file(".")), LOST, "artifacts must be at"
+    ),
+    # Frozen rows.
+    "edited rows": Attack(edited_rows, {"dataset"}, on_mlflow=True),
+    "edited rows, and their digests": Attack(
+        lambda world: edited_rows(world, and_digest=True), {"dataset"}, "have another digest: "
+    ),
+    "edited rows of another name": Attack(
+        lambda world: edited_rows(world, and_digest=True, name="other", source={}), {"dataset"}
+    ),
+    "another split": Attack(
+        lambda world: edit_json(
+            world.rows.with_name("record.json"), lambda content: content.update(split="test")
+        ),
+        {"dataset"},
+    ),
+    "a removed record": Attack(
+        lambda world: world.rows.with_name("record.json").unlink(), {"dataset"}
+    ),
+    "a newer set beside it": Attack(newer_rows),
+    "a removed set": Attack(
+        lambda world: shutil.rmtree(world.rows.parent), says="so they are not compared with"
+    ),
+    # Tags.
+    "the tag of the outcome": Attack(tagged(f"{SET}.verdict", "fail"), {"tags"}),
+    "the tag of the verdict": Attack(tagged(f"{SET}.verdict_digest", "0" * 64), {"tags"}),
+    "the tag of the policy": Attack(tagged(f"{SET}.policy", "lenient 1"), {"tags"}),
+    "the tag of the run": Attack(tagged(f"{SET}.run_id", "nowhere"), {"verdict"}),
+    "the tag of the set": Attack(tagged(f"{SET}.set_digest", "1"), {"tags"}),
+    "another required set": Attack(tagged("biasgate.required_sets", "other"), {"verdict"}),
+    "no required set": Attack(tagged("biasgate.required_sets", ""), {"verdict"}),
+    # Aliases, and versions under them.
+    "another champion": Attack(
+        alias("champion", "1"), {"alias"}, "champion is version 1; last promoted: 2", on_mlflow=True
+    ),
+    "another former champion": Attack(
+        alias("previous_champion", "2"),
+        {"alias"},
+        "previous_champion is version 2; last replaced: 1",
+    ),
+    "no verdict": Attack(
+        without_verdict, {"verdict", "alias"}, "has no verdict: evaluate it first"
+    ),
+    "a stolen verdict": Attack(stolen_verdict, {"evidence", "alias"}, on_mlflow=True),
+    # The ledger.
+    "the rule better": Attack(entry_with(3, rule="better"), {"rule"}, on_mlflow=True),
+    "the rule never": Attack(entry_with(3, rule="never"), {"rule"}),
+    "the rule first": Attack(entry_with(3, rule="first"), {"rule"}),
+    "a version left aside": Attack(entry_with(2, passed_over=["2"]), {"rule", "ledger"}),
+    "another registered policy": Attack(
+        entry_with(1, policy=LENIENT),
+        {"ledger", "policy"},
+        "promotion 3 was decided by the registered policy, lenient.",
+        on_mlflow=True,
+    ),
+    "a removed first entry": Attack(removed_entry(1), {"ledger", "policy"}),
+    "a removed entry": Attack(removed_entry(2), {"ledger"}),
+    "a removed last entry": Attack(
+        last_entry_removed,
+        {"ledger"},
+        "Missing or changed: entry 3, which a verdict on version 3 names",
+    ),
+    "a removed ledger": Attack(
+        without_ledger,
+        {"ledger", "alias", "tags"},
+        "entry 3, which this machine saw before",
+        is_trusting=True,
+        on_mlflow=True,
+    ),
+    "exchanged entries": Attack(exchanged_entries, {"ledger", "alias", "rule"}, on_mlflow=True),
+    "a copied entry": Attack(
+        copied_entry,
+        {"ledger", "rule"},
+        "entry 4 was written as entry 2 of toxicity, and copied",
+        is_trusting=True,
+    ),
+    "an entry of another model": Attack(of_another_model, {"ledger"}),
+    # Signatures.
+    "all rewritten": Attack(
+        forged_by(None), {"signature", "ledger"}, is_trusting=True, on_mlflow=True
+    ),
+    "all rewritten, and signed with another key": Attack(
+        forged_by(OTHER_KEY), {"signature", "ledger"}, is_trusting=True
+    ),
+    "all rewritten, where no key is trusted": Attack(forged_by(None)),  # the limit of digests
+    "the attestation of another": Attack(attestation_of_another, {"attestation"}, is_trusting=True),
+    "a broken payload": Attack(edited(ATTESTATION, "payload", "abc="), {"signature"}),
+    "a payload of a number": Attack(edited(ATTESTATION, "payload", 5), {"signature"}),
+    "no signatures": Attack(edited(ATTESTATION, "signatures", None), {"signature"}),
+    "a signature that is none": Attack(
+        edited(ATTESTATION, "signatures", [{"keyid": "", "sig": "?"}]), {"signature"}
+    ),
+    "another payload type": Attack(edited(ATTESTATION, "payloadType", "text/plain"), {"signature"}),
+}
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    return Template(two_champions, tmp_path_factory)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=pytest.mark.mlflow if attack.on_mlflow else ())
+        for row, attack in ATTACKS.items()
+    ],
+)
+def test_what_was_tampered_with_is_found(gateway, store, tmp_path, monkeypatch, row):
+    attack = ATTACKS[row]
+    if attack.is_trusting:
+        trust(monkeypatch, tmp_path / "trusted", evaluations=KEY)
+    assert wrong(gateway, store) == set()
+    attack.tamper(World(gateway, store, tmp_path))
+    findings = verify(MODEL, None, gateway, store)
+    assert {one.what for one in findings if not one.holds} == attack.finds
+    assert attack.says in " ".join(one.sentence for one in findings)
+    if attack.finds:
+        with pytest.raises(NotVerifiedError):
+            require_champion(MODEL, gateway, store)
+    else:
+        assert require_champion(MODEL, gateway, store).version == "2"
+
+
+# ------------------------------------------------------------------ the page of the threat model
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "threat-model.md"
+TASKS = Path(__file__).parents[1]
+ROOMS = ("ledger", "verifying", "promoting")
+OF_FOLDERS = "test_results_folders.py"  # what is checked in a folder needs no registry
+# By the first words of a row of the page: tests, and rows of `ATTACKS`. None if nothing finds it.
+TESTS = {
+    "policy, report, scores": [
+        "an edited policy",
+        "an edited report",
+        "edited scores",
+        "another value",
+    ],
+    "rows of the frozen set": [
+        "edited rows",
+        "edited rows, and their digests",
+    ],
+    "tags of the version": [
+        "the tag of the verdict",
+        "test_a_required_set_that_is_taken_from_the_tag_is_still_required",
+        "test_a_required_set_whose_tags_are_removed_is_still_required",
+    ],
+    "a file of the version": ["test_each_change_of_a_file_is_found_by_every_check"],
+    "the champion's files weakened": [
+        "test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promotion"
+    ],
+    "a symbolic link": ["test_a_symbolic_link_is_found_even_if_it_leads_to_the_same_bytes"],
+    "the place of a version's files": [
+        "test_a_version_whose_source_was_pointed_to_another_is_found"
+    ],
+    "a large file": ["test_a_file_of_another_size_than_judged_is_refused_before_it_is_read"],
+    "`champion` or": [
+        "another champion",
+        "another former champion",
+        "test_an_alias_moved_to_a_blocked_version_is_found",
+    ],
+    "tags edited that say how": [
+        "test_a_tag_does_not_choose_how_the_champion_is_opened",
+        "test_tags_that_name_another_verdict_do_not_choose_either",
+    ],
+    "a verdict taken from another": ["a stolen verdict"],
+    "all of it rewritten": [
+        "all rewritten",
+        "all rewritten, where no key is trusted",
+    ],
+    "the summary of a folder": [
+        "test_a_forged_summary_does_not_hold",
+        "test_a_required_set_that_was_left_out_is_missed_though_all_is_signed",
+    ],
+    "sentences of a verdict": ["a forged sentence"],
+    "a version blocked": [
+        "test_a_version_that_is_blocked_meanwhile_is_not_promoted",
+        "test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back",
+        "test_a_policy_that_is_registered_meanwhile_is_the_only_one_that_counts",
+    ],
+    "an older signed verdict": [
+        "test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count"
+    ],
+    "verdicts of two evaluations": [
+        "test_verdicts_of_two_policies_are_found_where_both_are_required"
+    ],
+    "an entry removed, exchanged": [
+        "a removed entry",
+        "exchanged entries",
+        "a copied entry",
+        "an entry of another model",
+    ],
+    "the rule or": [
+        "the rule better",
+        "a version left aside",
+    ],
+    "all entries rewritten": ["test_an_edited_unsigned_entry_is_refused_before_anything_is_added"],
+    "an entry forged while": [
+        "test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited",
+        "test_an_unsigned_move_below_a_signed_entry_does_not_hold",
+    ],
+    "the registry offered": [
+        "test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry"
+    ],
+    "the last entries removed": [
+        "a removed last entry",
+        "a removed ledger",
+    ],
+    "an open entry forged": [
+        "test_a_forged_open_entry_is_not_healed_into_a_promotion",
+        "test_an_open_entry_in_a_wrong_place_is_not_completed",
+    ],
+    "another policy used": [
+        "test_a_policy_registered_while_candidates_are_judged_by_another_stops_the_promotion",
+        "another registered policy",
+    ],
+    "a stolen key, revoked while": ["test_a_revoked_key_adds_nothing"],
+    "the evaluation set": [
+        "test_an_attestation_of_something_else_than_what_is_pinned_does_not_hold"
+    ],
+    "a stolen key, revoked later": [
+        "test_what_a_revoked_key_signed_last_does_not_hold",
+        "test_a_stolen_revoked_key_cannot_forge_an_open_entry",
+    ],
+    "a wrong date": None,
+    "an attestation of another": [
+        "test_an_attestation_of_something_else_than_what_is_pinned_does_not_hold",
+        "test_another_model_that_the_same_key_attested_is_found_only_by_its_pin",
+    ],
+    "an entry, tag or file": [
+        "test_an_entry_that_says_something_impossible_is_a_finding_that_names_it",
+        "test_a_file_of_the_run_that_is_something_else_is_a_finding",
+        "test_any_value_in_any_field_ends_in_a_finding_or_holds",
+    ],
+    "control characters": ["test_control_characters_of_an_entry_do_not_reach_the_terminal"],
+    "a `not_measured` entry": ["test_every_reader_refuses_the_same_verdicts_for_the_same_reason"],
+    "model card": ["test_an_edited_description_or_metric_is_no_evidence_and_is_not_found"],
+    "scores that are wrong": None,
+}
+
+
+def rows():
+    text = PAGE.read_text("utf-8").partition("| attack | found by")[2]
+    lines = text.partition("\n\n")[0].splitlines()[2:]
+    return [line.strip("| ").split(" | ")[0] for line in lines]
+
+
+def test_every_row_of_the_table_is_run_and_no_other():
+    left = list(TESTS)
+    for row in rows():
+        [named] = [one for one in left if row.startswith(one)]
+        left.remove(named)
+    assert left == []
+
+
+@functools.cache
+def functions():
+    """Every test of the rooms: whether it runs on what users have, wholly or in part."""
+    known = {row: attack.on_mlflow for row, attack in ATTACKS.items()}
+    places = (TASKS / room for room in ROOMS)
+    for file in (file for place in places for file in place.glob("test_*.py")):
+        text = file.read_text("utf-8")
+        whole = file.name == OF_FOLDERS or "\npytestmark = pytest.mark.mlflow\n" in text
+        for one in ast.walk(ast.parse(text)):
+            if isinstance(one, ast.FunctionDef):
+                marks = " ".join(map(ast.unparse, one.decorator_list))
+                known[one.name] = whole or "pytest.mark.mlflow" in marks
+    return known
+
+
+@pytest.mark.parametrize("row", [one for one, tests in TESTS.items() if tests])
+def test_the_tests_of_each_attack_exist_and_one_runs_on_what_users_have(row):
+    known = functions()
+    assert set(TESTS[row]) <= known.keys()
+    assert any(known[name] for name in TESTS[row])
