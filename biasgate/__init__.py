@@ -12,7 +12,7 @@ __all__ = ["__version__", "open_champion", "require_attestation", "require_champ
 
 
 def __getattr__(name: str) -> str:
-    """Read the version when it is asked for: that takes a fourth of the time of `--help`."""
+    """Read the version only on demand: that takes a fourth of the time of `--help`."""
     if name != "__version__":
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

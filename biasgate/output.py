@@ -48,7 +48,7 @@ def report_errors(
 
     `verbose` is None where a command has no such option.
     Steps are reported on standard error, unless `quiet`. `places` are the folders that are written
-    to, by their purpose; an error of their disks is told in one sentence, too.
+    to, by their purpose; an error of their disks is reported in one sentence.
     """
     _set_up_logging(verbose=bool(verbose), quiet=quiet)
     try:
@@ -81,7 +81,7 @@ def say(step: str) -> None:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show on a terminal that the command works, and since when; not if steps are not told."""
+    """Show on a terminal that the command works, and since when, if steps are printed."""
     from biasgate.tasks.common.progress import working  # noqa: PLC0415
 
     if not logging.getLogger(STEPS).isEnabledFor(logging.INFO):

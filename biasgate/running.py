@@ -57,7 +57,7 @@ def check_count_file(config: str, output: Path, store: Path) -> None:
 
 
 def check_places(output: Path | None, store: Path) -> None:
-    """Refuse places that cannot be written to, or of which one is in the other."""
+    """Refuse places that cannot be written to, or that contain each other."""
     from biasgate.tasks.common.files import require_apart, require_writable  # noqa: PLC0415
 
     if output is not None:
@@ -123,7 +123,7 @@ def open_registry(
 ) -> Iterator[Any]:
     """Yield the gateway of an existing store; exit as for a block if verification fails.
 
-    `nor`: what to say besides if there is no store.
+    `nor`: the end of the error if there is no store.
     """
     with report_errors(quiet=quiet, places={"store": store}):
         say("opening the registry")

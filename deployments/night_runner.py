@@ -117,7 +117,7 @@ class _Server:
 
 
 def _calm(observer: Any, server: _Server) -> None:
-    """Let what looks for cancelled runs outlive the server, too.
+    """Let the observer of cancelled runs outlive the server.
 
     Prefect's own one falls back to asking when its connection is cut, and gives up after a while.
     """

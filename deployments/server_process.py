@@ -1,8 +1,8 @@
 """The process of Prefect's temporary server. It ends when its standard input is closed.
 
 It watches its input from the first moment: Prefect's import takes seconds, more on a busy machine,
-and the command that started it may be killed meanwhile. Its port is open from then on, too: the
-system found a free one, and who asks is answered once all is imported.
+and the command that started it may be killed meanwhile. Its port, a free one, is open from then on:
+requests are answered once all is imported.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _SLOW_START_S = 120.0  # on a busy machine; one that ended is noticed at once
 def start_server() -> Callable[[], None]:
     """Start a server for this process if no other is set; return what waits until it answers.
 
-    It is the server of the processes that this one starts, too.
+    Processes that this one starts use the same server.
     """
     settings = get_current_settings()
     if settings.api.url:

@@ -177,7 +177,7 @@ def read_step_settings(config: str) -> StepSettings:
 def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
     """Notify of a failed flow: a Prefect hook, which does not change the flow's state.
 
-    If the evaluation file cannot be read, nobody can be notified.
+    If the evaluation file cannot be read, no message is sent.
     """
     del flow
     evaluation = read_file(flow_run.parameters["config"])

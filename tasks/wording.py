@@ -1,4 +1,4 @@
-"""What is said of verdicts, wherever a word, a line or a sentence is all there is room for.
+"""Verdicts in a word, a line or a sentence.
 
 Names of identities, sets and candidates are in it: escape it where it is shown.
 """
@@ -50,7 +50,7 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
 
 
 def _blocked(verdicts: Sequence[Verdict]) -> str:
-    """Return the words for a block, with those who are shown to be worse off, the worst first."""
+    """Return the words for a block, with the identities that are worse off, the worst first."""
     shown = (
         str(result.group)
         for verdict in verdicts
@@ -69,7 +69,7 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
 def exceptions_in_words(
     verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS, *, name_sets: bool = False
 ) -> list[str]:
-    """Return for whom a pass of a candidate is proven, and what an outcome does not say, by line.
+    """Return the identities for which a pass is proven, and the limits of an outcome, by line.
 
     Only a pass has exceptions; any outcome may have reservations, which come last. Identities that
     are not measured for one reason share a line. With several verdicts, or with `name_sets`, each
@@ -130,7 +130,7 @@ def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
 
 
 def shown_worse(worsened: Sequence[Loss], rival: str = "the champion") -> str:
-    """Say who is shown to be worse, and whose numbers only share their comments.
+    """Name the identities that are shown to be worse, and those that only share their comments.
 
     `worsened` has the largest loss first.
 
@@ -173,7 +173,7 @@ _DIRECTIONS = {
 
 
 def changed_in_words(changed: Mapping[str, Mapping[str, CountedShare]]) -> str:
-    """Say whose decisions change most, by the shares that are shown.
+    """Name the identities whose decisions change most, by the shares that are shown.
 
     Examples
     --------

@@ -25,8 +25,8 @@ def as_cell(value: Any) -> Any:
     """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
 
     Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is; `-1+1` is a sum. Text
-    that begins with `'` gets a second one, so that whoever removes the first `'` of a cell has the
-    exact text.
+    that begins with `'` gets a second one, so that without the first `'` of a cell the text is
+    exact.
     """
     if not isinstance(value, str):
         return value

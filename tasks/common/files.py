@@ -83,7 +83,7 @@ def flush(path: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold a lock on `path` against other threads and processes of this machine.
 
-    A lock file that is a link, which somebody else put there, is refused.
+    A lock file that is a link is refused: another user put it there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.parent / f".{path.name}.lock"
@@ -116,7 +116,7 @@ def existing_above(path: Path) -> Path:
 
 
 def require_apart(output: Path, store: Path) -> None:
-    """Refuse results in a store, or a store in results: whoever gets these would get comments.
+    """Refuse results in a store, or a store in results: recipients of results would get comments.
 
     Both as they are named and where links lead, since what collects results follows links.
     """

@@ -26,8 +26,8 @@ def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
     """Yield a new folder in `parent`; it is removed when the body ends.
 
     Its lock file is held until then. The system releases the lock of a process that is killed,
-    so a folder whose lock is free belongs to nobody. Such folders with this prefix are removed
-    first. This holds for processes in other containers, too, which cannot see each other.
+    so a folder whose lock is free has no owner. Such folders with this prefix are removed first.
+    This also holds for processes in other containers, which cannot see each other.
     """
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{glob.escape(prefix)}*"):
@@ -47,7 +47,7 @@ def temporary_files() -> Iterator[None]:
     """Put the temporary files of this process, also those of libraries, in one own folder.
 
     Libraries such as MLflow leave files in the system's temporary folder. This folder is removed
-    when the last of those who use it at the same time has ended.
+    when the last of its users has ended.
     """
     user = object()
     with _changing:
@@ -124,7 +124,7 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, its lock file last: without it, what a kill leaves would be nobody's."""
+    """Remove a folder, its lock file last: without it, the rest would stay after a kill."""
     with suppress(OSError):
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():

@@ -21,7 +21,7 @@ _shown: ContextVar[str | None] = ContextVar("shown", default=None)
 def artifact_key(*parts: str) -> str:
     """Return the key of an artifact: lower case letters, digits and `-`, as Prefect demands.
 
-    Parts that are too long, or have no letter or digit of ASCII, are told apart by a digest.
+    Parts that are too long, or have no letter or digit of ASCII, are distinguished by a digest.
 
     Examples
     --------
@@ -37,14 +37,14 @@ def artifact_key(*parts: str) -> str:
 
 
 def publish_markdown(key: str, markdown: str, description: str) -> None:
-    """Publish Markdown; the description is Markdown, too."""
+    """Publish Markdown; the description is Markdown as well."""
     from prefect.artifacts import create_markdown_artifact  # noqa: PLC0415
 
     create_markdown_artifact(key=key, markdown=markdown, description=description)
 
 
 def publish_table(key: str, rows: Sequence[Mapping[str, str]], description: str) -> None:
-    """Publish a table; its cells are Markdown, too."""
+    """Publish a table; its cells are Markdown."""
     from prefect.artifacts import create_table_artifact  # noqa: PLC0415
 
     create_table_artifact(key=key, table=[dict(row) for row in rows], description=description)

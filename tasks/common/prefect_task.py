@@ -117,7 +117,7 @@ class _Step:
         return getattr(self._task(), name)
 
     def _task(self) -> Any:
-        """Return the Prefect task, with the retries of the run that asks for it."""
+        """Return the Prefect task, with the retries of the run."""
         made, retries = self._with_default(), (steps_now() or StepSettings()).retries
         return made if made.retries == retries else made.with_options(retries=retries)
 
@@ -142,7 +142,7 @@ class _Step:
 
 
 def _unsearched(value: Any) -> Any:
-    """Wrap a value that Prefect would search for futures, of which it has none.
+    """Wrap a value without futures, which Prefect would search for them.
 
     In a report on thousands of identities the search takes a minute per step. The step itself
     gets the same objects, and Prefect still knows which step they came from.
@@ -265,7 +265,7 @@ def notify_by_block(name: str, body: str, subject: str) -> None:
 
 
 class _RunNames(string.Formatter):
-    """Formats names of task runs from parameters, many of which are folders."""
+    """Formats names of task runs from parameters, such as folders."""
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         """Return what a folder holds.

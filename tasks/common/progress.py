@@ -61,7 +61,7 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Take what is drawn off the terminal, as long as somebody is asked there."""
+    """Take what is drawn off the terminal, during a question to the user."""
     with _lock:
         if _users:
             _bars[0].stop()

@@ -36,7 +36,7 @@ def masked(text: str) -> str:
 
 
 def mask_error(error: BaseException) -> None:
-    """Mask the texts of an error and of those that led to it, which a log would show too."""
+    """Mask the texts of an error and of its causes, which a log would also show."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

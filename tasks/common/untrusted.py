@@ -1,4 +1,4 @@
-"""Documents that somebody else may have written: read with bounds, then checked.
+"""Documents from others: read with bounds, then checked.
 
 Tags, ledger entries, verdicts, reports, attestations and records of sets all pass through here
 before anything looks into them. Whatever is wrong with one becomes an `InputError` that names it.
@@ -62,7 +62,7 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, JsonValue]:
-    """Return an object; a key that is there twice says one thing to us and another to others."""
+    """Return an object; programs disagree on the value of a repeated key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError(_TWICE)
@@ -93,7 +93,7 @@ def check(
     rule: str = "as biasgate writes it",
     exact: bool = True,
 ) -> Checked:
-    """Return a document if it has the keys and types that are read of it.
+    """Return a document if it has the expected keys and types.
 
     A record is returned as its class. Every part of the file must then be a part of the record:
     what a digest covers is what was read.

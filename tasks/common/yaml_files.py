@@ -189,7 +189,7 @@ _PLAIN = (str, int, float, bool, dt.date, type(None))
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse what is no file of a reasonable size: a pipe or a device may never end."""
+    """Refuse anything but a file of a reasonable size: a pipe or a device may never end."""
     size = path.stat().st_size
     if path.is_dir() or (path.is_file() and size <= _MOST_BYTES):
         return

@@ -18,7 +18,7 @@ from biasgate.tasks.signing.envelope import Signed
 from biasgate.tasks.signing.keys import TrustedKeys
 
 AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
-"""Why an entry is accepted; empty if it is not."""
+"""The reason why an entry is accepted; empty if it is not."""
 
 
 class VouchedVerdicts(NamedTuple):
@@ -60,7 +60,7 @@ class Chain:
         return Head(number=number, digest=self.digests[number])
 
     def has(self, head: Head) -> bool:
-        """Whether a link is still there; one that a reset came after need not be."""
+        """Whether a link still exists; links before a reset need not."""
         resets = [link.number for link in self.links if link.content.action == "reset"]
         known = self.digests.get(head.number)
         return known == head.digest or head.number < max(resets, default=0)
@@ -120,7 +120,7 @@ class Chain:
         )
 
     def breaks(self, model: str) -> Iterator[str]:
-        """Yield where the chain is broken, in words.
+        """Yield each break of the chain, in words.
 
         What came before a reset was accepted as it was then.
         """
@@ -169,7 +169,7 @@ class Chain:
         return None
 
     def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, AcceptedBy]]:
-        """Yield each link, newest first, with who signed it and why that is accepted.
+        """Yield each link, newest first, with its signer and the reason why it is accepted.
 
         An entry that no known key signed counts only if a person accepted it: by a `reset` that
         names the digest of all entries before it. Every other later signature vouches only for

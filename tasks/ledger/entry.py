@@ -1,8 +1,8 @@
-"""Entries of the ledger: what they say, how they are written, and who signed them.
+"""Entries of the ledger: their content, their form, and their signatures.
 
 An entry is one tag of a registered version, so that it is written whole or not at all. A signature
 covers everything that the entry says, with the model, the entry's own number and the digest of the
-entry before it: it is worth nothing in another place.
+entry before it: it does not hold in another place.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from biasgate.tasks.signing.keys import PrivateKey, TrustedKeys
 
 
 def _is_time(text: str) -> str:
-    """Refuse what is no time, or names no time zone and so cannot be compared."""
+    """Refuse anything but a time with a time zone, since others cannot be compared."""
     if datetime.fromisoformat(text).tzinfo is None:
         msg = "must name its time zone"
         raise ValueError(msg)
@@ -106,7 +106,7 @@ class Move(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Content(Move):
-    """The stored move, with its owner and expiry, and what became of it.
+    """The stored move, with its owner, its expiry and its result.
 
     `state` is queued until its turn comes, and open while the alias may move; it is closed by its
     owner, or by a later promoter (`heal`). `note` is the result. Once its turn has come, it has a
@@ -132,7 +132,7 @@ class Content(Move):
 
 @dataclass(frozen=True, kw_only=True)
 class ListedEntry(Content):
-    """An entry as `biasgate history --json` prints it, with who signed it, in words."""
+    """An entry as `biasgate history --json` prints it, with the signer in words."""
 
     signed: str
 
@@ -152,9 +152,9 @@ _NEEDED: dict[Action, tuple[str, ...]] = {
     "blocked": ("blocked",),
     "policy": ("policy",),
 }
-"""What an entry says because of its action."""
+"""Keys of an entry by its action."""
 _PLACE = ("model", "number", "time")
-"""What it says as soon as its turn has come."""
+"""Keys of an entry whose turn has come."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Entry:
     number: int
     """Its place in the order, which the server gave."""
     content: Content
-    """The move, the verdicts that it is based on, and what became of it."""
+    """The move, the verdicts that it is based on, and its result."""
     record: ModelVersion
     """The version that stores it."""
     signatures: Sequence[Signature] = ()
@@ -202,11 +202,11 @@ class Entry:
         )
 
     def listed(self, signed: str) -> ListedEntry:
-        """Return it as the history shows it, with who signed it in words."""
+        """Return it as the history shows it, with the signer in words."""
         return ListedEntry(**vars(self.content) | {"number": self.number, "signed": signed})
 
     def signed(self, trusted: TrustedKeys) -> Signed:
-        """Return who signed it."""
+        """Return the standing of its signatures."""
         return who_signed(_message(self.content), self.signatures, trusted)
 
 

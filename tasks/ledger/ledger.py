@@ -59,7 +59,7 @@ class Ledger:
         return [one for one in self._read() if isinstance(one, Entry)]
 
     def foreign(self) -> list[str]:
-        """Return why versions hold no entry, a sentence for each: somebody else wrote them."""
+        """Return a sentence for each version that is not an entry: others wrote it."""
         return [str(one) for one in self._read() if isinstance(one, InputError)]
 
     def _read(self) -> Iterator[Entry | InputError]:
@@ -99,7 +99,7 @@ class Ledger:
             active.discard(owner)
 
     def abandon_lost(self, owner: str, number: int | None) -> None:
-        """Abandon the entries of an owner but one: an answer was lost, and it asked again."""
+        """Abandon the entries of an owner but one: an answer was lost, and a request repeated."""
         for entry in self.entries():
             if entry.content.owner == owner and entry.number != number and entry.state == "queued":
                 self.close(entry, "abandoned", "made twice, since the server's answer was lost")
@@ -181,7 +181,7 @@ def is_ledger(model: str) -> bool:
 def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersion | None:
     """Return the version that is champion, or None.
 
-    It is the last one in the ledger, even if somebody moved or deleted the alias: what a candidate
+    It is the last one in the ledger, even if the alias was moved or deleted: what a candidate
     is compared with changes by a promotion, a rollback or a reset only. A ledger without any of
     these leaves it to the alias.
     """
@@ -236,7 +236,7 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
 def require_known(model: str, gateway: Gateway, nor: str = "") -> None:
     """Raise an error if a model is not in the registry, or is a ledger; name the ones that are.
 
-    `nor`: what to say besides.
+    `nor`: the end of the error.
     """
     known = gateway.models()
     if model not in known or is_ledger(model):

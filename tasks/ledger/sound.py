@@ -1,9 +1,9 @@
 """Whether a ledger may be added to: it was not changed, and did not become shorter.
 
-This machine remembers the last entry of each ledger that it saw. Whoever may write to the registry
-may remove the last entries, and the verdicts that name them. They cannot reach this file, which is
-in the folder of trusted keys. A ledger is known by the registry's address, and by its first entry,
-which is the same at every address.
+This machine remembers the last entry of each ledger that it saw. Anyone with write access to the
+registry may remove the last entries, and the verdicts that name them, but cannot reach this file,
+which is in the folder of trusted keys. A ledger is known by the registry's address, and by its
+first entry, which is the same at every address.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
 
 
 def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
-    """Return what is wrong with a ledger, in words; nothing if it may be added to."""
+    """Return what is wrong with a ledger, in words; empty if it may be added to."""
     return [
         *chain.breaks(ledger.model),
         *(

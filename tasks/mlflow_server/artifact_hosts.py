@@ -1,7 +1,7 @@
-"""The hosts that are asked for artifacts: MLflow sends its token or password to each of them.
+"""The hosts of artifacts: MLflow sends its token or password to each of them.
 
-Where the files of a version or run are is written in the registry, by whoever may write there. So
-an address there must never decide which host gets the credentials of this machine, or which host
+The registry holds the place of the files of a version or run, and others may write there. So an
+address there must never decide which host gets the credentials of this machine, or which host
 this machine connects to and waits for.
 """
 
@@ -74,9 +74,9 @@ def without_password(uri: str) -> str:
 
 
 def _target(uri: str, scheme_of_server: str = "") -> tuple[str, str, int | None] | None:
-    """Return the scheme, host and port that are asked; None if programs may read them differently.
+    """Return scheme, host and port of a request; None if programs may read them differently.
 
-    `mlflow-artifacts` is asked with the scheme of the tracking server.
+    `mlflow-artifacts` has the scheme of the tracking server.
     """
     parts = urlsplit(uri)
     scheme = scheme_of_server if parts.scheme == "mlflow-artifacts" else parts.scheme

@@ -2,9 +2,9 @@
 
 MLflow makes its tables in some forty steps, and a process that is killed in between would leave a
 database that MLflow can neither complete nor open: so it is made aside. MLflow writes the whole
-path of every artifact into it: these are rewritten when a store was moved or copied. And whoever
-may write to a store may put a view or a computed column into its database, which answers one
-program differently from another, or never ends: so it is checked before MLflow reads from it.
+path of every artifact into it: these are rewritten when a store was moved or copied. And anyone
+with write access to a store may put a view or a computed column into its database, which answers
+one program differently from another, or never ends: so it is checked before MLflow reads from it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WAIT_S = 60
 def require_store(store: Path, nor: str = "") -> None:
     """Refuse a folder without runs of an evaluation, before a database is created in it.
 
-    `nor`: what to say besides.
+    `nor`: the end of the error.
     """
     if (store / DATABASE).exists():
         return

@@ -228,7 +228,7 @@ class Gateway(LoggedModels):
     ) -> None:
         """Log parameters, metrics (at a step) and tags, in batches that servers accept.
 
-        With `judged`, the metrics are those of a model on a set, too.
+        With `judged`, they are also the metrics of a model on a set.
         """
         from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
 

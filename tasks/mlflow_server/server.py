@@ -83,7 +83,7 @@ _given_up: dict[str, float] = {}  # when, so that what is done about it waits no
 
 
 class AnsweredClient:
-    """MLflow's client, of which each call is `answered`."""
+    """MLflow's client; each of its calls is `answered`."""
 
     def __init__(self, client: MlflowClient, server: str) -> None:
         self._client, self._server = client, server

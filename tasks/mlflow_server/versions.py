@@ -250,7 +250,7 @@ class Registry:
 
     @contextmanager
     def downloaded(self, model: ModelVersion) -> Iterator[Path]:
-        """Yield a copy of a version's files that nobody else writes to, only to be read.
+        """Yield a private copy of a version's files, only to be read.
 
         Of files on another machine it is kept in the store, for the next task and the next night;
         of files of this machine, and without a store, it is removed at the end.

@@ -28,8 +28,8 @@ def write_attestation(
     """Write the signed attestations of a version, one line for each required set, and its result.
 
     Lines of DSSE envelopes are what other tools call an attestation bundle (`.intoto.jsonl`).
-    Of a version that passed, they are written only if `biasgate verify` accepts it now: whoever
-    gets the file cannot know that it was blocked since, or that its ledger was changed.
+    If the version passed, they are written only if `biasgate verify` accepts it now: a recipient of
+    the file cannot know that it was blocked since, or that its ledger was changed.
     `model_signature`: a file for a signature of the model's files. Both are written, or neither.
     """
     if model_signature is not None and model_signature.resolve() == file.resolve():

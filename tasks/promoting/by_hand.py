@@ -124,7 +124,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
 
 
 def _rolled_back(ledger: Ledger, chain: Chain, to: str | None) -> Decision | None:
-    """Say that a rollback is done, or that `to` is champion already; None if neither is so."""
+    """Return the decision if a rollback is done, or `to` is champion already; else None."""
     champion, last = champion_of_model(ledger, chain), chain.last_move
     if champion is None or last is None or champion.version != last.content.version:
         return None
@@ -142,7 +142,7 @@ def _rolled_back(ledger: Ledger, chain: Chain, to: str | None) -> Decision | Non
 
 
 def _settled(model: str, gateway: Gateway) -> Ledger:
-    """Return the ledger of a model, unchanged and with nothing left open by others."""
+    """Return the ledger of a model, unchanged and without open entries of others."""
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
     require_sound(ledger)
@@ -151,7 +151,7 @@ def _settled(model: str, gateway: Gateway) -> Ledger:
 
 
 def history(model: str, gateway: Gateway) -> list[ListedEntry]:
-    """Return every entry of a model's ledger, latest first, with who signed it."""
+    """Return every entry of a model's ledger, latest first, with its signer."""
     require_known(model, gateway)
     entries, trusted = Ledger(gateway, model).entries(), TrustedKeys.here()
     standings = Chain.of(entries).standings(trusted)
@@ -194,7 +194,7 @@ class Accepts:
     """What a reset accepts."""
 
     sentences: Sequence[str]
-    """What would not hold otherwise, such as entries that nobody signed."""
+    """What would not hold otherwise, such as unsigned entries."""
     digest: str
     """Of all entries, and of the verdicts that the reset rests on."""
 
@@ -209,7 +209,7 @@ def reset(
     """Let the ledger say, from now on, that a version is champion, or that none is.
 
     The ledger is accepted as it is, even if entries were removed or are not signed. A person
-    decides this: nothing is verified but the version's own verdicts, whoever signed them.
+    decides this: only the version's own verdicts are verified, whatever key signed them.
 
     `version`: the champion from now on; None for none. `agree`: is shown what the reset accepts,
     and raises an error if the person does not agree. Default: agree.

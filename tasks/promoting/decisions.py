@@ -245,7 +245,7 @@ def promote_best(
 def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> None:
     """Write to the ledger which versions did not pass.
 
-    From then on their earlier verdicts do not count, even if somebody puts them back.
+    From then on their earlier verdicts do not count, even if they are put back.
     """
     blocked = [
         one

@@ -123,8 +123,9 @@ def _as_judged(
 ) -> CandidateSettings:
     """Return how to open a version: as it was judged, where the evaluation file says no kind.
 
-    Without trusted keys, whoever may write to the registry may forge a verdict; so it chooses only
-    among kinds and options that run no code of the model. The evaluation file counts more.
+    Without trusted keys, anyone with write access to the registry may forge a verdict; so it
+    chooses only among kinds and options that run no code of the model. The evaluation file counts
+    more.
     """
     try:
         options = judged_options(version, gateway)
@@ -199,7 +200,7 @@ def pin_rivals(
 def champion_to_watch(
     rivals: Rivals, candidates: Sequence[CandidateSettings]
 ) -> list[CandidateSettings]:
-    """Return the champion, if there is one and it is no candidate.
+    """Return the champion, if it exists and is not a candidate.
 
     Its name is another one than those of the candidates.
     """

@@ -56,7 +56,7 @@ class Judged:
         return ". ".join([reason, *(line.removesuffix(".") for line in self.exceptions)])
 
     def named(self, decision: Decision) -> CandidateDecision:
-        """Return the decision on it with its name and, after a pass, for whom that is proven."""
+        """Return the decision on it with its name and, after a pass, for which identities."""
         told = CandidateDecision(candidate=self.candidate, **vars(decision))
         outcome = worst([verdict.outcome for verdict in self.verdicts])
         if self.verdicts and not decision.report_only and decision.outcome == outcome:

@@ -1,4 +1,4 @@
-"""Whether a promotion still holds: every verdict is recomputed from its evidence.
+"""Verification of a promotion: every verdict is recomputed from its evidence.
 
 Digests and recomputation detect a change of any one thing (policy, report, scores, rows, tags,
 alias). Someone who rewrites all of them consistently is detected only if verdicts are signed
@@ -54,7 +54,7 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
 def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None = None) -> Path:
     """Copy the champion's files to an empty folder, and check the copy as `require_champion` does.
 
-    Nobody else writes to the copy, so what was checked is what is loaded from it.
+    Others cannot write to the copy, so what was checked is what is loaded from it.
 
     Returns where the files are, in `folder`.
     """
@@ -90,7 +90,7 @@ def verify_found(
 ) -> list[Finding]:
     """Verify a version, as the champion with its promotion or only by its verdicts.
 
-    Whether it was blocked later is in the ledger alone, so that this must be unchanged, too.
+    Only the ledger says if it was blocked later, so the ledger must be unchanged as well.
     """
     if is_champion:
         return verify_champion(version, gateway, store=store)

@@ -1,1 +1,1 @@
-"""Trust: which files a verdict is about, and who vouches for it."""
+"""Trust: the files that a verdict is about, and its signatures."""

@@ -1,4 +1,4 @@
-"""DSSE envelopes: what is signed, and by whom (https://github.com/secure-systems-lab/dsse)."""
+"""DSSE envelopes: payloads and their signatures (https://github.com/secure-systems-lab/dsse)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Signed:
-    """Who signed something."""
+    """The standing of signatures."""
 
     standing: Standing
     """`trusted`; `revoked`; `unknown` (by no trusted key, or altered since); `unsigned`;
@@ -71,7 +71,7 @@ class Signed:
     key: TrustedKey | None = None
     """The key, if it is trusted or revoked."""
     is_needed: bool = True
-    """Whether a signature is asked for here."""
+    """Whether this machine requires a signature."""
 
     @property
     def revoked_since(self) -> str:
@@ -123,7 +123,7 @@ class Envelope:
         )
 
     def signed(self, trusted: TrustedKeys) -> Signed:
-        """Return who signed it: the best standing of its signatures.
+        """Return the best standing of its signatures.
 
         Every trusted key is tried, since the key id beside a signature is not signed itself.
         """
@@ -138,7 +138,7 @@ def signed_by(key: PrivateKey | None, message: bytes) -> Sequence[Signature]:
 
 
 def who_signed(message: bytes, signatures: Sequence[Signature], trusted: TrustedKeys) -> Signed:
-    """Return who signed a message."""
+    """Return the best standing of the signatures of a message."""
     if not signatures:
         return Signed("unsigned", is_needed=bool(trusted))
     if not trusted:

@@ -185,7 +185,7 @@ class TrustedKeys:
     def of_file(cls, path: Path) -> TrustedKeys:
         """Read a file of trusted keys; none if it is missing.
 
-        A broken file never means "trust nobody, check nothing".
+        A broken file is an error: it never turns the checks off.
         """
         try:
             found = json.loads(path.read_text("utf-8"))["keys"]

@@ -91,7 +91,7 @@ class Manifest:
 
     @classmethod
     def of_records(cls, files: Sequence[FileRecord]) -> Self:
-        """Return the manifest of files that somebody recorded."""
+        """Return the manifest of recorded files."""
         for file in files:
             if file.size < 0 or len(file.sha256) != 64 or not set(file.sha256) <= _HEX:
                 msg = f"a manifest must list path, size and sha256 of each file; got {file!r:.200}."

@@ -1,4 +1,4 @@
-"""What is signed about a verdict: an in-toto statement with a test result.
+"""The signed statement about a verdict: an in-toto statement with a test result.
 
 Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 Test result: https://github.com/in-toto/attestation/blob/main/spec/predicates/test-result.md
@@ -189,7 +189,7 @@ def file_digests(folder: Path, files: Sequence[str] = RESTS_ON) -> dict[str, str
 
 
 def read_statement(envelope: Envelope, where: str) -> Statement:
-    """Return the statement in an envelope, whoever signed it."""
+    """Return the statement in an envelope, whatever its signatures are."""
     rule = f"an in-toto statement with a {TEST_RESULT}"
     content = parse_json(envelope.payload, where)
     found = check(content, Statement, where, rule=rule, exact=False)

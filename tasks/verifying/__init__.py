@@ -1,1 +1,1 @@
-"""Whether a verdict, a version and its ledger still hold."""
+"""Verification of a verdict, a version and its ledger."""

@@ -1,7 +1,7 @@
 """Attestations of a version in one file, and their verification without registry or server.
 
-A good signature says that a trusted key attested something, not what. Whoever hands over the
-attestation of another model, or of a lenient policy, is found only if the right ones are pinned.
+A good signature says that a trusted key attested something, not what. The attestation of
+another model, or of a lenient policy, is found only if the right ones are pinned.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Pins:
     """Digest of the policy that decided, as `biasgate policy check` prints it; 12 characters or
     more."""
     sets: Mapping[str, str] | None = None
-    """The required sets by name, no more and no fewer; each with the digest of its rows, of which
-    an empty one may be any."""
+    """The required sets by name, no more and no fewer; each with the digest of its rows; an empty
+    digest may be any."""
 
     def __post_init__(self) -> None:
         """Refuse a pin that pins nothing."""
@@ -163,7 +163,7 @@ def verify_passes(
 
     Each reader of verdicts decides by this: of a version, of attestations in a file, of a folder.
 
-    `any_outcome`: whether other outcomes hold, too, as in the folder of an evaluation.
+    `any_outcome`: whether other outcomes also hold, as in the folder of an evaluation.
     """
     known = [one for one in map(annotations_of, statements) if one is not None]
     for statement in statements:

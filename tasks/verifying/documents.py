@@ -1,7 +1,7 @@
 """The documents of a run, as far as verification reads them: bounded, and checked before use.
 
-Whoever may write to the artifacts may write anything there. A document of another form than the
-one that biasgate writes is refused here with its name and the place.
+Anyone with write access to the artifacts may write anything there. A document of another form than
+the one that biasgate writes is refused here with its name and the place.
 """
 
 from __future__ import annotations

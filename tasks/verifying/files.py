@@ -1,4 +1,4 @@
-"""Whether files are the ones that were judged: the model's, the champion's, the frozen rows."""
+"""Comparison of files with the judged ones: the model's, the champion's, the frozen rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNNOTICED = (
 def described(error: Exception) -> str:
     """Return what went wrong, in one line: our own words, or what kind of error it was.
 
-    Other errors may quote at length what somebody else wrote.
+    Other errors may quote at length what others wrote.
     """
     return str(error) if isinstance(error, InputError) else f"{type(error).__name__}."
 
@@ -54,7 +54,7 @@ class Finding:
     """The result in words. It quotes tags, entries and names that others wrote, so that control
     characters in it are escaped."""
     checked: bool = True
-    """Whether anything was compared; what is only told cannot fail to hold."""
+    """Whether anything was compared; what is only reported always holds."""
 
     def __post_init__(self) -> None:
         """Escape what could rewrite the lines of a terminal."""
@@ -62,13 +62,13 @@ class Finding:
 
 
 def not_deployable(what: object, findings: Iterable[Finding]) -> str:
-    """Say what must not be deployed, and what of it does not hold."""
+    """Return an error that names what must not be deployed, and the checks that failed."""
     wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
     return f"{what} must not be deployed, since this does not hold:\n  " + "\n  ".join(wrong)
 
 
 def signature_of(what: str, signed: Signed, *, holds: bool, more: str = "") -> Finding:
-    """Say who signed a verdict; where no key is trusted, also what no check notices."""
+    """Return the standing of a signature; if no key is trusted, also what no check notices."""
     checked = signed.is_needed and signed.standing != "unchecked"
     text = f"{what} is {signed.words}.{more if checked else f' {UNNOTICED}'}"
     return Finding("signature", holds=holds, sentence=text, checked=checked)

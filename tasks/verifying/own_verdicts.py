@@ -1,6 +1,6 @@
 """A version's own verdicts: how it was opened when it was judged, and what was published of it.
 
-Tags of a version are written by whoever may write to the registry. What decides scores is therefore
+Anyone with write access to the registry may write tags. What decides scores is therefore
 read from a verdict that the ledger names, or that a trusted key has signed, and never from a tag.
 """
 
@@ -32,7 +32,7 @@ from biasgate.tasks.signing.statement import (
 from biasgate.tasks.verifying.documents import Documents, read_verdict, with_whole_tags
 
 AS_MLFLOW: dict[str, JsonValue] = {"kind": "mlflow"}
-"""How to open a version of which nothing else is known."""
+"""How to open a version without a verdict."""
 _UNREADABLE = (InputError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
 
 

@@ -93,7 +93,7 @@ def _summary(results: Results) -> Iterator[Finding]:
 
 
 def _follows(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> bool:
-    """Say whether what a summary says of a candidate is no better than its verdicts.
+    """Return whether the entry of a candidate in a summary is not better than its verdicts.
 
     By a policy that only reports the outcome is a pass, whatever the verdicts are.
     """

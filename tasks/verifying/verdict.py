@@ -1,4 +1,4 @@
-"""Whether one verdict still holds: it is recomputed from its evidence, which may be counts."""
+"""Verification of one verdict: it is recomputed from its evidence, which may be counts."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _recomputed(
 ) -> Iterator[Finding]:
     """Decide again from the rows, unless what was found says that they are not the judged ones.
 
-    Reading rows takes time and memory, which nobody but who made the verdict may ask for.
+    Reading rows takes time and memory, which only the author of the verdict may request.
     """
     wrong = sorted(
         {finding.what for finding in found if finding.what in _STOP and not finding.holds}
@@ -277,7 +277,7 @@ def attested_by(
     name: str,
     vouched: VouchedVerdicts,
 ) -> tuple[list[Finding], Statement]:
-    """Check what is signed about a verdict, and by whom; return the statement about it, too."""
+    """Check the attestation of a verdict and its signatures; also return the statement about it."""
     trusted, what = TrustedKeys.here(), f"the verdict on {name}"
     own = statement_of(verdict, digests, "")
     try:

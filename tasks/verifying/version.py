@@ -1,4 +1,4 @@
-"""Whether the verdicts of a version hold on all required sets, and the ledger that has them."""
+"""Verification of a version: its verdicts on all required sets, and the ledger."""
 
 from __future__ import annotations
 
