@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -25,7 +26,6 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.outcomes import word_of
 
 if TYPE_CHECKING:
-    from biasgate.tasks.promoting.by_hand import Accepts
     from biasgate.tasks.records import Decision
     from biasgate.tasks.verifying.files import Finding
 
@@ -92,12 +92,12 @@ def promote(
         _print_decision(decision, as_json=as_json)
 
 
-def _agree(found: Accepts, *, accept: str | None, as_json: bool) -> None:
+def _agree(accepted: Sequence[str], whole: str, *, accept: str | None, as_json: bool) -> None:
     """Print what a reset accepts; refuse unless the user agrees or gave its digest."""
-    digest = found.digest[:_SHORT]
-    if (accept is None and not found.sentences) or digest == accept:
+    digest = whole[:_SHORT]
+    if (accept is None and not accepted) or digest == accept:
         return
-    for sentence in found.sentences or ["nothing is wrong with the ledger"]:
+    for sentence in accepted or ["nothing is wrong with the ledger"]:
         print_sentence(f"accepts: {sentence}", stderr=as_json)
     asks = accept is None and not as_json and sys.stdin.isatty()
     if asks and typer.confirm("Accept all of this?"):

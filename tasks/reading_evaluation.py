@@ -13,7 +13,6 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import found_instead, shown_size
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.common.settings import Problem
 from biasgate.tasks.common.steps import StepSettings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import check_source
@@ -114,7 +113,7 @@ def _sampled(source: SourceSettings, sample: int) -> SourceSettings:
     try:
         return type(source).model_validate(dict(source) | {"sample": sample}, by_name=True)
     except ValidationError as error:
-        problem = Problem.each_of(error)[0].msg.removeprefix("Value error, ")
+        problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         msg = f"`--sample` cannot be used on set {source.name!r}: {problem}."
         raise InputError(msg) from None
 

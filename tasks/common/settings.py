@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import os
 import re
@@ -28,7 +27,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from bias_metrics.suggestion import did_you_mean
@@ -73,7 +72,8 @@ class Settings(BaseModel):
                 if name not in cls.refused
             ]
             raise ValidationError.from_exception_data(
-                cls.__name__, [_with_hint(problem, known) for problem in Problem.each_of(error)]
+                cls.__name__,
+                [_with_hint(problem, known) for problem in error.errors(include_url=False)],
             ) from None
 
 
@@ -120,39 +120,23 @@ def _words(kind: type[Settings]) -> dict[str, str]:
     return found
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Problem:
-    """What Pydantic finds wrong; as its `ErrorDetails`."""
-
-    type: str
-    loc: tuple[int | str, ...]
-    msg: str
-    input: Any
-    ctx: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    url: str = ""
-
-    @classmethod
-    def each_of(cls, error: ValidationError) -> list[Problem]:
-        """Return the problems of an error, in order."""
-        return [cls(**details) for details in error.errors(include_url=False)]
-
-
-def _with_hint(error: Problem, known: Sequence[str]) -> InitErrorDetails:
-    kind: str | PydanticCustomError = error.type
-    if kind == "extra_forbidden" and len(error.loc) == 1:
+def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
+    kind: str | PydanticCustomError = error["type"]
+    place, context = error["loc"], error.get("ctx", {})
+    if kind == "extra_forbidden" and len(place) == 1:
         # Of other programs, and of keys in the plural: `identity_columns`, `text_column`.
-        bare = _COLUMN_OF.sub("", str(error.loc[0]))
-        hint = did_you_mean(bare, known) or did_you_mean(error.loc[0], known)
+        bare = _COLUMN_OF.sub("", str(place[0]))
+        hint = did_you_mean(bare, known) or did_you_mean(place[0], known)
         hint = hint or f" Known keys: {', '.join(known)}."
         kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", {"hint": hint})
     elif kind == UNKNOWN_KEY:
-        kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", dict(error.ctx))
+        kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", dict(context))
     elif (
         isinstance(kind, str) and kind not in _KNOWN_ERRORS
     ):  # of Pydantic's own types, such as paths
-        kind = PydanticCustomError(kind, "{rule}", {"rule": error.msg})
-    details = InitErrorDetails(type=kind, loc=error.loc, input=error.input)
-    return details | {"ctx": dict(error.ctx)} if isinstance(kind, str) else details
+        kind = PydanticCustomError(kind, "{rule}", {"rule": error["msg"]})
+    details = InitErrorDetails(type=kind, loc=place, input=error["input"])
+    return details | {"ctx": dict(context)} if isinstance(kind, str) else details
 
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_. -]{0,99}$"

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from bias_metrics.parts import counted
 from bias_metrics.suggestion import did_you_mean
@@ -20,7 +21,6 @@ from biasgate.tasks.common.settings import (
     NAME_PATTERN,
     NAME_RULE,
     UNKNOWN_KEY,
-    Problem,
     Settings,
     expand_variables,
 )
@@ -93,20 +93,20 @@ def _yaml_place(error: yaml.YAMLError, text: str) -> str:
 
 
 def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]) -> str:
-    errors = Problem.each_of(error)
-    within = {one.loc[:n] for one in errors for n in range(len(one.loc))}
+    errors = error.errors(include_url=False)
+    within = {one["loc"][:n] for one in errors for n in range(len(one["loc"]))}
     # Where a value may be a word or a list, report the error of the list. A list with wrong items
     # is too short only because these were not counted.
     to_tell = [
         one
         for one in errors
-        if not any("literal[" in str(part) for part in one.loc[-1:])
-        and not (one.type == "too_short" and one.loc in within)
+        if not any("literal[" in str(part) for part in one["loc"][-1:])
+        and not (one["type"] == "too_short" and one["loc"] in within)
     ]
     lines = [
-        f"  {_key(problem.loc, content)}: "
-        f"{_rule(problem, secret=problem.loc[0] in kind.secret_keys, lists=kind.lists)}"
-        if problem.loc
+        f"  {_key(place, content)}: "
+        f"{_rule(problem, secret=place[0] in kind.secret_keys, lists=kind.lists)}"
+        if (place := problem["loc"])
         else f"  (the whole file): {_rule(problem, secret=False, lists={})}"
         for problem in to_tell or errors
     ]
@@ -119,13 +119,14 @@ def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]
     return "\n".join(told)
 
 
-def _section(error: Problem, content: Any, kind: type[Settings]) -> str:
+def _section(error: ErrorDetails, content: Any, kind: type[Settings]) -> str:
     """Return the kind of the item of a list that an error is in, if it has one."""
     section = kind.explained_by.rpartition(" ")[2]
-    if not error.loc or error.loc[0] not in kind.lists:
+    place = error["loc"]
+    if not place or place[0] not in kind.lists:
         return section
-    within = error.loc if error.type.startswith("union_tag") else (*error.loc, None)
-    content = content.get(error.loc[0])
+    within = place if error["type"].startswith("union_tag") else (*place, None)
+    content = content.get(place[0])
     for part in within[1:]:
         if isinstance(content, dict):
             named = content.get("source", content.get("kind"))
@@ -148,13 +149,13 @@ def _key(place: tuple[int | str, ...], content: Any) -> str:
     return ".".join(keys)
 
 
-def _rule(error: Problem, *, secret: bool, lists: Mapping[str, str]) -> str:
+def _rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str:
     """State the rule, what was given, and what may have been meant."""
-    kind, context, given = error.type, error.ctx, error.input
-    rule = _RULES.get(kind, error.msg.removeprefix("Value error, "))
+    kind, context, given = error["type"], error.get("ctx", {}), error["input"]
+    rule = _RULES.get(kind, error["msg"].removeprefix("Value error, "))
     if kind in {"list_type", "tuple_type"}:
         # What a list of the file holds, not what is deep within one of its items.
-        own = takewhile(lambda part: isinstance(part, str), error.loc[::-1])
+        own = takewhile(lambda part: isinstance(part, str), error["loc"][::-1])
         holds = next((lists[str(one)] for one in own if one in lists), None)
         rule = rule if holds is None else f"{rule} of {holds}"
     if kind in {UNKNOWN_KEY, "missing"} or secret:

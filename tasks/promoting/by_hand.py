@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -189,22 +189,12 @@ def _changed(what: str, version: ModelVersion) -> str:
     return f"{what} must not change while {version.uri} is verified and promoted; it did."
 
 
-@dataclass(frozen=True)
-class Accepts:
-    """What a reset accepts."""
-
-    sentences: Sequence[str]
-    """What would not hold otherwise, such as unsigned entries."""
-    digest: str
-    """Of all entries, and of the verdicts that the reset rests on."""
-
-
 def reset(
     model: str,
     version: str | None,
     reason: str,
     gateway: Gateway,
-    agree: Callable[[Accepts], None] = lambda _: None,
+    agree: Callable[[Sequence[str], str], None] = lambda *_: None,
 ) -> Decision:
     """Let the ledger say, from now on, that a version is champion, or that none is.
 
@@ -212,7 +202,8 @@ def reset(
     decides this: only the version's own verdicts are verified, whatever key signed them.
 
     `version`: the champion from now on; None for none. `agree`: is shown what the reset accepts,
-    and raises an error if the person does not agree. Default: agree.
+    such as unsigned entries, and a digest of all entries and of the verdicts behind it; raises an
+    error if the person does not agree. Default: agree.
     """
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
@@ -228,7 +219,7 @@ def reset(
         require_held(found, [finding for finding in findings if finding.what not in ours])
         wrong += [finding.sentence for finding in findings if not finding.holds]
         verdicts = [rests_on(verdict) for verdict in recorded(found, gateway)]
-    agree(Accepts(wrong, json_digest([chain.all_digests, verdicts])))
+    agree(wrong, json_digest([chain.all_digests, verdicts]))
     alias = gateway.alias(model, CHAMPION)
     move = Move(
         action="reset",

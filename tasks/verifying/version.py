@@ -49,7 +49,13 @@ def verify_version(
     now = files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
     vouched = chain.vouched_verdicts(TrustedKeys.here())
-    findings = interrupted(version)
+    findings: list[Finding] = []
+    if WRITING in version.tags:
+        text = (
+            f"an evaluation was stopped while it wrote the tags of {version.uri}, or is writing "
+            "them now; its verdicts count. Run `biasgate evaluate` again to complete the tags."
+        )
+        findings.append(Finding("tags", holds=True, sentence=text))
     left_by = chain.rolled_away.get(version.version)
     if left_by is not None:  # which its verdicts do not say
         text = (
@@ -100,17 +106,6 @@ def _in_order(
     if blocked and all(verdict.outcome == "pass" for verdict in verdicts):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
-
-
-def interrupted(version: ModelVersion) -> list[Finding]:
-    """Return what a person should know if the tags of a version are half written."""
-    if WRITING not in version.tags:
-        return []
-    text = (
-        f"an evaluation was stopped while it wrote the tags of {version.uri}, or is writing them "
-        "now; its verdicts count. Run `biasgate evaluate` again to complete the tags."
-    )
-    return [Finding("tags", holds=True, sentence=text)]
 
 
 def objection_to(entry: Entry, ledger: Ledger) -> str | None:

@@ -274,7 +274,7 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert alias_apart(ledger) is None
     rivals.pin_rivals.fn(*evaluated)
     assert told == [said]
-    reset(MODEL, None, "nobody", gateway, lambda _: None)
+    reset(MODEL, None, "nobody", gateway)
     gateway.set_alias(MODEL, "champion", moved)
     assert "there is no champion, and candidates are compared with none" in alias_apart(ledger)
 
@@ -316,7 +316,7 @@ def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
         promote_version(MODEL, bad.version, "please", gateway)
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
-        reset(MODEL, bad.version, "please", gateway, lambda _: None)
+        reset(MODEL, bad.version, "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
 
 
