@@ -34,23 +34,15 @@ from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.mitigation.pool import PoolChoice
 from bias_metrics.mitigation.weights import BalancingWeights
-from bias_metrics.report.between import SubgroupSpread, subgroup_spread
 from bias_metrics.report.comparison import CandidateComparisons, compare_bias, compare_candidates
 from bias_metrics.report.evaluation import (
     SliceReports,
     evaluate_bias,
     evaluate_slices,
 )
-from bias_metrics.report.report import (
-    BiasComparison,
-    BiasReport,
-    Overall,
-    PowerMeans,
-    SubgroupBias,
-)
-from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.table import BiasTable
+from bias_metrics.spread import SubgroupSpread
+from bias_metrics.table import BiasTable, Key, RowCounts
 from bias_metrics.thresholds.changes import ChangedDecisions, changed_decisions
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
@@ -58,12 +50,7 @@ from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.indicators import GroupIndicators, Indicators, decision_indicators
 from bias_metrics.thresholds.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
-from bias_metrics.thresholds.rate_gaps import (
-    RateGapComparison,
-    RateGaps,
-    compare_rate_gaps,
-    rate_gaps,
-)
+from bias_metrics.thresholds.rate_gaps import compare_rate_gaps, rate_gaps
 from bias_metrics.thresholds.shares import CountedShare
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
@@ -74,12 +61,11 @@ from bias_metrics.thresholds.thresholds import (
     threshold_table,
 )
 from bias_metrics.thresholds.transfer import FlagChange, ThresholdTransfer, transfer_threshold
+from bias_metrics.worst import WorstSubgroup
 
 __all__ = [
     "IDENTITY_HIERARCHY",
     "BalancingWeights",
-    "BiasComparison",
-    "BiasReport",
     "BiasTable",
     "Calibrated",
     "CalibrationComparison",
@@ -97,24 +83,21 @@ __all__ = [
     "GroupIndicators",
     "Indicators",
     "Intersections",
+    "Key",
     "MetricValue",
     "MissingScores",
     "MissingShare",
     "Named",
-    "Overall",
     "PoolChoice",
-    "PowerMeans",
-    "RateGapComparison",
-    "RateGaps",
     "ReliabilityBin",
     "RollUp",
+    "RowCounts",
     "Rows",
     "RuleResult",
     "ScoreCounts",
     "SliceReports",
     "SortedClasses",
     "SortedScores",
-    "SubgroupBias",
     "SubgroupSpread",
     "Support",
     "ThresholdReport",
@@ -153,9 +136,7 @@ __all__ = [
     "roll_up",
     "selection_flattery",
     "subgroup_auc",
-    "subgroup_spread",
     "threshold_report",
     "threshold_table",
     "transfer_threshold",
-    "worst_subgroup",
 ]

@@ -68,9 +68,9 @@ def compute_bias_metrics_for_model(
         columns[label_col], columns[model], {name: columns[name] for name in names}, intervals=False
     )
     records = [
-        {"subgroup": name, "subgroup_size": bias.n}
-        | {metric: getattr(bias, metric).value for metric in AUCS}
-        for name, bias in report.subgroups.items()
+        {"subgroup": name, "subgroup_size": report.counts[name].n}
+        | {metric: cells[metric].value for metric in AUCS}
+        for name, cells in report.subgroups.items()
     ]
     frame = pandas.DataFrame(records, columns=["subgroup", "subgroup_size", *AUCS])
     frame = frame.astype(dict.fromkeys(AUCS, float))

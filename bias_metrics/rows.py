@@ -207,6 +207,24 @@ class Rows:
             return None
         return np.flatnonzero(any_of(self.subgroups))
 
+    def equals(self, other: Rows) -> bool:
+        """Return whether these are the same rows in the same subgroups, measured the same way."""
+        if (self.n, self.weight_kind, self.background, list(self.subgroups)) != (
+            other.n,
+            other.weight_kind,
+            other.background,
+            list(other.subgroups),
+        ):
+            return False
+        pairs = [
+            (getattr(self, name), getattr(other, name)) for name in ("sample_weight", "clusters")
+        ]
+        pairs += [(mask, other.subgroups[name]) for name, mask in self.subgroups.items()]
+        return np.array_equal(self.y_true, other.y_true) and all(
+            (own is None) == (its is None) and (own is None or np.array_equal(own, its))
+            for own, its in pairs
+        )
+
     def refuse(self, function: str, *names: str) -> None:
         """Refuse weights or clusters that a function would ignore."""
         for name in names:

@@ -1,21 +1,27 @@
-"""Every number of one model at one confidence: by metric, group, threshold and rival."""
+"""Every number of one model on one set of rows: by metric, group, threshold and rival."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
+from bias_metrics._core.checks import check_choice
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import CALIBRATION_GAP
-from bias_metrics.report.report import BiasComparison, BiasReport, Overall, PowerMeans, SubgroupBias
-from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
+from bias_metrics._core.tables import Row, Table, Tabular, known_name, optional, plain
+from bias_metrics._core.values import MetricValue, Named
+from bias_metrics.borkan import final_score, power_mean_of
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.rows import Background
+from bias_metrics.spread import SubgroupSpread, spread_of
+from bias_metrics.worst import WorstSubgroup, worst_of
 
 __all__ = ["BiasTable", "Estimate", "Key", "RowCounts"]
 
 Estimate = MetricValue | Difference
 """A number, or the difference of two models' numbers, with its interval."""
+_OF_DIFFERENCES = ("first", "second", "p_value", "p_holm", "p_bh", "size_low", "size_high")
 
 
 class Key(NamedTuple):
@@ -33,100 +39,136 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows behind the numbers of a group, or of all rows."""
+    """Number of rows of a group, or of all rows, with a weight above 0."""
 
     n_positive: int
     n_negative: int
     effective: Mapping[str, float] | None = None
-    """With sampling weights: how many rows of equal weight they are worth, by class; of a group
-    also those of its background, as `background_positive` and `background_negative`."""
+    """With sampling weights: Kish's effective sample size by class; of a group also that of its
+    background, as `background_positive` and `background_negative`."""
 
-    @classmethod
-    def of(cls, known: SubgroupBias | Overall[MetricValue]) -> RowCounts:
-        """Return the rows of a group, or of all."""
-        return cls(known.n_positive, known.n - known.n_positive, known.effective)
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.n_positive + self.n_negative
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; effective sample sizes only if rows have weights."""
+        found: dict[str, Any] = {"n_positive": self.n_positive, "n_negative": self.n_negative}
+        return found if self.effective is None else found | {"effective": dict(self.effective)}
+
+
+class Subtractable(Protocol):
+    """Rows with the scores of one model."""
+
+    def minus(self, other: Any, /) -> BiasTable:
+        """Return the differences from another model on the same rows."""
 
 
 @dataclass(frozen=True)
-class BiasTable(Mapping[Key, Estimate]):
-    """Numbers by their key; those of rivals are differences, the candidate minus the rival."""
+class BiasTable(Mapping[Key, Estimate], Tabular):
+    """Numbers by metric and group: `table["bpsn_auc", "gay"]`, `table["gay"]`, `table.overall`.
+
+    Differences of two models have the same keys as the numbers of one. A power mean over the groups
+    has the name of its metric and no group.
+    """
 
     numbers: Mapping[Key, Estimate]
     """In the order in which they were measured."""
-    rows: Mapping[str | None, RowCounts]
-    """Of each group in the order given, and of all rows under None."""
+    counts: Mapping[str | None, RowCounts]
+    """Rows of each group, in the order given, and of all rows under None."""
+    confidence: float = 0.95
+    """Confidence of each interval."""
+    background: Background = "outside_subgroup"
+    """The rows that each group is compared with: all outside it, or those in no group."""
+    power: float = -5.0
+    """Exponent of the power means."""
     covered: tuple[str, ...] = ()
     """The groups in the power means and the final score."""
     categories: tuple[str, ...] = ()
     """The groups that join others."""
     thresholds: Mapping[tuple[str, str | None], float] = field(default_factory=dict)
     """By the threshold's name and the rival (None for the candidate), the decision thresholds."""
+    joint_confidence: float | None = None
+    """Confidence of the intervals of one number for all candidates together, if there are several:
+    see `compare_candidates`."""
+    measured: Subtractable | None = field(default=None, repr=False, compare=False)
+    """What the numbers were measured on, for `minus`."""
 
     @classmethod
-    def of(
+    def of_cells(
         cls,
-        report: BiasReport,
-        rates: Mapping[str, RateGaps] | None = None,
-        calibration: Mapping[str, MetricValue] | None = None,
+        auc: MetricValue,
+        cells: Mapping[str, Mapping[str, MetricValue]],
+        counts: Mapping[str | None, RowCounts],
         *,
-        categories: Iterable[str] = (),
+        power: float,
+        covered: tuple[str, ...],
+        **options: Any,
     ) -> BiasTable:
-        """Return the numbers of a report.
+        """Compute power means and final score, without intervals, from the other numbers.
 
         Parameters
         ----------
-        report : BiasReport
-            AUCs, AEGs, power means and final score.
-        rates : mapping of str to RateGaps, optional
-            Gaps in error rates, by the name of their threshold.
-        calibration : mapping of str to MetricValue, optional
-            The calibration gap of each group.
-        categories : iterable of str, optional
-            Which of the report's groups join others.
+        auc : MetricValue
+            The overall AUC.
+        cells : mapping of str to mapping of str to MetricValue
+            By group and metric.
+        counts, power, covered, **options
+            As in the table.
         """
-        numbers = dict(_numbers(report, None))
-        thresholds: dict[tuple[str, str | None], float] = {}
-        for name, gaps in (rates or {}).items():
-            numbers |= _of_groups(gaps.subgroups, threshold=name)
-            thresholds[name, None] = gaps.threshold
-        for name, gap in (calibration or {}).items():
-            numbers[Key(CALIBRATION_GAP, name)] = gap
-        rows: dict[str | None, RowCounts] = {None: RowCounts.of(report.overall)}
-        rows |= {name: RowCounts.of(bias) for name, bias in report.subgroups.items()}
-        joined = tuple(name for name in categories if name in rows)
-        return cls(numbers, rows, report.power_mean.groups, joined, thresholds)
+        means = {
+            metric: power_mean_of({name: cells[name][metric] for name in covered}, power)
+            for metric in FINAL_SCORE_PARTS
+        }
+        numbers = {
+            Key("auc"): auc,
+            **{Key(metric): mean for metric, mean in means.items()},
+            Key("final_score"): final_score(auc, means),
+            **of_groups(cells),
+        }
+        return cls(numbers, counts, power=power, covered=covered, **options)
 
-    def with_differences(
-        self,
-        rival: str,
-        comparison: BiasComparison | None = None,
-        rates: Mapping[str, RateGapComparison] | None = None,
-        calibration: Mapping[str, Difference] | None = None,
+    def with_numbers(
+        self, numbers: Mapping[Key, Estimate], against: str | None = None
     ) -> BiasTable:
-        """Return the table with the differences from a rival on the same rows.
-
-        Parameters
-        ----------
-        rival : str
-            `champion` or `reference`.
-        comparison, rates, calibration : optional
-            As in `of`, of both models.
-        """
-        numbers = dict(self.numbers)
-        if comparison is not None:
-            numbers |= dict(_numbers(comparison, rival))
+        """Return the table with further numbers; `against` names the rival of differences."""
+        renamed = {key._replace(against=against): number for key, number in numbers.items()}
         thresholds = dict(self.thresholds)
-        for name, gaps in (rates or {}).items():
-            for of_groups in (gaps.subgroups, gaps.changed):
-                numbers |= _of_groups(of_groups, threshold=name, against=rival)
-            thresholds[name, rival] = gaps.second.threshold
-        for name, gap in (calibration or {}).items():
-            numbers[Key(CALIBRATION_GAP, name, against=rival)] = gap
-        return replace(self, numbers=numbers, thresholds=thresholds)
+        if isinstance(numbers, BiasTable) and against is None:
+            thresholds |= numbers.thresholds
+        return replace(self, numbers={**self.numbers, **renamed}, thresholds=thresholds)
 
-    def __getitem__(self, key: Key | tuple[str, ...] | str) -> Estimate:
-        """Return a number: `table["bpsn_auc", "muslim"]`, `table["auc"]`."""
-        return self.numbers[Key(*((key,) if isinstance(key, str) else key))]
+    def mapped(self, change: Callable[[Estimate], Estimate]) -> BiasTable:
+        """Return the table with each number changed by a function."""
+        return replace(self, numbers={key: change(one) for key, one in self.numbers.items()})
+
+    def __getitem__(self, key: Key | tuple[str, ...] | str) -> Any:
+        """Return a number by metric and group, or all numbers of a group by metric.
+
+        Raises
+        ------
+        KeyError
+            If there is no such number or group; the message lists the known ones.
+        """
+        if isinstance(key, str):
+            return known_name(self.subgroups, key)
+        full = key if isinstance(key, Key) else Key(*key)
+        if full in self.numbers:
+            return self.numbers[full]
+        at = [one for one in self.numbers if one._replace(threshold=None) == full]
+        if len(at) == 1:
+            return self.numbers[at[0]]
+        if full.group is not None:
+            known_name(self.subgroups, full.group)
+        like = {one.metric: one for one in self.numbers if one.group == full.group}
+        known_name(like, full.metric)
+        msg = f"there is no number {tuple(full)}; metrics at several thresholds need one's name."
+        raise KeyError(msg)
+
+    def __contains__(self, key: object) -> bool:
+        """Say whether there is a number with exactly this key."""
+        return key in self.numbers
 
     def __iter__(self) -> Iterator[Key]:
         """Iterate over the keys."""
@@ -139,37 +181,205 @@ class BiasTable(Mapping[Key, Estimate]):
     @property
     def groups(self) -> list[str]:
         """The groups that join no others."""
-        return [name for name in self.rows if name is not None and name not in self.categories]
+        return [name for name in self.counts if name is not None and name not in self.categories]
 
     @property
     def rivals(self) -> list[str]:
         """The models from which there are differences."""
         return list(dict.fromkeys(key.against for key in self.numbers if key.against is not None))
 
-    def mapped(self, change: Callable[[Estimate], Estimate]) -> BiasTable:
-        """Return the table with each number changed by a function."""
-        return replace(self, numbers={key: change(one) for key, one in self.numbers.items()})
+    @cached_property
+    def overall(self) -> Named[Any]:
+        """The overall AUC (`auc`), the power means by metric, and the `final_score`."""
+        return Named(
+            {
+                key.metric: number
+                for key, number in self.numbers.items()
+                if key.group is None and key.against is None
+            }
+        )
+
+    @cached_property
+    def subgroups(self) -> dict[str, Named[Any]]:
+        """The numbers of each group, by metric; at one of several thresholds as `fpr_gap at x`."""
+        at = {key.threshold for key in self.numbers if key.threshold is not None}
+        found: dict[str, Named[Any]] = {name: Named() for name in self.counts if name is not None}
+        for metric, group, threshold, against in self.numbers:
+            if group is not None and against is None:
+                several = threshold is not None and len(at) > 1
+                label = f"{metric} at {threshold}" if several else metric
+                found[group][label] = self.numbers[Key(metric, group, threshold)]
+        return found
+
+    @property
+    def by_group(self) -> Any:
+        """The values as a pandas data frame: one row per group, one column per metric."""
+        pandas = optional("pandas", "by_group")
+        values = {
+            name: {metric: number.value for metric, number in of_group.items()}
+            for name, of_group in self.subgroups.items()
+        }
+        return pandas.DataFrame.from_dict(values, orient="index", dtype=float)
+
+    def worst(self, metric: str) -> WorstSubgroup:
+        """Return the group that is treated worst: see `WorstSubgroup`.
+
+        Parameters
+        ----------
+        metric : str
+            A metric of groups: the lowest AUC is worst, or the gap farthest from 0.
+
+        Raises
+        ------
+        ValueError
+            If the table has no such numbers of one model.
+
+        Examples
+        --------
+        >>> from bias_metrics import evaluate_bias
+        >>> groups = {"jewish": [1, 1, 0, 0, 0, 0], "muslim": [0, 0, 1, 1, 0, 0]}
+        >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.2, 0.75]
+        >>> worst = evaluate_bias([0, 1, 0, 1, 0, 1], y_score, groups).worst("bpsn_auc")
+        >>> worst.subgroup, worst.value.value
+        ('muslim', 0.5)
+        """
+        return worst_of(metric, self._of_metric(metric), self.counts, self.confidence)
+
+    def difference(self, metric: str) -> SubgroupSpread:
+        """Return how far the groups are apart: the highest value of a metric minus the lowest.
+
+        Its interval is that of the two groups that differ most, whichever they are: see
+        `SubgroupSpread`.
+
+        Parameters
+        ----------
+        metric : str
+            A metric of groups.
+
+        Raises
+        ------
+        ValueError
+            If the table has no such numbers of one model, or was read from a file.
+
+        Examples
+        --------
+        >>> from bias_metrics import evaluate_bias
+        >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
+        >>> y_score = [0.1, 0.4, 0.5, 0.9] * 10 + [0.4, 0.6, 0.5, 0.7] * 10
+        >>> groups = {"gay": gay, "others": [1 - one for one in gay]}
+        >>> found = evaluate_bias(y_true, y_score, groups).difference("subgroup_auc")
+        >>> found.lowest, str(found.value)
+        ('gay', '0.250 [0.060, 0.438]')
+        """
+        return spread_of(metric, self._of_metric(metric), self.counts, self.confidence)
+
+    def _of_metric(self, metric: str) -> dict[str, MetricValue]:
+        """Return one model's numbers of a metric, by group."""
+        of_groups = {
+            key: number
+            for key, number in self.numbers.items()
+            if key.group is not None and isinstance(number, MetricValue)
+        }
+        metrics = tuple(dict.fromkeys(key.metric for key in of_groups)) or SUBGROUP_METRICS
+        check_choice("metric", metric, metrics)
+        return {key.group or "": one for key, one in of_groups.items() if key.metric == metric}
+
+    def minus(self, other: BiasTable) -> BiasTable:
+        """Return the differences from another model's table of the same rows: see `compare_bias`.
+
+        Raises
+        ------
+        ValueError
+            If a table is not from `evaluate_bias`, or they are of other rows or options.
+        """
+        if self.measured is None or other.measured is None:
+            msg = "both tables must be from `evaluate_bias`; use `compare_bias` with both scores."
+            raise ValueError(msg)
+        return self.measured.minus(other.measured)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready values: the options, counts by group, and a list of numbers."""
+        counts = [{"group": name} | rows.to_dict() for name, rows in self.counts.items()]
+        found: dict[str, Any] = {
+            "confidence": self.confidence,
+            "background": self.background,
+            "power": self.power,
+            "covered": list(self.covered),
+            "counts": counts,
+            "numbers": [
+                {part: value for part, value in key._asdict().items() if value is not None}
+                | plain(number)
+                for key, number in self.numbers.items()
+            ],
+        }
+        if self.categories:
+            found["categories"] = list(self.categories)
+        if self.thresholds:
+            found["thresholds"] = [
+                {"name": name, "against": against, "value": value}
+                for (name, against), value in self.thresholds.items()
+            ]
+        if self.joint_confidence is not None:
+            found["joint_confidence"] = self.joint_confidence
+        return found
+
+    def rows(self) -> list[Row]:
+        """Return one record per number.
+
+        Returns
+        -------
+        list of dict
+            `metric`, `group`, `threshold`, `against`, `value`, `std_error`, `low`, `high`,
+            `n_positive`, `n_negative`, `n_clusters` and, if a number is None, the `reason`; if any
+            number is a difference, also `first`, `second`, p-values, and bounds on the change of a
+            gap's size. `group` is None for all rows and for a power mean over the groups.
+        """
+        compared = any(isinstance(number, Difference) for number in self.numbers.values())
+        names = _OF_DIFFERENCES if compared else ()
+        return [
+            {
+                **key._asdict(),
+                **{end: getattr(number, end) for end in ("value", "std_error", "low", "high")},
+                "n_positive": self.counts[key.group].n_positive,
+                "n_negative": self.counts[key.group].n_negative,
+                "n_clusters": number.n_clusters,
+                **{name: getattr(number, name, None) for name in names},
+                "reason": number.reason,
+            }
+            for key, number in self.numbers.items()
+        ]
+
+    def _table(self) -> Table:
+        metrics = list(next(iter(self.subgroups.values()), ()))
+        level, marks = self.joint_confidence or self.confidence, list[str]()
+
+        def text(number: Estimate) -> str:
+            if not isinstance(number, Difference):
+                return str(number)
+            marks[:] = [f"* shown at {level:.0%} confidence after Holm's adjustment"]
+            return f"{number} *" if number.shown(level) else str(number)
+
+        body = [
+            [name, f"{self.counts[name].n:,}", f"{self.counts[name].n_positive:,}"]
+            + [text(number) for number in of_group.values()]
+            for name, of_group in self.subgroups.items()
+        ]
+        everyone = self.counts[None]
+        title = f"{everyone.n:,} rows, {everyone.n_positive:,} positive"
+        title = f"first minus second: {title}" if marks else title
+        for name, title_of in (("auc", "AUC"), ("final_score", "final score")):
+            if name in self.overall:
+                title += f"; {title_of} {text(self.overall[name])}"
+        header = ["subgroup", "n", "n_positive", *metrics]
+        return Table(header, body, title, marks)
 
 
-def _numbers(
-    found: BiasReport | BiasComparison, against: str | None
-) -> Iterator[tuple[Key, Estimate]]:
-    """Yield the numbers of a report or comparison."""
-    yield Key("auc", against=against), found.overall.auc
-    means = found.power_mean
-    for metric, mean in (means.by_metric() if isinstance(means, PowerMeans) else means).items():
-        yield Key(metric, against=against), mean
-    yield Key("final_score", against=against), found.final_score
-    for name, bias in found.subgroups.items():
-        for metric, one in (bias.by_metric() if isinstance(bias, SubgroupBias) else bias).items():
-            yield Key(metric, name, against=against), one
-
-
-def _of_groups(
-    groups: Mapping[str, Mapping[str, Estimate]], threshold: str, against: str | None = None
+def of_groups(
+    groups: Mapping[str, Mapping[str, Estimate]], threshold: str | None = None
 ) -> dict[Key, Estimate]:
+    """Return numbers by key, given those of each group by metric."""
     return {
-        Key(metric, name, threshold, against): one
+        Key(metric, name, threshold if METRICS[metric].has_threshold else None): number
         for name, cells in groups.items()
-        for metric, one in cells.items()
+        for metric, number in cells.items()
     }

@@ -130,13 +130,14 @@ class ByGroup(Tabular):
             If there is no such subgroup or metric; the message lists the known ones.
         """
         metric, name = (None, key) if isinstance(key, str) else key
-        cells = _known(self.subgroups, name)
+        cells = known_name(self.subgroups, name)
         if metric is None:
             return cells
-        return _known(cells if isinstance(cells, Mapping) else cells.by_metric(), metric)
+        return known_name(cells, metric)
 
 
-def _known(named: Mapping[str, Any], name: str) -> Any:
+def known_name(named: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a name; a KeyError lists the known names."""
     if name not in named:
         hint = did_you_mean(name, named)
         msg = f"there is no {name!r} (known: {', '.join(named) or 'none'}).{hint}"

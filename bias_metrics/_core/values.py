@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 NOT_ASKED = "intervals were not asked for"
 UNDEFINED = "undefined"
+
+
+class Measured(Protocol):
+    """What is kept of a measured number, so that it has an interval at any confidence."""
+
+    def at(self, confidence: float, /) -> MetricValue:
+        """Return the number with its interval."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,45 @@ class MetricValue:
     """If `std_error` allows for clusters: what it would be if rows were independent."""
     n_clusters: int | None = None
     """If `std_error` allows for clusters: how many clusters the rows fall into."""
+    _measured: ClassVar[Measured | None] = None
+
+    def measured_by(self, measured: Measured) -> Self:
+        """Return the number with what it was made from; changed copies of it lose that."""
+        found = copy(self)
+        object.__setattr__(found, "_measured", measured)
+        return found
+
+    def at(self, confidence: float) -> MetricValue:
+        """Return the number with its interval at another confidence.
+
+        Raises
+        ------
+        ValueError
+            If the number alone is known, as after reading it from a file.
+        """
+        if self._measured is None:
+            msg = "this number has no interval at another confidence; measure it with `confidence`."
+            raise ValueError(msg)
+        return self._measured.at(confidence).measured_by(self._measured)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the confidence interval; each end of one at 90 % is a one-sided bound at 95 %.
+
+        Raises
+        ------
+        ValueError
+            As `at`; or if there is no interval, with the reason.
+        """
+        found = self.at(confidence)
+        if found.ends is None:
+            msg = f"this number has no interval: {found.reason}."
+            raise ValueError(msg)
+        return found.ends
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval, if there is one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def __float__(self) -> float:
         if self.value is None:
@@ -61,7 +108,7 @@ class MetricValue:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, MetricValue):
-            return vars(self) == vars(other)
+            return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
         return bool(self.value == other) if isinstance(other, Real) else NotImplemented
 
     def __hash__(self) -> int:
@@ -113,29 +160,6 @@ def undefined(reason: str) -> MetricValue:
 
 
 V = TypeVar("V")
-C = TypeVar("C", bound="type[NumbersByMetric]")
-
-
-def with_metrics(*names: str) -> Callable[[C], C]:
-    """Add a field for the number of each metric to a class that becomes a dataclass."""
-
-    def add(kind: C) -> C:
-        kind.__annotations__ |= dict.fromkeys(names, MetricValue)
-        return kind
-
-    return add
-
-
-class NumbersByMetric:
-    """A dataclass with a field for each metric of the table."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> MetricValue: ...
-
-    def by_metric(self) -> dict[str, MetricValue]:
-        """Return the numbers by the name of their metric."""
-        return {name: cell for name, cell in vars(self).items() if isinstance(cell, MetricValue)}
 
 
 class Named(dict[str, V], Generic[V]):

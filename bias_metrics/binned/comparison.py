@@ -24,50 +24,37 @@ from bias_metrics._core.differences import (
     with_unseen_loss,
 )
 from bias_metrics._core.intervals import few_errors
-from bias_metrics._core.values import MetricValue, Named
+from bias_metrics._core.values import MetricValue
 from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.pairs import Pairs
-from bias_metrics.binned.report import Key, cells_of, compared, numbers_of
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, Metric
-from bias_metrics.report.report import BiasComparison, BiasReport, Overall
+from bias_metrics.binned.report import cells_of, compared
+from bias_metrics.metrics import METRICS, PAIRS, Metric
 from bias_metrics.rows import Background
+from bias_metrics.table import BiasTable, Key
 
 
 def comparison_of(
     models: tuple[BinCounts, BinCounts],
     pairs: BinCounts | None,
-    reports: Sequence[BiasReport],
+    tables: Sequence[BiasTable],
     confidence: float,
-) -> BiasComparison:
-    """Return the comparison of two models' reports; see `ScoreCounts.compare`."""
-    (first, second), (a, b) = models, reports
-    numbers = [numbers_of(report) for report in reports]
-    cells: dict[str | None, dict[str, Difference]] = {None: {}}
-    cells |= {name: {} for name in first.names}
+) -> BiasTable:
+    """Return the differences of two models' tables; see `ScoreCounts.compare`."""
+    (first, second), (a, b) = models, tables
     known, sizes = (second, pairs, a.background), cells_of(first, a.background)
     related = first.once(known, lambda: dict(_related(first, *known)))
-    for (name, metric), together in related.items():
-        own, other = (number[name][metric] for number in numbers)
-        is_gap = METRICS[metric].is_gap
-        cells[name][metric] = (
-            widest(own, other, METRICS[metric], confidence, sizes[name, metric].binned.n_drawn)
+    numbers: dict[Key, Difference] = {}
+    for key in a:
+        if key not in related:  # an aggregate
+            numbers[key] = _apart(a[key], b[key])
+            continue
+        together, metric = related[key], METRICS[key.metric]
+        numbers[key] = (
+            widest(a[key], b[key], metric, confidence, sizes[key].binned.n_drawn)
             if together is None
-            else together.difference(own, other, confidence, is_gap=is_gap)
+            else together.difference(a[key], b[key], confidence, is_gap=metric.is_gap)
         )
-    overall = cells.pop(None)["auc"]
-    means = {
-        metric: _apart(getattr(a.power_mean, metric), getattr(b.power_mean, metric))
-        for metric in FINAL_SCORE_PARTS
-    }
-    return BiasComparison(
-        first=a,
-        second=b,
-        overall=Overall(a.overall.n, a.overall.n_positive, overall),
-        subgroups={name: Named(of_group) for name, of_group in cells.items() if name is not None},
-        power_mean=Named(means),
-        final_score=_apart(a.final_score, b.final_score),
-        confidence=confidence,
-    )
+    return replace(a, numbers=numbers)
 
 
 @dataclass(frozen=True)
@@ -130,7 +117,7 @@ def _related(
         yield (
             key,
             Related(
-                *known.together(y, x, flip=key[0] is not None and PAIRS[key[1]].flip),
+                *known.together(y, x, flip=key.group is not None and PAIRS[key.metric].flip),
                 (a.binned.std_error - a.moved, b.binned.std_error - b.moved),
                 a.moved + b.moved,
                 a.slack + b.slack,

@@ -46,10 +46,9 @@ from bias_metrics.binned.report import (
 )
 from bias_metrics.borkan import check_power
 from bias_metrics.calibration import N_BINS
-from bias_metrics.report.report import BiasComparison, BiasReport
 from bias_metrics.rows import Background, Rows
+from bias_metrics.table import BiasTable, Key
 from bias_metrics.thresholds.decisions import ThresholdReport
-from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 from bias_metrics.thresholds.thresholds import EqualErrorRate
 
 __all__ = ["ScoreCounts"]
@@ -67,7 +66,7 @@ class ScoreCounts(BinCounts):
     >>> first = ScoreCounts.of(Rows([0, 1], {"gay": [1, 1]}), [0.2, 0.7], shard="monday")
     >>> second = ScoreCounts.of(Rows([0, 1], {"gay": [0, 0]}), [0.1, 0.9], shard="tuesday")
     >>> counts = first + second
-    >>> counts.report().subgroups["gay"].bpsn_auc.value, counts.brackets()["gay"]["bpsn_auc"]
+    >>> counts.report()["bpsn_auc", "gay"].value, counts.brackets()["bpsn_auc", "gay", None, None]
     (1.0, (1.0, 1.0))
     """
 
@@ -92,14 +91,14 @@ class ScoreCounts(BinCounts):
         power_mean_groups: Sequence[str] | None = None,
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
-    ) -> BiasReport:
+    ) -> BiasTable:
         """Return the numbers of `evaluate_bias`, with scores in one bin taken as tied.
 
         Parameters are those of `evaluate_bias`.
 
         Returns
         -------
-        BiasReport
+        BiasTable
             Standard errors are DeLong's of the binned scores, and as much larger as binning may
             have made them too small. Intervals reach as much farther to both sides as the exact
             value may be from that of the binned scores (see `brackets`), so they hold those of
@@ -122,17 +121,16 @@ class ScoreCounts(BinCounts):
         power: float = -5.0,
         power_mean_groups: Sequence[str] | None = None,
         background: Background = "outside_subgroup",
-    ) -> dict[str | None, dict[str, Bracket | None]]:
+    ) -> dict[Key, Bracket | None]:
         """Return between which two numbers each exact value lies, for certain.
 
         Parameters are those of `evaluate_bias`.
 
         Returns
         -------
-        dict
-            By subgroup, and None for numbers of all rows; then by metric. The bracket of a number
-            that is undefined is None. No sampling error is in it: it holds the value that
-            `evaluate_bias` would give for the same rows.
+        dict of Key to tuple of two floats
+            The keys are those of `report`. The bracket of an undefined number is None. It has no
+            sampling error: it holds the value that `evaluate_bias` would give for the same rows.
         """
         groups = check_power_mean_groups(power_mean_groups, dict.fromkeys(self.names))
         return brackets_of(self, power=check_power(power), groups=groups, background=background)
@@ -144,7 +142,7 @@ class ScoreCounts(BinCounts):
         *,
         confidence: float = 0.95,
         **options: Any,
-    ) -> BiasComparison:
+    ) -> BiasTable:
         """Return the differences of `compare_bias` from another model, by counts of the same rows.
 
         How the models' errors are related is known as far as `pairs` tell. Intervals hold whatever
@@ -168,7 +166,7 @@ class ScoreCounts(BinCounts):
 
         Returns
         -------
-        BiasComparison
+        BiasTable
             Standard errors are the largest possible. Aggregates have none, and there are no
             p-values.
 
@@ -189,7 +187,7 @@ class ScoreCounts(BinCounts):
         threshold_range: Range = None,
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
-    ) -> RateGaps:
+    ) -> BiasTable:
         """Return the gaps of `rate_gaps`; if the threshold is inside a bin, with their bounds.
 
         Values are then those in the middle of what is possible, and intervals hold all of it.
@@ -234,7 +232,7 @@ class ScoreCounts(BinCounts):
         threshold_ranges: tuple[Range, Range] = (None, None),
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
-    ) -> RateGapComparison:
+    ) -> BiasTable:
         """Return the differences of two models' gaps, each at its threshold, as `compare` does."""
         level, models = check_confidence(confidence), (self, other)
         at = check_threshold(thresholds[0]), check_threshold(thresholds[1])

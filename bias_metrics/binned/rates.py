@@ -6,7 +6,7 @@ that it cuts, at most all. Intervals hold those of every number in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +20,12 @@ from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.bins import Counts
 from bias_metrics.binned.comparison import refuse_other_rows, widest
 from bias_metrics.binned.pairs import Pairs
-from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
+from bias_metrics.binned.report import row_counts
+from bias_metrics.metrics import CLASSES, GIVEN, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
+from bias_metrics.table import BiasTable, Estimate, of_groups
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.errors import ErrorRates
-from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps
 from bias_metrics.thresholds.shares import Share, ShareGap
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
@@ -42,7 +43,7 @@ def rate_gaps_of(
     threshold_range: Range,
     confidence: float,
     background: Background,
-) -> RateGaps:
+) -> BiasTable:
     """Return the gaps; see `ScoreCounts.rate_gaps`."""
     found: dict[str, dict[str, MetricValue]] = {name: {} for name in counts.names}
     for metric, rate in threshold_metrics().items():
@@ -50,7 +51,18 @@ def rate_gaps_of(
         for name, ends in gap_ends(counts, threshold, rate, background):
             each = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in ends]
             found[name][metric] = _between(each)
-    return RateGaps(threshold, found, confidence)
+    return _table(counts, found, threshold, confidence, background)
+
+
+def _table(
+    counts: BinCounts,
+    cells: Mapping[str, Mapping[str, Estimate]],
+    threshold: float,
+    confidence: float,
+    background: Background,
+) -> BiasTable:
+    numbers, n_rows = of_groups(cells, GIVEN), row_counts(counts)
+    return BiasTable(numbers, n_rows, confidence, background, thresholds={(GIVEN, None): threshold})
 
 
 def equal_error_of(counts: BinCounts) -> EqualErrorRate:
@@ -110,8 +122,8 @@ def rate_gap_comparison_of(
     ranges: tuple[Range, Range],
     confidence: float,
     background: Background,
-) -> RateGapComparison:
-    """Return the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
+) -> BiasTable:
+    """Return the differences of the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
     refuse_other_rows(*models, *(() if pairs is None else (pairs,)))
     a, b = (
         rate_gaps_of(counts, at, around, confidence, background)
@@ -136,7 +148,7 @@ def rate_gap_comparison_of(
                         "value": cell.value,
                     }
                     differences[name][metric] = _widened(replace(found, **known), slack)
-    return RateGapComparison(a, b, differences)
+    return _table(models[0], differences, thresholds[0], confidence, background)
 
 
 class Decisions:

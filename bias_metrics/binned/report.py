@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +22,18 @@ from bias_metrics.binned.bin_counts import BinCounts
 from bias_metrics.binned.bins import Counts
 from bias_metrics.calibration import ReliabilityBin, Sample, bias_of, curve_of, labels_of
 from bias_metrics.estimate import Number, Positives
-from bias_metrics.metrics import CALIBRATION_GAP, CLASSES, METRICS, PAIRS, SUBGROUP_METRICS
-from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
-from bias_metrics.report.steps import report_from
+from bias_metrics.metrics import (
+    CALIBRATION_GAP,
+    CLASSES,
+    FINAL_SCORE_PARTS,
+    METRICS,
+    PAIRS,
+    SUBGROUP_METRICS,
+)
 from bias_metrics.rows import Background
+from bias_metrics.table import BiasTable, Key, RowCounts
 
 Bracket = tuple[float, float]
-Key = tuple[str | None, str]
-"""A subgroup, or None for all rows; and a metric."""
-Numbers = dict[str | None, dict[str, MetricValue]]
 _NO_INTERVAL = "a number that it rests on has no interval"
 
 
@@ -105,27 +107,28 @@ def cells_of(counts: BinCounts, background: Background) -> dict[Key, Cell]:
 def _cells(counts: BinCounts, background: Background) -> dict[Key, Cell]:
     several = counts.least < counts.most
     found = {}
-    for (name, metric), y, x in compared(counts, background):
+    for key, y, x in compared(counts, background):
+        metric, name = key.metric, key.group
         words, flip = ("negatives", "positives"), False
         if name is not None:
             pair = PAIRS[metric]
             side = "subgroup" if pair.inside else "background"
             words, flip = (f"{side}_{pair.y}s", f"subgroup_{pair.x}s"), pair.flip
-        found[name, metric] = Cell.of(y, x, several, words, metric, flip=flip)
+        found[key] = Cell.of(y, x, several, words, metric, flip=flip)
     return found
 
 
 def compared(counts: BinCounts, background: Background) -> Iterator[tuple[Key, Counts, Counts]]:
     """Yield the rows y and x that each number compares: first the overall AUC, of nobody."""
     positive, negative = counts.everyone
-    yield (None, "auc"), negative, positive
+    yield Key("auc"), negative, positive
     for name, own in zip(counts.names, counts.subgroups, strict=True):
         out = own if background == "outside_subgroup" else counts.anyone
         for metric in SUBGROUP_METRICS:
             pair = PAIRS[metric]
             y, x = CLASSES.index(pair.y), CLASSES.index(pair.x)
             rows = own[y] if pair.inside else counts.everyone[y] - out[y]
-            yield (name, metric), rows, own[x]
+            yield Key(metric, name), rows, own[x]
 
 
 def report_of(
@@ -135,74 +138,65 @@ def report_of(
     groups: tuple[str, ...],
     confidence: float,
     background: Background,
-) -> BiasReport:
-    """Return the report at a confidence."""
+) -> BiasTable:
+    """Return the table at a confidence."""
     measured = {key: cell.at(confidence) for key, cell in cells_of(counts, background).items()}
-    found = _reported(counts, measured, power, groups, background)
+    found = _table_of(counts, measured, power, groups, background)
     return replace(found, confidence=confidence)
 
 
 def brackets_of(
     counts: BinCounts, *, power: float, groups: tuple[str, ...], background: Background
-) -> dict[str | None, dict[str, Bracket | None]]:
+) -> dict[Key, Bracket | None]:
     """Return between which two numbers each exact value lies."""
     measured = {key: cell.ends() for key, cell in cells_of(counts, background).items()}
-    report = _reported(counts, measured, power, groups, background)
-    return {
-        name: {metric: _bracket(value) for metric, value in values.items()}
-        for name, values in numbers_of(report).items()
-    }
+    table = _table_of(counts, measured, power, groups, background)
+    return {key: number.ends for key, number in table.items()}
 
 
-def numbers_of(report: BiasReport) -> Numbers:
-    """Return every number of a report, by subgroup, and None for those of all rows."""
-    of_all = {"auc": report.overall.auc} | {
-        f"power_mean_{name}": mean for name, mean in report.power_mean.by_metric().items()
-    }
-    of_all["final_score"] = report.final_score
-    found: Numbers = {name: bias.by_metric() for name, bias in report.subgroups.items()}
-    return found | {None: of_all}
+def row_counts(counts: BinCounts) -> dict[str | None, RowCounts]:
+    """Return the number of rows of all, under None, and of each subgroup."""
+    of = zip((None, *counts.names), (counts.everyone, *counts.subgroups), strict=True)
+    return {name: RowCounts(*own.sum(axis=-1).tolist()) for name, own in of}
 
 
-def _reported(
+def _table_of(
     counts: BinCounts,
     measured: Mapping[Key, MetricValue],
     power: float,
     groups: tuple[str, ...],
     background: Background,
-) -> BiasReport:
-    """Return a report of cells; its aggregates reach from those of all lower ends to the upper.
+) -> BiasTable:
+    """Return a table of cells; its aggregates reach from those of all lower ends to the upper.
 
     An aggregate grows with each of its cells. Its error is at most the sum of what their errors
     move it by, whatever the cells have to do with each other.
     """
-    subgroups = {}
-    auc = measured[None, "auc"]
-    for name, own in zip(counts.names, counts.subgroups, strict=True):
-        given: dict[str, Any] = {metric: measured[name, metric] for metric in SUBGROUP_METRICS}
-        positive, negative = (int(of_class.sum()) for of_class in own)
-        subgroups[name] = SubgroupBias(n_positive=positive, n_negative=negative, **given)
-    n_positive = int(counts.everyone[0].sum())
+    n_rows = row_counts(counts)
 
-    def ended(end: str) -> BiasReport:
-        """Return the report whose cells are at one end."""
-        at_end = {}
-        for name, bias in subgroups.items():
-            cells: dict[str, Any] = {x: _at(cell, end) for x, cell in bias.by_metric().items()}
-            at_end[name] = replace(bias, **cells)
-        overall = Overall(counts.n, n_positive, _at(auc, end))
-        return report_from(overall, at_end, power, groups, background)
+    def table(numbers: Mapping[Key, MetricValue]) -> BiasTable:
+        cells = {
+            name: {metric: numbers[Key(metric, name)] for metric in SUBGROUP_METRICS}
+            for name in counts.names
+        }
+        return BiasTable.of_cells(
+            numbers[Key("auc")],
+            cells,
+            n_rows,
+            power=power,
+            covered=groups,
+            background=background,
+        )
 
-    found = report_from(Overall(counts.n, n_positive, auc), subgroups, power, groups, background)
-    low, high = ended("low"), ended("high")
-    own, *ends = (report.power_mean.by_metric() for report in (found, low, high))
-    means = {metric: _reaching(own[metric], *(one[metric] for one in ends)) for metric in own}
-    final = _reaching(found.final_score, low.final_score, high.final_score)
-    return replace(found, power_mean=PowerMeans(power, groups, **means), final_score=final)
-
-
-def _at(cell: MetricValue, end: str) -> MetricValue:
-    return MetricValue(getattr(cell, end), cell.reason)
+    low, high = (
+        table({key: MetricValue(getattr(cell, end), cell.reason) for key, cell in measured.items()})
+        for end in ("low", "high")
+    )
+    found = table(measured)
+    aggregates = [Key(metric) for metric in (*FINAL_SCORE_PARTS, "final_score")]
+    return found.with_numbers(
+        {key: _reaching(found[key], low[key], high[key]) for key in aggregates}
+    )
 
 
 def _reaching(value: MetricValue, low: MetricValue, high: MetricValue) -> MetricValue:
@@ -212,10 +206,6 @@ def _reaching(value: MetricValue, low: MetricValue, high: MetricValue) -> Metric
     if low.value is None or high.value is None:
         return replace(value, reason=_NO_INTERVAL)
     return replace(value, low=low.value, high=high.value)
-
-
-def _bracket(value: MetricValue) -> Bracket | None:
-    return None if value.low is None or value.high is None else (value.low, value.high)
 
 
 Reliability = dict[str | None, tuple[ReliabilityBin, ...]]

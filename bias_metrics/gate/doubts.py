@@ -54,7 +54,7 @@ def judge_usefulness(
         An `insufficient` result where the overall AUC is not shown to be above .5, or where the
         threshold flags less than .1 %, or more than 99.9 %, of both classes.
     """
-    auc, rows = table["auc"], table.rows[None]
+    auc, rows = table["auc"], table.counts[None]
     bound = auc.low if is_sample else auc.value
     known: dict[str, Any] = {
         "rule": USEFUL,

@@ -193,7 +193,7 @@ def _of_rival(
             group=None,
             outcome="pass",
             sentence=f"Nobody is {shown} than with the {kind}{more}: {looked_at}.",
-            **_fixed(limit, limit.tolerance, found.table.rows[None], is_sample=found.is_sample),
+            **_fixed(limit, limit.tolerance, found.table.counts[None], is_sample=found.is_sample),
         )
     for cell in beyond:
         metric, group = METRICS[cell.metric], cell.group
@@ -223,7 +223,7 @@ def _of_rival(
             **_fixed(
                 limit,
                 limit.of(cell.metric),
-                found.table.rows[group],
+                found.table.counts[group],
                 is_sample=found.is_sample,
             ),
         )
@@ -244,7 +244,7 @@ def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
         group=None,
         outcome="skipped",
         sentence="Nobody can be shown to be worse: no champion to compare with.",
-        **_fixed(limit, limit.tolerance, found.table.rows[None], is_sample=found.is_sample),
+        **_fixed(limit, limit.tolerance, found.table.counts[None], is_sample=found.is_sample),
     )
 
 

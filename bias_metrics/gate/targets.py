@@ -48,7 +48,7 @@ class Target:
     def estimate(self, table: BiasTable, kind: Kind) -> Estimate:
         """Find the number, or its difference from a rival's."""
         assert self.key is not None  # noqa: S101 - the callers ask single numbers
-        return table[self.key._replace(against=kind if kind in RIVALS else None)]
+        return table.numbers[self.key._replace(against=kind if kind in RIVALS else None)]
 
     def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> str | None:
         """Say which rows or clusters are too few for the rule; None if there are enough.
@@ -95,7 +95,7 @@ def targets_of(
     ValueError
         If the rule names a subgroup that is not in the table.
     """
-    everyone = _counts(table.rows[None])
+    everyone = _counts(table.counts[None])
     if rule.scope == OVERALL:
         yield Target(OVERALL, None, Key(rule.metric), everyone, everyone)
     elif rule.scope == AGGREGATE:
@@ -126,11 +126,11 @@ def _rows_of(
     table: BiasTable, names: Sequence[str], shared_background: Counts | None
 ) -> dict[str, tuple[Counts, Counts]]:
     """Return the rows of each subgroup, or category, and of its background, by class."""
-    everyone, found = _counts(table.rows[None]), {}
+    everyone, found = _counts(table.counts[None]), {}
     for name in names:
-        own = _counts(table.rows[name])
+        own = _counts(table.counts[name])
         outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
-        effective = _effective(table.rows[name], "background_")
+        effective = _effective(table.counts[name], "background_")
         found[name] = own, effective or shared_background or outside
     return found
 

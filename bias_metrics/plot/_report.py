@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bias_metrics._core.tables import plain as values_of
 from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import (
     Result,
@@ -19,14 +20,30 @@ from bias_metrics.plot._canvas import (
     plain,
 )
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE, UNDEFINED, Colour, colour_of, scale_of
+from bias_metrics.table import BiasTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
+TableLike: TypeAlias = BiasTable | Mapping[str, Any]
+"""A table, or `subgroups` with the plain values of each metric by group."""
+
+
+def cells_by_group(table: TableLike) -> Mapping[str, Mapping[str, Any]]:
+    """Return the plain values of each metric and the number of rows, by group."""
+    if not isinstance(table, BiasTable):
+        found: Mapping[str, Mapping[str, Any]] = table["subgroups"]
+        return found
+    return {
+        name: {"n": table.counts[name].n} | values_of(numbers)
+        for name, numbers in table.subgroups.items()
+    }
+
+
 def intervals(
-    report: Result,
+    report: TableLike,
     metric: str,
     *,
     floor: float | None = None,
@@ -43,8 +60,8 @@ def intervals(
 
     Parameters
     ----------
-    report : BiasReport or mapping
-        From `evaluate_bias`, or its `to_dict()`.
+    report : BiasTable or mapping
+        From `evaluate_bias`; or `{"subgroups": ...}` with plain values by group and metric.
     metric : str
         One of the five metrics.
     floor : float, optional
@@ -78,7 +95,7 @@ def intervals(
     if wrong[1] is not None:
         msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."
         raise ValueError(msg)
-    cells = {name: bias[metric] for name, bias in plain(report)["subgroups"].items()}
+    cells = {name: bias[metric] for name, bias in cells_by_group(report).items()}
     if order is None:
         order = sorted(cells, key=lambda name: _goodness(cells[name]["value"], gap=gap))
     axes = axes_for(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
@@ -140,7 +157,7 @@ def _line(
 
 
 def heatmap(
-    report: Result, *, title: str = "", intervals: bool = True, ax: Axes | None = None
+    report: TableLike, *, title: str = "", intervals: bool = True, ax: Axes | None = None
 ) -> Figure:
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
@@ -150,8 +167,8 @@ def heatmap(
 
     Parameters
     ----------
-    report : BiasReport or mapping
-        From `evaluate_bias`, or its `to_dict()`.
+    report : BiasTable or mapping
+        From `evaluate_bias`; or `{"subgroups": ...}` with plain values by group and metric.
     title : str, default=""
         Above the picture.
     intervals : bool, default=True
@@ -165,7 +182,7 @@ def heatmap(
     matplotlib Figure
         One row per identity, one column per metric.
     """
-    subgroups = plain(report)["subgroups"]
+    subgroups = cells_by_group(report)
     axes = axes_for(ax, 8.5, 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1))
     for column, metric in enumerate(SUBGROUP_METRICS):
         for row, cells in enumerate(subgroups.values()):
@@ -180,7 +197,7 @@ def heatmap(
 
 
 def comparison(
-    compared: Result, *, first: str = "first", second: str = "second", ax: Axes | None = None
+    compared: TableLike, *, first: str = "first", second: str = "second", ax: Axes | None = None
 ) -> Figure:
     """Draw the difference of every metric by identity, the first model minus the second.
 
@@ -191,8 +208,8 @@ def comparison(
 
     Parameters
     ----------
-    compared : BiasComparison or mapping
-        From `compare_bias`, or its `to_dict()`.
+    compared : BiasTable or mapping
+        From `compare_bias`; or plain values as in `intervals`, with their `confidence`.
     first, second : str
         The models' names.
     ax : matplotlib Axes, optional
@@ -203,16 +220,16 @@ def comparison(
     matplotlib Figure
         One row per identity, one column per metric, two colour bars.
     """
-    found = plain(compared)
-    subgroups, level = found["subgroups"], 1 - found["confidence"]
+    subgroups = cells_by_group(compared)
+    confidence = compared.confidence if isinstance(compared, BiasTable) else compared["confidence"]
     rows = max(len(subgroups), 1)
     axes = axes_for(ax, 8.5, 2.6 + 0.44 * rows)
     for row, cells in enumerate(subgroups.values()):
         for column, metric in enumerate(SUBGROUP_METRICS):
-            _difference(axes, column, row, metric, cells[metric], level)
+            _difference(axes, column, row, metric, cells[metric], 1 - confidence)
     label_grid(axes, list(map(label, subgroups)))
     title = f"{first} minus {second}"
-    note = f"● bold: shown at {found['confidence']:.0%} after Holm's adjustment"
+    note = f"● bold: shown at {confidence:.0%} after Holm's adjustment"
     if ax is None:
         entitle(axes, title, own=True)
     axes.set_title(

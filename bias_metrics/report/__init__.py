@@ -1,11 +1,10 @@
 """Many metrics at once: reports, comparisons, worst subgroup."""
 
-from bias_metrics.report.between import spread_of
 from bias_metrics.report.jointly import bonferroni_level, joint_level, selected
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import MeasuredSubgroup, Options
 from bias_metrics.report.within import within_strata
-from bias_metrics.report.worst import worst_first
+from bias_metrics.worst import worst_first
 
 __all__ = [
     "MeasuredSubgroup",
@@ -15,7 +14,6 @@ __all__ = [
     "bonferroni_level",
     "joint_level",
     "selected",
-    "spread_of",
     "within_strata",
     "worst_first",
 ]

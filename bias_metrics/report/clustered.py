@@ -11,7 +11,7 @@ from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.intervals import few_clusters
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.report import BiasReport
+from bias_metrics.table import BiasTable, Key
 
 
 class Moves:
@@ -23,7 +23,7 @@ class Moves:
     score, as far as they have any.
     """
 
-    def __init__(self, report: BiasReport) -> None:
+    def __init__(self, report: BiasTable) -> None:
         self.totals: dict[str, ClusterSums] = {}
         self._means = {metric: power_mean_of_cells(report, metric) for metric in FINAL_SCORE_PARTS}
 
@@ -85,20 +85,18 @@ class PowerMean:
         }
 
 
-def power_mean_of_cells(report: BiasReport, metric: str) -> PowerMean | str:
+def power_mean_of_cells(report: BiasTable, metric: str) -> PowerMean | str:
     """Return a power mean of the report, or why it has no derivative."""
-    mean: MetricValue = getattr(report.power_mean, metric)
+    mean: MetricValue = report[Key(metric)]
     if mean.value is None:
         return str(mean.reason)
-    cells: dict[str, MetricValue] = {
-        name: getattr(report.subgroups[name], metric) for name in report.power_mean.groups
-    }
+    cells: dict[str, MetricValue] = {name: report[Key(metric, name)] for name in report.covered}
     for name, cell in cells.items():
         if cell.std_error is None:
             return f"{name} has no standard error"
         if cell.value == 0:
             return f"{name} is 0, where a power mean has no derivative"
-    return PowerMean(cells, mean.value, report.power_mean.power)
+    return PowerMean(cells, mean.value, report.power)
 
 
 # With few rows an estimated error is too small, too: so many halves of a fall, over the rows, are
@@ -107,7 +105,7 @@ FEW_ROWS = 8.0
 
 
 def unseen_errors(
-    report: BiasReport, drawn: Mapping[str, Mapping[str, float]], few_rows: float = 0.0
+    report: BiasTable, drawn: Mapping[str, Mapping[str, float]], few_rows: float = 0.0
 ) -> dict[str, float]:
     """Return how far each aggregate may be off by rows of its cells that were not drawn.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy.typing as npt
 
@@ -14,26 +14,25 @@ from bias_metrics._core.packed import Subgroups, by_name
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.measurement import Measurement, Pairing
-from bias_metrics.report.report import BiasComparison
 from bias_metrics.report.steps import Options
-from bias_metrics.rows import Background, Rows, WeightKind
+from bias_metrics.rows import RowOptions, Rows
+from bias_metrics.table import BiasTable
+from bias_metrics.thresholds.rate_gaps import MeasuredRates
 
 
 @aligned
 def compare_bias(
-    y_true: npt.ArrayLike,
+    y_true: npt.ArrayLike | Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
-    subgroups: Subgroups,
+    subgroups: Subgroups | None = None,
     *,
-    sample_weight: npt.ArrayLike | None = None,
-    weight_kind: WeightKind = "probability",
+    thresholds: tuple[float, float] | None = None,
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
-) -> BiasComparison:
+    **options: Unpack[RowOptions],
+) -> BiasTable:
     """Compare the bias of two models' scores on the same rows.
 
     Every metric of `evaluate_bias`, as the first model's value minus the second's. The models
@@ -41,29 +40,29 @@ def compare_bias(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion), of the same
         rows in the same order.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup.
-    sample_weight, weight_kind
-        As in `evaluate_bias`.
+        Name and membership of each subgroup; not with `Rows`.
+    thresholds : tuple of two floats, optional
+        The score at or above which each model flags a row: for differences of `fpr_gap` and
+        `fnr_gap`, and for changed decisions (see `compare_rate_gaps`).
     power : float, default=-5.0
         Exponent of the power means, not 0.
     power_mean_groups : sequence of str, optional
         The subgroups that the power means cover; default all.
     confidence : float, default=0.95
         Confidence of each interval. For a one-sided test at 5 %, use 0.90.
-    clusters : array of shape (n,), optional
-        As in `evaluate_bias`.
-    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        As in `evaluate_bias`, for both models.
+    **options
+        `sample_weight`, `weight_kind`, `clusters`, `background` as in `evaluate_bias`, for both
+        models; not with `Rows`.
 
     Returns
     -------
-    BiasComparison
+    BiasTable
         Differences with paired intervals and p-values. For identical scores the difference is 0
         and its interval has zero width.
 
@@ -97,24 +96,26 @@ def compare_bias(
     >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall.auc.value, 4)
     0.2361
     """
-    rows = Rows(
-        y_true,
-        subgroups,
-        sample_weight=sample_weight,
-        weight_kind=weight_kind,
-        clusters=clusters,
-        background=background,
-    )
-    options = Options.of(
+    rows = Rows.of(y_true, subgroups, **options)
+    asked = Options.of(
         rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
-    return compared(rows, list(checked_scores(rows, scores)), options)
+    return compared(rows, list(checked_scores(rows, scores)), asked, thresholds)
 
 
-def compared(rows: Rows, scores: Sequence[FloatArray], options: Options) -> BiasComparison:
+def compared(
+    rows: Rows,
+    scores: Sequence[FloatArray],
+    options: Options,
+    thresholds: tuple[float, float] | None = None,
+) -> BiasTable:
     """Compare two models' checked scores of the rows."""
-    return Pairing(*(Measurement(rows, of_model) for of_model in scores)).comparison(options)
+    table = Pairing(*(Measurement(rows, of_model) for of_model in scores)).comparison(options)
+    if thresholds is None:
+        return table
+    named = dict(zip(("y_score_a", "y_score_b"), scores, strict=True))
+    return table.with_numbers(MeasuredRates(rows, named, thresholds).comparison(options.level))
 
 
 def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:
@@ -126,7 +127,7 @@ def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[F
 # ---- Several candidates against one champion, with one family-wise error rate
 
 
-class CandidateComparisons(dict[str, BiasComparison], Tabular):
+class CandidateComparisons(dict[str, BiasTable], Tabular):
     """The comparison of each candidate with the champion, by name."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,18 +141,15 @@ class CandidateComparisons(dict[str, BiasComparison], Tabular):
 
 @aligned
 def compare_candidates(
-    y_true: npt.ArrayLike,
+    y_true: npt.ArrayLike | Rows,
     candidates: Subgroups,
     y_score_champion: npt.ArrayLike,
-    subgroups: Subgroups,
+    subgroups: Subgroups | None = None,
     *,
-    sample_weight: npt.ArrayLike | None = None,
-    weight_kind: WeightKind = "probability",
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
+    **options: Unpack[RowOptions],
 ) -> CandidateComparisons:
     """Compare the bias of several candidates with the champion's on the same rows.
 
@@ -160,24 +158,26 @@ def compare_candidates(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. `Rows` have the subgroups too.
     candidates : mapping of str to float array of shape (n,), or data frame
         Name and scores of each candidate; at least one.
     y_score_champion : float array of shape (n,)
         Scores of the champion.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
-        Name and membership of each subgroup.
-    sample_weight, weight_kind, power, power_mean_groups, clusters, background
+        Name and membership of each subgroup; not with `Rows`.
+    power, power_mean_groups
         As in `compare_bias`.
     confidence : float, default=0.95
         Confidence of the intervals of one number for all candidates together. For a one-sided
         test at 5 %, use 0.90.
+    **options
+        As in `compare_bias`.
 
     Returns
     -------
     CandidateComparisons
-        A dict of str to BiasComparison (candidate minus champion), in the order given. Each
+        A dict of str to BiasTable (candidate minus champion), in the order given. Each
         interval has the confidence `1 - (1 - confidence) / k` for k candidates (Bonferroni), as
         rules of the gate have with `correction: bonferroni`; `p_holm` and `p_bh` are adjusted for
         all cells of all candidates.
@@ -206,16 +206,9 @@ def compare_candidates(
     if not given:
         msg = "`candidates` must hold at least one candidate; got none."
         raise ValueError(msg)
-    rows = Rows(
-        y_true,
-        subgroups,
-        sample_weight=sample_weight,
-        weight_kind=weight_kind,
-        clusters=clusters,
-        background=background,
-    )
+    rows = Rows.of(y_true, subgroups, **options)
     level = check_confidence(confidence)
-    options = Options.of(
+    asked = Options.of(
         rows,
         power=power,
         power_mean_groups=power_mean_groups,
@@ -227,15 +220,19 @@ def compare_candidates(
     pairings = {name: Pairing(first, second) for name, first in zip(given, firsts, strict=True)}
     adjusted = adjust_differences(
         {
-            (name, group): cells
+            (name, key): difference
             for name, pairing in pairings.items()
-            for group, cells in pairing.differences(options).items()
+            for key, difference in pairing.differences(asked).items()
         }
     )
+    names = list(second.members)
     return CandidateComparisons(
         {
             name: pairing.comparison_of(
-                options, {member: adjusted[name, member] for member in second.members}, level
+                asked,
+                {key: difference for (of, key), difference in adjusted.items() if of == name},
+                names,
+                level,
             )
             for name, pairing in pairings.items()
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,30 +11,37 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, check_subgroups
 from bias_metrics._core.index import aligned
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics.report.comparison import compared
 from bias_metrics.report.measurement import Measurement
-from bias_metrics.report.report import BiasReport, SubgroupBias
-from bias_metrics.report.steps import Intervals, Options, measure_subgroup, summarise_bias
-from bias_metrics.rows import Background, RowOptions, Rows, WeightKind
+from bias_metrics.report.steps import (
+    Intervals,
+    MeasuredSubgroup,
+    Options,
+    measure_subgroup,
+    summarise_bias,
+)
+from bias_metrics.rows import RowOptions, Rows
+from bias_metrics.table import BiasTable
+from bias_metrics.thresholds.rate_gaps import MeasuredRates
 
 
 @aligned
 def evaluate_bias(
-    y_true: npt.ArrayLike,
+    y_true: npt.ArrayLike | Rows,
     y_score: npt.ArrayLike,
-    subgroups: Subgroups,
+    subgroups: Subgroups | None = None,
     *,
-    sample_weight: npt.ArrayLike | None = None,
-    weight_kind: WeightKind = "probability",
+    threshold: float | None = None,
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     intervals: Intervals = True,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
-) -> BiasReport:
+    **options: Unpack[RowOptions],
+) -> BiasTable:
     """Measure the unintended identity bias of one classifier's scores.
 
     For each subgroup: Subgroup, BPSN and BNSP AUC and the two Average Equality Gaps against
@@ -43,20 +51,16 @@ def evaluate_bias(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
+    y_true : bool array of shape (n,), or Rows
+        True for the positive (toxic) class. Threshold label fractions with `>= 0.5`. `Rows` have
+        the subgroups too.
     y_score : float array of shape (n,)
         Higher means more toxic; any finite scale, as only the order counts.
     subgroups : mapping of str to bool array of shape (n,), data frame, or column of names
         Name and membership of each subgroup; they may overlap. A column of names makes each of them
-        a subgroup; rows without a name are in none.
-    sample_weight : float array of shape (n,), optional
-        0, or between 1e-100 and 1e100. A row of weight 0 does not count.
-    weight_kind : {"probability", "frequency"}, default="probability"
-        What a weight means. `probability` (survey weight, inverse of the probability with which
-        the row was drawn): a heavy row is still one row, so unequal weights make intervals
-        wider; only the ratios of weights matter. `frequency`: a whole number of identical rows
-        that the row stands for, as if it were repeated.
+        a subgroup; rows without a name are in none. Not with `Rows`.
+    threshold : float, optional
+        If given, also `fpr_gap` and `fnr_gap` at this threshold: see `rate_gaps`.
     power : float, default=-5.0
         Exponent of the power means, not 0.
     power_mean_groups : sequence of str, optional
@@ -65,18 +69,16 @@ def evaluate_bias(
         Confidence intervals for every number, only for AUCs and AEGs, or for none.
     confidence : float, default=0.95
         Confidence of each interval on its own, not of all together.
-    clusters : array of shape (n,), optional
-        Article, thread or template of each row: rows of one cluster are not independent.
-        A number has no interval if rows of a class that it compares fall into fewer than 20
-        clusters.
-    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        Which rows a subgroup is compared with: all outside it, or those in none of the
-        `subgroups`. Never compare numbers from one with numbers from the other; the report
-        records which was used. The overall AUC covers all rows in either case.
+    **options
+        Not with `Rows`. `sample_weight`, a float array of shape (n,), with `weight_kind`:
+        `probability` (default) for survey weights, or `frequency` for numbers of identical rows.
+        `clusters`, an array of shape (n,) with the article, thread or template of each row: rows of
+        one cluster are not independent. `background`: a subgroup is compared with all rows
+        `outside_subgroup` (default), or with those that have `no_identity`. See `Rows`.
 
     Returns
     -------
-    BiasReport
+    BiasTable
         AUCs in [0, 1], ideal 1; AEGs in [-1/2, 1/2], ideal 0, positive when the subgroup's
         scores are higher. A metric without the rows it needs has the value None and a
         reason; so does a power mean over a subgroup without that metric.
@@ -105,51 +107,72 @@ def evaluate_bias(
 
     Examples
     --------
-    >>> report = evaluate_bias(
+    >>> table = evaluate_bias(
     ...     y_true=[0, 0, 1, 0, 1, 1],
     ...     y_score=[0.1, 0.2, 0.7, 0.8, 0.9, 0.6],
     ...     subgroups={"muslim": [0, 0, 0, 1, 1, 0]},
     ... )
-    >>> report.subgroups["muslim"].bpsn_auc.value
+    >>> table["bpsn_auc", "muslim"].value
     0.0
     """
-    rows = Rows(
-        y_true,
-        subgroups,
-        sample_weight=sample_weight,
-        weight_kind=weight_kind,
-        clusters=clusters,
-        background=background,
-    )
-    options = Options.of(
+    rows = Rows.of(y_true, subgroups, **options)
+    asked = Options.of(
         rows,
         power=power,
         power_mean_groups=power_mean_groups,
         intervals=intervals,
         confidence=confidence,
     )
-    return report_of(rows, rows.scores("y_score", y_score), options)
+    scored = Scored(rows, rows.scores("y_score", y_score), asked, threshold)
+    table = report_of(scored.rows, scored.y_score, asked)
+    if threshold is not None:
+        rates = MeasuredRates(rows, {"y_score": y_score}, [threshold])
+        table = table.with_numbers(rates.report(check_confidence(confidence)))
+    return replace(table, measured=scored)
 
 
-def report_of(rows: Rows, scores: FloatArray, options: Options) -> BiasReport:
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Rows with the scores of one model, and how they are measured."""
+
+    rows: Rows
+    y_score: FloatArray
+    options: Options
+    threshold: float | None = None
+
+    def minus(self, other: Scored) -> BiasTable:
+        """Return the differences from another model on the same rows.
+
+        Raises
+        ------
+        ValueError
+            If the rows or options differ.
+        """
+        if not self.rows.equals(other.rows):
+            msg = "both tables must be of the same rows in the same order and the same subgroups."
+            raise ValueError(msg)
+        if self.options != other.options or (self.threshold is None) != (other.threshold is None):
+            msg = "both tables must have the same options: power means, confidence, threshold."
+            raise ValueError(msg)
+        thresholds = None
+        if self.threshold is not None and other.threshold is not None:
+            thresholds = self.threshold, other.threshold
+        return compared(self.rows, [self.y_score, other.y_score], self.options, thresholds)
+
+
+def report_of(rows: Rows, scores: FloatArray, options: Options) -> BiasTable:
     """Measure the rows that count."""
     if options.confidence is not None and (options.aggregates or rows.clusters is not None):
         return Measurement(rows, scores).report(options)
     rows, (scores,) = rows.counted(scores)
     everyone = sort_classes(rows.y_true, scores, rows.sample_weight)
-    return summarise_bias(
-        everyone,
-        _sorted_cells(rows, scores, everyone, options.confidence),
-        power=options.power,
-        power_mean_groups=options.groups,
-        confidence=options.confidence,
-        background=rows.background,
-    )
+    cells = _sorted_cells(rows, scores, everyone, uncertain=options.confidence is not None)
+    return summarise_bias(everyone, cells, options, rows.background)
 
 
 def _sorted_cells(
-    rows: Rows, scores: FloatArray, everyone: SortedClasses, confidence: float | None
-) -> dict[str, SubgroupBias]:
+    rows: Rows, scores: FloatArray, everyone: SortedClasses, *, uncertain: bool
+) -> dict[str, MeasuredSubgroup]:
     """Measure the cells from sorted scores alone."""
 
     def of(places: npt.NDArray[np.intp]) -> tuple[Any, FloatArray, FloatArray | None]:
@@ -166,13 +189,13 @@ def _sorted_cells(
             labels,
             own_scores,
             sample_weight=weights,
-            confidence=confidence,
+            uncertain=uncertain,
             excluded=excluded,
         )
     return found
 
 
-class SliceReports(dict[str, BiasReport], Tabular):
+class SliceReports(dict[str, BiasTable], Tabular):
     """The report of each slice, by name."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -224,7 +247,7 @@ def evaluate_slices(
     Returns
     -------
     SliceReports
-        A dict of str to BiasReport, one per slice in the order given, that prints as a table.
+        A dict of str to BiasTable, one per slice in the order given, that prints as a table.
         A slice without positives or negatives has undefined metrics.
 
     Raises

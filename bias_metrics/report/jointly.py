@@ -208,19 +208,11 @@ def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return [float(one) for one in found]
 
 
-def adjust_differences(
-    cells: Mapping[K, Mapping[str, Difference]],
-) -> dict[K, dict[str, Difference]]:
-    """Return the differences with their p-values adjusted for all cells."""
-    keys = [
-        (name, metric)
-        for name, of_group in cells.items()
-        for metric, one in of_group.items()
-        if one.p_value is not None
-    ]
-    p_values = [cells[name][metric].p_value or 0.0 for name, metric in keys]
-    found = {name: dict(of_group) for name, of_group in cells.items()}
-    adjusted = zip(keys, adjust_holm(p_values), adjust_benjamini_hochberg(p_values), strict=True)
-    for (name, metric), p_holm, p_bh in adjusted:
-        found[name][metric] = replace(found[name][metric], p_holm=p_holm, p_bh=p_bh)
+def adjust_differences(cells: Mapping[K, Difference]) -> dict[K, Difference]:
+    """Return the differences with their p-values adjusted for all of them."""
+    p_values = {key: one.p_value for key, one in cells.items() if one.p_value is not None}
+    found, given = dict(cells), list(p_values.values())
+    adjusted = zip(p_values, adjust_holm(given), adjust_benjamini_hochberg(given), strict=True)
+    for key, p_holm, p_bh in adjusted:
+        found[key] = replace(found[key], p_holm=p_holm, p_bh=p_bh)
     return found

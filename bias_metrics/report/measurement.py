@@ -25,11 +25,10 @@ from bias_metrics._core.differences import (
 )
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import few_errors
-from bias_metrics._core.values import MetricValue, Named
+from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.clustered import FEW_ROWS, Moves, unseen_errors
 from bias_metrics.report.jointly import adjust_differences
-from bias_metrics.report.report import BiasComparison, BiasReport, Overall
 from bias_metrics.report.steps import (
     MeasuredSubgroup,
     Options,
@@ -39,12 +38,14 @@ from bias_metrics.report.steps import (
 from bias_metrics.report.uncertainty import (
     Spread,
     aggregate_influences,
+    aggregate_key,
     aggregate_of,
     describe,
     replace_aggregates,
     weighted_influences,
 )
 from bias_metrics.rows import Rows
+from bias_metrics.table import BiasTable, Key
 
 Covered = tuple[float, tuple[str, ...]]  # The exponent of power means, and the subgroups in them
 Sums = dict[str, ClusterSums]
@@ -144,32 +145,29 @@ class Measurement:
             return found
         return self.clustering.within(None).sums("auc").clustered(found)
 
-    def cells(self, options: Options, names: Iterable[str] | None = None) -> BiasReport:
-        """Return a report whose aggregates have no intervals.
+    def cells(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
+        """Return a table whose aggregates have no intervals.
 
         `names` are the subgroups; default all.
         """
+        names = self.members if names is None else names
         return summarise_bias(
             self.ranked.everyone,
-            {
-                name: self.subgroup(name).at(options.confidence)
-                for name in (self.members if names is None else names)
-            },
-            power=options.power,
-            power_mean_groups=options.groups,
-            overall=self.overall.at(options.confidence),
-            confidence=options.confidence,
-            background=self.rows.background,
+            {name: self.subgroup(name) for name in names},
+            options,
+            self.rows.background,
+            self.overall,
         )
 
-    def report(self, options: Options, names: Iterable[str] | None = None) -> BiasReport:
+    def report(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
         """Return the report at a confidence; `names` are the subgroups, default all."""
         report = self.cells(options, names)
         if not options.aggregates:
             return report
-        return described(report, self.aggregates(report, options), options)[0]
+        described = described_aggregates(report, self.aggregates(report, options), options)
+        return replace_aggregates(report, described)
 
-    def aggregates(self, report: BiasReport, options: Options) -> _Aggregates:
+    def aggregates(self, report: BiasTable, options: Options) -> _Aggregates:
         """Return what the aggregates' intervals need, given the report of the cells."""
         covered = options.power, options.groups
         if covered not in self._errors:
@@ -182,7 +180,7 @@ class Measurement:
         """Keep the aggregates' errors for independent rows."""
         self._errors[options.power, options.groups] = errors
 
-    def known_aggregates(self, report: BiasReport, options: Options) -> _Aggregates:
+    def known_aggregates(self, report: BiasTable, options: Options) -> _Aggregates:
         """Return the same, if the errors for independent rows are kept."""
         errors = self._errors[options.power, options.groups]
         drawn = {
@@ -193,13 +191,13 @@ class Measurement:
         unseen = unseen_errors(report, drawn, FEW_ROWS), unseen_errors(report, drawn)
         return _Aggregates(errors, totals, *unseen)
 
-    def settle(self, report: BiasReport, options: Options) -> None:
+    def settle(self, report: BiasTable, options: Options) -> None:
         """Measure how far clusters move the aggregates; their influences wait no longer then."""
         if self.clustering is not None and self.by_rows is None:
             self._moved(report, options, self.clustering)
 
     def influences(
-        self, report: BiasReport, options: Options
+        self, report: BiasTable, options: Options
     ) -> Iterable[tuple[str, Influence | ClusterSums | str]]:
         """Yield the rows' influences on the aggregates; each is valid until the next one."""
         if self.by_rows is None:
@@ -207,7 +205,7 @@ class Measurement:
         return weighted_influences(report, self._moved(report, options, self.by_rows))
 
     def _moved(
-        self, report: BiasReport, options: Options, clustering: Clustering
+        self, report: BiasTable, options: Options, clustering: Clustering
     ) -> Mapping[str, ClusterSums]:
         """Measure how far clusters move the aggregates."""
         key = (options.power, options.groups), clustering.alone
@@ -230,11 +228,11 @@ def error_of(influence: Influence | ClusterSums | str) -> Error | str:
     return influence if isinstance(influence, str) else Error(*influence.error())
 
 
-def described(
-    report: BiasReport, aggregates: _Aggregates, options: Options
-) -> tuple[BiasReport, dict[str, MetricValue]]:
-    """Return a report with intervals of its aggregates, and these by name."""
-    found = {
+def described_aggregates(
+    report: BiasTable, aggregates: _Aggregates, options: Options
+) -> dict[str, MetricValue]:
+    """Return the aggregates of a table with intervals, by name."""
+    return {
         name: describe(
             aggregate_of(report, name),
             error,
@@ -244,7 +242,6 @@ def described(
         )
         for name, error in aggregates.errors.items()
     }
-    return replace_aggregates(report, found), found
 
 
 class Pairing:
@@ -291,59 +288,56 @@ class Pairing:
 
     def differences(
         self, options: Options, names: Iterable[str] | None = None
-    ) -> dict[str, dict[str, Difference]]:
-        """Return the differences at a confidence, by subgroup and metric."""
+    ) -> dict[Key, Difference]:
+        """Return the differences of cells at a confidence."""
         level = options.level
-        found: dict[str, dict[str, Difference]] = {}
+        found: dict[Key, Difference] = {}
         for name in self.models[0].members if names is None else names:
             apart = self.apart(name)
             first, second = (model.subgroup(name).cells for model in self.models)
-            found[name] = {}
             for metric in SUBGROUP_METRICS:
                 a, b = first[metric].at(level), second[metric].at(level)
-                found[name][metric] = (
+                found[Key(metric, name)] = (
                     apart[metric].difference(a, b, level, is_gap=METRICS[metric].is_gap)
                     if metric in apart
                     else undefined_difference(a, b)
                 )
         return found
 
-    def comparison(self, options: Options, names: Iterable[str] | None = None) -> BiasComparison:
+    def comparison(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
         """Return the comparison at a confidence; `names` are the subgroups, default all."""
         names = list(self.models[0].members if names is None else names)
-        return self.comparison_of(options, adjust_differences(self.differences(options, names)))
+        cells = adjust_differences(self.differences(options, names))
+        return self.comparison_of(options, cells, names)
 
     def comparison_of(
         self,
         options: Options,
-        cells: Mapping[str, Mapping[str, Difference]],
+        cells: Mapping[Key, Difference],
+        names: Sequence[str],
         joint_confidence: float | None = None,
-    ) -> BiasComparison:
+    ) -> BiasTable:
         """Return the same, given the differences of the cells with adjusted p-values."""
-        reports = [model.cells(options, cells) for model in self.models]
-        first, second, aggregates = self._aggregates(reports, options)
-        return BiasComparison(
-            first=first,
-            second=second,
-            overall=Overall(first.overall.n, first.overall.n_positive, aggregates.pop("overall")),
-            final_score=aggregates.pop("final_score"),
-            power_mean=Named(aggregates),
-            subgroups={name: Named(of_group) for name, of_group in cells.items()},
+        reports = [model.cells(options, names) for model in self.models]
+        aggregates = self._aggregates(reports, options)
+        numbers = {aggregate_key(name): one for name, one in aggregates.items()}
+        return replace(
+            reports[0],
+            numbers={**numbers, **cells},
             confidence=options.level,
             joint_confidence=joint_confidence,
         )
 
-    def _aggregates(
-        self, reports: Sequence[BiasReport], options: Options
-    ) -> tuple[BiasReport, BiasReport, dict[str, Difference]]:
-        """Return both reports with intervals of the aggregates, and their differences."""
+    def _aggregates(self, reports: Sequence[BiasTable], options: Options) -> dict[str, Difference]:
+        """Return the differences of the aggregates, by name."""
         apart = self._errors(reports, options)
         known = [
             model.known_aggregates(report, options)
             for model, report in zip(self.models, reports, strict=True)
         ]
-        (first, of_first), (second, of_second) = (
-            described(report, one, options) for report, one in zip(reports, known, strict=True)
+        of_first, of_second = (
+            described_aggregates(report, one, options)
+            for report, one in zip(reports, known, strict=True)
         )
         found = {}
         for name, a in of_first.items():
@@ -360,10 +354,10 @@ class Pairing:
             found[name] = with_unseen(one, unseen, options.level)
         n_drawn = self.models[0].overall.n_drawn
         found["overall"] = with_unseen_loss(found["overall"], n_drawn, options.level, of_auc=True)
-        return first, second, found
+        return found
 
     def _errors(
-        self, reports: Sequence[BiasReport], options: Options
+        self, reports: Sequence[BiasTable], options: Options
     ) -> Mapping[str, Apart | Error | None]:
         """Return how far the models' aggregates vary apart; keep the errors of each."""
         covered = options.power, options.groups

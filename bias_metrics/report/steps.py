@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,9 @@ from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics.borkan import check_power, final_score, power_mean_of
-from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.borkan import check_power
 from bias_metrics.rows import BACKGROUNDS, Background, Rows
+from bias_metrics.table import BiasTable, RowCounts
 
 Intervals = Literal[True, False, "cells"]
 
@@ -93,9 +92,9 @@ def measure_subgroup(
     y_score: npt.ArrayLike,
     *,
     sample_weight: npt.ArrayLike | None = None,
-    confidence: float | None = None,
+    uncertain: bool = False,
     excluded: SortedClasses | None = None,
-) -> SubgroupBias:
+) -> MeasuredSubgroup:
     """Measure one subgroup, given its own rows only; the others are from `rank_scores`."""
     own = rank_scores(y_true, y_score, sample_weight=sample_weight)
     if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
@@ -105,33 +104,28 @@ def measure_subgroup(
     if excluded is not None:
         check_ranked(everyone, excluded)
     compared = comparisons(everyone, own, excluded)
-    cells = measure_cells(compared, uncertain=confidence is not None)
-    found = MeasuredSubgroup(own.positive.n, own.negative.n, cells, effective_rows(compared))
-    return found.at(confidence)
+    cells = measure_cells(compared, uncertain=uncertain)
+    counts = RowCounts(own.positive.n, own.negative.n, effective_rows(compared))
+    return MeasuredSubgroup(counts, cells)
 
 
 @dataclass(frozen=True)
 class MeasuredSubgroup:
     """Counts and the metrics of one subgroup as measured, for any confidence."""
 
-    n_positive: int
-    n_negative: int
+    counts: RowCounts
     cells: Mapping[str, Auc]  # By metric
-    effective: Mapping[str, float] | None  # As in SubgroupBias
 
     @classmethod
     def of(cls, members: Members) -> MeasuredSubgroup:
         """Measure one subgroup, given its ranked rows."""
-        cells, worth = measure_cells(members.compared), effective_rows(members.compared)
-        return cls(members.positive.scores.n, members.negative.scores.n, cells, worth)
+        n_positive, n_negative = members.positive.scores.n, members.negative.scores.n
+        counts = RowCounts(n_positive, n_negative, effective_rows(members.compared))
+        return cls(counts, measure_cells(members.compared))
 
-    def at(self, confidence: float | None) -> SubgroupBias:
+    def at(self, confidence: float | None) -> dict[str, MetricValue]:
         """Return the metrics with intervals."""
-        cells: dict[str, Any] = {metric: auc.at(confidence) for metric, auc in self.cells.items()}
-        n_positive, n_negative, effective = self.n_positive, self.n_negative, self.effective
-        return SubgroupBias(
-            n_positive=n_positive, n_negative=n_negative, effective=effective, **cells
-        )
+        return {metric: auc.at(confidence).measured_by(auc) for metric, auc in self.cells.items()}
 
 
 def ranked_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:
@@ -153,52 +147,29 @@ def members_of(
 
 def summarise_bias(
     everyone: SortedClasses,
-    subgroups: Mapping[str, SubgroupBias],
-    *,
-    power: float = -5.0,
-    power_mean_groups: Sequence[str] | None = None,
-    confidence: float | None = None,
+    subgroups: Mapping[str, MeasuredSubgroup],
+    options: Options,
     background: Background = "outside_subgroup",
-    overall: MetricValue | None = None,
-) -> BiasReport:
+    overall: Auc | None = None,
+) -> BiasTable:
     """Compute overall and aggregate numbers; `overall` is the overall AUC, if it is known."""
-    check_choice("background", background, BACKGROUNDS)
-    power = check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, subgroups)
+    confidence = options.confidence
     if overall is None:
         uncertain = confidence is not None
-        overall = pair_auc(everyone.negative, everyone.positive, uncertain=uncertain).at(confidence)
-    counts = everyone.positive.n + everyone.negative.n, everyone.positive.n
-    return report_from(
-        Overall(*counts, overall, _effective(everyone)),
-        subgroups,
-        power,
-        groups,
-        background,
-        confidence,
-    )
-
-
-def report_from(
-    overall: Overall[MetricValue],
-    subgroups: Mapping[str, SubgroupBias],
-    power: float,
-    groups: tuple[str, ...],
-    background: Background,
-    confidence: float | None = None,
-) -> BiasReport:
-    """Compute the power means and the final score of measured cells; all values are checked."""
-    means = {
-        metric: power_mean_of({name: getattr(subgroups[name], metric) for name in groups}, power)
-        for metric in FINAL_SCORE_PARTS
+        overall = pair_auc(everyone.negative, everyone.positive, uncertain=uncertain)
+    n_positive, n_negative = everyone.positive.n, everyone.negative.n
+    counts: dict[str | None, RowCounts] = {
+        None: RowCounts(n_positive, n_negative, _effective(everyone))
     }
-    return BiasReport(
-        overall,
-        dict(subgroups),
-        PowerMeans(power, groups, **means),
-        final_score(overall.auc, means),
-        background,
-        confidence or 0.95,
+    counts |= {name: measured.counts for name, measured in subgroups.items()}
+    return BiasTable.of_cells(
+        overall.at(confidence),
+        {name: measured.at(confidence) for name, measured in subgroups.items()},
+        counts,
+        power=options.power,
+        covered=options.groups,
+        background=check_choice("background", background, BACKGROUNDS),
+        confidence=confidence or 0.95,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.clusters import ClusterSums
@@ -14,7 +14,7 @@ from bias_metrics._core.intervals import logit_interval, quantile
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.clustered import power_mean_of_cells, with_clustered_error
-from bias_metrics.report.report import BiasReport
+from bias_metrics.table import BiasTable, Key
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def describe(
 
 
 def aggregate_influences(
-    report: BiasReport, members: Mapping[str, Members], spread: Spread
+    report: BiasTable, members: Mapping[str, Members], spread: Spread
 ) -> Iterator[tuple[str, Influence | str]]:
     """Yield the influence on the overall AUC, each power mean and the final score.
 
@@ -111,7 +111,7 @@ def aggregate_influences(
 
 
 def weighted_influences(
-    report: BiasReport, totals: Mapping[str, ClusterSums]
+    report: BiasTable, totals: Mapping[str, ClusterSums]
 ) -> Iterator[tuple[str, ClusterSums | str]]:
     """Yield what `aggregate_influences` yields, of weighted rows; `totals` has the influences."""
     lacks = {"overall": _lack_of_overall(report)}
@@ -123,21 +123,24 @@ def weighted_influences(
         yield name, lack or totals[name]
 
 
-def _lack_of_overall(report: BiasReport) -> str | None:
-    overall = report.overall.auc
+def _lack_of_overall(report: BiasTable) -> str | None:
+    overall: MetricValue = report[Key("auc")]
     return None if overall.std_error is not None else overall.reason
 
 
-def aggregate_of(report: BiasReport, name: str) -> MetricValue:
+def aggregate_of(report: BiasTable, name: str) -> MetricValue:
     """Return the number to which `aggregate_influences` gives this name."""
-    if name == "overall":
-        return report.overall.auc
-    found: MetricValue = getattr(report if name == "final_score" else report.power_mean, name)
+    found: MetricValue = report[aggregate_key(name)]
     return found
 
 
-def replace_aggregates(report: BiasReport, described: Mapping[str, MetricValue]) -> BiasReport:
-    """Return a report with the given power means and final score."""
-    means: dict[str, Any] = {name: described[name] for name in FINAL_SCORE_PARTS}
-    power_mean = replace(report.power_mean, **means)
-    return replace(report, final_score=described["final_score"], power_mean=power_mean)
+def aggregate_key(name: str) -> Key:
+    """Return the key of an aggregate; that of the overall AUC for `overall`."""
+    return Key("auc" if name == "overall" else name)
+
+
+def replace_aggregates(report: BiasTable, described: Mapping[str, MetricValue]) -> BiasTable:
+    """Return a table with the given power means and final score."""
+    return report.with_numbers(
+        {Key(name): described[name] for name in (*FINAL_SCORE_PARTS, "final_score")}
+    )

@@ -3,94 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Unpack
 
+import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import check_threshold
 from bias_metrics._core.cuts import reaches
-from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import ByGroup, Row, labelled
-from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import threshold_metrics
-from bias_metrics.report.report import cell_of
+from bias_metrics.metrics import GIVEN, threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
+from bias_metrics.table import BiasTable, Estimate, RowCounts, of_groups
 from bias_metrics.thresholds.changes import count_changes
 from bias_metrics.thresholds.shares import CountedShare, Events, Share, ShareGap
-
-
-@dataclass(frozen=True)
-class RateGaps(ByGroup):
-    """Every metric at one threshold."""
-
-    threshold: float
-    """Scores at or above it are flagged."""
-    subgroups: dict[str, dict[str, MetricValue]]
-    """By subgroup and metric (`fpr_gap`, `fnr_gap`)."""
-    confidence: float
-    """Confidence of each interval."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "threshold": self.threshold,
-            "subgroups": {
-                name: {metric: one.to_dict(interval=True) for metric, one in cells.items()}
-                for name, cells in self.subgroups.items()
-            },
-        }
-
-    def rows(self) -> list[Row]:
-        """Return one record per gap, by `subgroup` and `metric`."""
-        return labelled(
-            "subgroup",
-            {
-                name: [{"metric": metric} | cell_of(one) for metric, one in cells.items()]
-                for name, cells in self.subgroups.items()
-            },
-        )
-
-
-@dataclass(frozen=True)
-class RateGapComparison(ByGroup):
-    """Every metric of two models, each at its own threshold."""
-
-    first: RateGaps
-    second: RateGaps
-    """first, second: the gaps of each model."""
-    subgroups: dict[str, dict[str, Difference]]
-    """By subgroup and metric, the first minus the second, with bounds on how much wider the first
-    gap is."""
-    changed: dict[str, dict[str, Difference]] = field(default_factory=dict)
-    """By subgroup and metric (`newly_flagged`, `newly_missed`), how many decisions differ; nothing
-    where only counts are known."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "thresholds": [self.first.threshold, self.second.threshold],
-            "subgroups": {
-                name: {
-                    metric: one.to_dict()
-                    for metric, one in (cells | self.changed.get(name, {})).items()
-                }
-                for name, cells in self.subgroups.items()
-            },
-        }
-
-    def rows(self) -> list[Row]:
-        """Return one record per difference, by `subgroup` and `metric`."""
-        return labelled(
-            "subgroup",
-            {
-                name: [{"metric": metric} | one.rows()[0] for metric, one in cells.items()]
-                for name, cells in self.subgroups.items()
-            },
-        )
 
 
 @aligned
@@ -103,7 +30,7 @@ def rate_gaps(
     threshold_range: tuple[float, float] | None = None,
     confidence: float = 0.95,
     **options: Unpack[RowOptions],
-) -> RateGaps:
+) -> BiasTable:
     """Compare each subgroup's error rates at one threshold with those of its background.
 
     `fpr_gap` is the false positive rate of the subgroup minus that of the background: above 0,
@@ -133,9 +60,9 @@ def rate_gaps(
 
     Returns
     -------
-    RateGaps
-        Gaps in [-1, 1], ideal 0, with intervals. A gap without rows in subgroup or background
-        has the value None and a reason.
+    BiasTable
+        `fpr_gap` and `fnr_gap` of each subgroup at the threshold `given`: in [-1, 1], ideal 0, with
+        intervals. A gap without rows in subgroup or background has the value None and a reason.
 
     Raises
     ------
@@ -160,8 +87,8 @@ def rate_gaps(
     --------
     >>> y_true, subgroups = [0, 0, 0, 0, 1, 1], {"gay": [1, 1, 0, 0, 0, 1]}
     >>> found = rate_gaps(y_true, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], subgroups, threshold=0.5)
-    >>> cells = found.subgroups["gay"]
-    >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
+    >>> gay = found["gay"]
+    >>> gay["fpr_gap"].value, gay["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
     rows = Rows.of(y_true, subgroups, **options)
@@ -182,7 +109,7 @@ def compare_rate_gaps(
     threshold_range_b: tuple[float, float] | None = None,
     confidence: float = 0.95,
     **options: Unpack[RowOptions],
-) -> RateGapComparison:
+) -> BiasTable:
     """Compare the error rate gaps of two models on the same rows, each at its own threshold.
 
     The models are paired: rows that both get wrong do not widen the interval.
@@ -206,9 +133,10 @@ def compare_rate_gaps(
 
     Returns
     -------
-    RateGapComparison
+    BiasTable
         Differences of the gaps, and bounds on how much wider the first is (`size_low`,
-        `size_high`). For models that decide alike the difference is 0 with zero width.
+        `size_high`). For models that decide alike the difference is 0 with zero width. Also
+        `newly_flagged` and `newly_missed`: the shares of decisions that differ.
 
     Raises
     ------
@@ -225,8 +153,8 @@ def compare_rate_gaps(
     >>> y_true, gay = [0, 0, 0, 0] * 10, {"gay": [0, 0, 1, 1] * 10}
     >>> a, b = [0.1, 0.2, 0.9, 0.2] * 10, [0.1, 0.2, 0.3, 0.2] * 10
     >>> found = compare_rate_gaps(y_true, a, b, gay, threshold_a=0.5, threshold_b=0.5)
-    >>> one = found.subgroups["gay"]["fpr_gap"]
-    >>> one.first, one.second, round(one.size_low, 2)
+    >>> gap = found["fpr_gap", "gay"]
+    >>> gap.first, gap.second, round(gap.size_low, 2)
     (0.5, 0.0, 0.17)
     """
     scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
@@ -256,37 +184,55 @@ class MeasuredRates:
         self._counted: dict[tuple[tuple[float, ...], bool], Gaps] = {}
 
     def report(
-        self, confidence: float, threshold_range: Range = None, names: Iterable[str] | None = None
-    ) -> RateGaps:
-        """Return one model's gaps; `names` are the subgroups, default all."""
+        self,
+        confidence: float,
+        threshold_range: Range = None,
+        names: Iterable[str] | None = None,
+        at: str = GIVEN,
+    ) -> BiasTable:
+        """Return one model's gaps; `names` are the subgroups, `at` is the threshold's name."""
         gaps = self._gaps([threshold_range], names)
-        return measured_gaps(gaps, 0, self.thresholds[0], confidence)
+        measured = {
+            name: {metric: gap.measure(confidence) for metric, gap in of_group.items()}
+            for name, of_group in gaps.items()
+        }
+        return self._table(measured, at, confidence)
 
     def comparison(
         self,
         confidence: float,
         ranges: Sequence[Range] = (None, None),
         names: Iterable[str] | None = None,
-    ) -> RateGapComparison:
-        """Return both models' gaps beside each other; `names` are the subgroups, default all."""
-        gaps = self._gaps(ranges, names)
-        first, second = (
-            measured_gaps(gaps, model, threshold, confidence)
-            for model, threshold in enumerate(self.thresholds)
-        )
+        at: str = GIVEN,
+    ) -> BiasTable:
+        """Return the differences of both models' gaps, and changed decisions; see `report`."""
         changes = self._changes()
         differences = {
             name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
-            for name, of_group in gaps.items()
-        }
-        changed = {
-            name: {
+            | {
                 metric: CountedShare.of(share, confidence).as_difference()
                 for metric, share in changes[name].items()
             }
-            for name in gaps
+            for name, of_group in self._gaps(ranges, names).items()
         }
-        return RateGapComparison(first, second, differences, changed)
+        return self._table(differences, at, confidence)
+
+    def _table(
+        self, cells: Mapping[str, Mapping[str, Estimate]], at: str, confidence: float
+    ) -> BiasTable:
+        masks, y_true = self.rows.subgroups, self.rows.y_true
+        of_all = int(np.count_nonzero(y_true))
+        counts: dict[str | None, RowCounts] = {None: RowCounts(of_all, y_true.size - of_all)}
+        for name in cells:
+            positive, n = (int(np.count_nonzero(of)) for of in (masks[name] & y_true, masks[name]))
+            counts[name] = RowCounts(positive, n - positive)
+        return BiasTable(
+            of_groups(cells, at),
+            counts,
+            confidence,
+            self.rows.background,
+            thresholds={(at, None): self.thresholds[0]},
+        )
 
     def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
         """Return gaps that allow for the ranges in which the thresholds lie."""
@@ -323,12 +269,3 @@ class MeasuredRates:
                     found[name][metric] = gap
             self._counted[thresholds, alone] = found
         return self._counted[thresholds, alone]
-
-
-def measured_gaps(gaps: Gaps, model: int, threshold: float, confidence: float) -> RateGaps:
-    """Return one model's gaps with their intervals."""
-    found = {
-        name: {metric: gap.measure(confidence, model) for metric, gap in of_group.items()}
-        for name, of_group in gaps.items()
-    }
-    return RateGaps(threshold, found, confidence)

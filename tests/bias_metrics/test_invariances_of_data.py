@@ -49,7 +49,7 @@ def worst_of_each_metric(rows):
     arrays = rows.y_true, rows.y_score, rows.subgroups
     report = bias_metrics.evaluate_bias(*arrays, intervals=False).to_dict()
     metrics = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
-    return {name: bias_metrics.worst_subgroup(report, name).to_dict() for name in metrics}
+    return {name: bias_metrics.report.worst(name).to_dict() for name in metrics}
 
 
 # Every public function of MODULES, as plain values made from some rows.

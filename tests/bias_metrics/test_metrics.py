@@ -60,7 +60,7 @@ for shifted, gap in ((own.bpsp_auc.value, own.positive_aeg.value),
                      (own.bpsp_auc.low, own.positive_aeg.low)):
     assert abs(shifted - gap - 0.5) < 1e-12
 assert found.subgroups["gay"].bpsp_auc.value == found.subgroups["gay"].positive_aeg.value
-assert found.first.worst["bpsp_auc"].subgroup == "gay"
+assert found.first.worst("bpsp_auc").subgroup == "gay"
 assert "bpsp_auc" in [row["metric"] for row in found.first.rows()]
 assert "bpsp_auc" in str(found.first)
 evidence = Evidence(BiasTable.of(found.first).with_differences("champion", found))

@@ -28,7 +28,7 @@ def counts_of(rows, *scores, **options):
 
 
 def differences(comparison):
-    others = {**comparison.power_mean, "final": comparison.final_score}
+    others = {**comparison.power_mean, "final": comparison.overall.final_score}
     return {**comparison.subgroups, None: others | {"auc": comparison.overall.auc}}
 
 

@@ -33,8 +33,8 @@ def counted(y_true, score, groups, *, shard="all", bits=12, **options):
 
 def numbers(report):
     """Every value of a report, by subgroup and metric."""
-    means = {f"power_mean_{m}": v for m, v in report.power_mean.by_metric().items()}
-    of_all = {"auc": report.overall.auc, **means, "final_score": report.final_score}
+    means = {f"power_mean_{m}": v for m, v in report.overall.by_metric().items()}
+    of_all = {"auc": report.overall.auc, **means, "final_score": report.overall.final_score}
     return {name: bias.by_metric() for name, bias in report.subgroups.items()} | {None: of_all}
 
 
@@ -49,7 +49,7 @@ def test_where_no_scores_share_a_bin_the_numbers_are_the_exact_ones(background):
             own = getattr(found.subgroups[name], metric)
             for part in ("value", "std_error", "low", "high"):
                 assert getattr(own, part) == pytest.approx(getattr(cell, part), abs=1e-12)
-    assert found.final_score.value == pytest.approx(exact.final_score.value, abs=1e-12)
+    assert found.overall.final_score.value == pytest.approx(exact.overall.final_score.value, abs=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 8), st.sampled_from([None, 1, 2]))
@@ -169,12 +169,12 @@ def test_a_number_without_rows_is_undefined_with_its_reason():
     found = counts.report()
     assert found.subgroups["gay"].subgroup_auc.reason == "no subgroup positives"
     assert counts.brackets()["gay"]["subgroup_auc"] is None
-    assert found.final_score.value is None
+    assert found.overall.final_score.value is None
 
 
 def test_aggregates_reach_from_those_of_the_lower_ends_to_those_of_the_upper():
     found = counted(*rows_and_scores()).report()
-    final, bias = found.final_score, found.subgroups
+    final, bias = found.overall.final_score, found.subgroups
     for end in ("low", "high"):
         means = [
             np.mean([getattr(getattr(one, metric), end) ** -5 for one in bias.values()]) ** (-1 / 5)
@@ -197,7 +197,7 @@ def test_an_aggregate_of_a_number_without_interval_has_none():
     y_true, score, groups = rows_and_scores()
     groups["one"] = np.zeros(N, dtype=bool)
     groups["one"][[np.flatnonzero(y_true)[0], *np.flatnonzero(~y_true)[:5]]] = True
-    found = counted(y_true, score, groups).report().final_score
+    found = counted(y_true, score, groups).report().overall.final_score
     assert found.low is None
     assert found.reason == "a number that it rests on has no interval"
 

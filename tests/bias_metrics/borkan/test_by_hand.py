@@ -128,10 +128,10 @@ def test_a_report_of_the_twelve_rows_holds_every_number_counted_by_hand():
         assert measured == pytest.approx(expected, abs=1e-15)
     # For the rest the subgroup AUC is 1, and BPSN and BNSP change places.
     subgroup, crossed = 2 / (9 / 8 + 1), 2 / (9 / 8 + 1)
-    means = {name: mean.value for name, mean in report.power_mean.by_metric().items()}
+    means = {name: mean.value for name, mean in report.overall.by_metric().items()}
     expected = {"subgroup_auc": subgroup, "bpsn_auc": crossed, "bnsp_auc": crossed}
     assert means == pytest.approx(expected, abs=1e-15)
-    assert report.final_score.value == pytest.approx(
+    assert report.overall.final_score.value == pytest.approx(
         (17 / 18 + subgroup + crossed + crossed) / 4, abs=1e-15
     )
 

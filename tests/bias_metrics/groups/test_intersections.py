@@ -132,7 +132,7 @@ def test_masks_are_subgroups_like_any_other():
     found = intersections(GROUPS, min_support=2)
     scores = [0.9, 0.1, 0.2, 0.8, 0.7, 0.3]
     report = evaluate_bias(TOXIC, scores, GROUPS | dict(found.masks))
-    assert report.subgroups["black & female"].n == 3
+    assert report.counts["black & female"].n == 3
     assert list(evaluate_bias(TOXIC, scores, found.masks).subgroups) == list(found.kept)
 
 

@@ -147,7 +147,7 @@ def report_of(values):
     ],
 )
 def test_the_worst_subgroup_has_the_lowest_auc_or_the_aeg_farthest_from_0(metric, name, value):
-    worst = worst_subgroup(report_of(TOXIC_BERT), metric)
+    worst = report_of(TOXIC_BERT).worst(metric)
     assert (worst.subgroup, worst.value) == (name, MetricValue(value))
     assert (worst.n_positive, worst.n_negative) == (
         TOXIC_BERT[name][1],
@@ -162,7 +162,7 @@ def test_no_subgroup_of_a_report_is_worse_than_the_worst(metric):
     y_true, y_score = rng.random(300) < 0.4, rng.random(300)
     groups = {f"g{i}": rng.random(300) < 0.1 for i in range(8)} | {"none": np.zeros(300, bool)}
     report = evaluate_bias(y_true, y_score, groups)
-    worst = worst_subgroup(report, metric)
+    worst = report.worst(metric)
     values = {name: getattr(bias, metric).value for name, bias in report.subgroups.items()}
     assert values.pop("none") is None
     distance = [abs(v) if metric.endswith("_aeg") else 1 - v for v in values.values()]
@@ -189,7 +189,7 @@ BOTH = 2.241403 / 1.959964
 
 def test_the_interval_of_the_lowest_auc_runs_to_the_lowest_of_all_joint_upper_bounds():
     report = intervals_of(small=(0.6, 0.4, 0.8), large=(0.7, 0.65, 0.75))
-    worst = worst_subgroup(report, "bpsn_auc")
+    worst = report.worst("bpsn_auc")
     assert (worst.subgroup, worst.value.value, worst.value.low) == ("small", 0.6, 0.4)
     assert worst.value.high == pytest.approx(0.7 + BOTH * 0.05, rel=1e-6)
 
@@ -200,7 +200,7 @@ def test_the_interval_of_the_largest_gap_is_that_of_its_size(sign):
     report = intervals_of(
         far=(sign * 0.15, *sorted([sign * 0.12, sign * 0.18])), unsure=(-0.05, *ends)
     )
-    worst = worst_subgroup(report, "negative_aeg")
+    worst = report.worst("negative_aeg")
     assert (worst.subgroup, worst.value.value) == ("far", sign * 0.15)
     assert worst.size_low == pytest.approx(0.15 - BOTH * 0.03, rel=1e-6)
     assert worst.size_high == 0.2
@@ -230,7 +230,7 @@ def test_a_report_holds_the_worst_by_every_metric():
     report = evaluate_bias(rng.random(300) < 0.4, rng.random(300), groups).to_dict()
     for metric in METRICS:
         found = report["worst"][metric]
-        assert found == worst_subgroup(report, metric).to_dict()
+        assert found == report.worst(metric).to_dict()
         low, high = ("size_low", "size_high") if metric.endswith("_aeg") else ("low", "high")
         assert found[low] <= abs(found["value"]) <= found[high]
 
@@ -238,22 +238,22 @@ def test_a_report_holds_the_worst_by_every_metric():
 def test_subgroups_that_are_equally_bad_are_all_named():
     gaps = {"a": 0.2, "b": -0.2, "c": 0.1, "d": 0.2}
     values = {name: (2, 1, *[gap] * 5) for name, gap in gaps.items()}
-    worst = worst_subgroup(report_of(values), "positive_aeg")
+    worst = report_of(values).worst("positive_aeg")
     assert (worst.subgroup, worst.tied) == ("a", ("b", "d"))
 
 
 def test_a_metric_that_is_defined_for_no_subgroup_has_no_worst():
     report = evaluate_bias([0, 1], [0.1, 0.2], {"g": [0, 0]}).to_dict()
-    worst = worst_subgroup(report, "bnsp_auc")
+    worst = report.worst("bnsp_auc")
     assert worst.subgroup is None
     assert worst.value == MetricValue(None, "undefined for every subgroup")
     assert worst.undefined == {"g": "no subgroup positives"}
     assert (worst.n_positive, worst.n_negative, worst.tied) == (0, 0, ())
-    assert worst_subgroup({"subgroups": {}}, "bnsp_auc").value.reason == "no subgroups"
+    assert {"subgroups": {}}.worst("bnsp_auc").value.reason == "no subgroups"
 
 
 def test_the_worst_subgroup_passes_through_strict_json_unchanged():
-    worst = worst_subgroup(report_of(TOXIC_BERT), "bnsp_auc").to_dict()
+    worst = report_of(TOXIC_BERT).worst("bnsp_auc").to_dict()
     assert worst["value"] == 0.868306
     assert json.loads(json.dumps(worst, allow_nan=False)) == worst
 
@@ -261,7 +261,7 @@ def test_the_worst_subgroup_passes_through_strict_json_unchanged():
 def test_an_unknown_metric_is_refused():
     message = r"^`metric` must be one of subgroup_auc, .*, negative_aeg; got 'final_score'\.$"
     with pytest.raises(ValueError, match=message):
-        worst_subgroup(report_of(TOXIC_BERT), "final_score")
+        report_of(TOXIC_BERT).worst("final_score")
 
 
 def test_subgroups_with_an_interval_come_first_by_its_upper_end_and_those_without_an_auc_last():

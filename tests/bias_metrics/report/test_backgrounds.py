@@ -97,7 +97,7 @@ def test_a_standard_error_is_that_of_the_placements_of_its_own_rows(rows, metric
 
 def test_a_power_mean_has_the_influence_of_its_cells(rows):
     report = evaluate_bias(*rows, background=NO_IDENTITY)
-    for metric, mean in report.power_mean.by_metric().items():
+    for metric, mean in report.overall.by_metric().items():
         values = {n: getattr(b, metric).value for n, b in report.subgroups.items()}
         influence = sum(
             (value / mean.value) ** -6 / 2 * influences(rows, name, metric)

@@ -27,7 +27,7 @@ def test_each_comparison_is_that_of_two_models_at_a_corrected_confidence():
         assert found[name].confidence == alone.confidence
         assert found[name].joint_confidence == 0.9
         assert found[name].overall == alone.overall
-        assert found[name].final_score == alone.final_score
+        assert found[name].overall.final_score == alone.overall.final_score
         for metric in CELLS:
             one, other = (it.subgroups["gay"][metric] for it in (found[name], alone))
             assert (one.value, one.low, one.high) == (other.value, other.low, other.high)

@@ -22,9 +22,9 @@ def test_cells_alone_allow_for_clusters_and_aggregates_have_no_interval(rows):
     assert found.subgroups == whole.subgroups
     assert found.overall.auc == whole.overall.auc
     assert found.subgroups["gay"].bpsn_auc.row_std_error is not None
-    assert found.final_score.value == whole.final_score.value
-    assert found.final_score.low is None
-    assert whole.final_score.low is not None
+    assert found.overall.final_score.value == whole.overall.final_score.value
+    assert found.overall.final_score.low is None
+    assert whole.overall.final_score.low is not None
 
 
 def test_a_single_positive_has_no_standard_error_by_cluster_either(rows):

@@ -68,9 +68,9 @@ def test_a_report_as_a_dict_holds_plain_python_values_only(rows):
 def test_counts_are_those_of_the_rows(rows):
     y_true, _, groups = rows
     report = evaluate_bias(*rows)
-    assert (report.overall.n, report.overall.n_positive) == (400, int(y_true.sum()))
+    assert (report.counts[None].n, report.counts[None].n_positive) == (400, int(y_true.sum()))
     overall = report.to_dict()["overall"]
-    assert (overall["n"], overall["n_positive"]) == (report.overall.n, report.overall.n_positive)
+    assert (overall["n"], overall["n_positive"]) == (report.counts[None].n, report.counts[None].n_positive)
     for name, mask in groups.items():
         bias = report.subgroups[name]
         assert bias.n == mask.sum()
@@ -84,8 +84,8 @@ def test_counts_are_those_of_the_rows(rows):
 def test_counts_leave_out_rows_of_weight_zero(rows):
     weight = np.arange(400) % 2
     report = evaluate_bias(*rows, sample_weight=weight)
-    assert report.overall.n == 200
-    assert report.subgroups["muslim"].n == rows[2]["muslim"][1::2].sum()
+    assert report.counts[None].n == 200
+    assert report.counts["muslim"].n == rows[2]["muslim"][1::2].sum()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -83,8 +83,8 @@ def test_values_are_the_same_whatever_intervals_are_asked_for(intervals):
         one, other = (getattr(r.subgroups[name], metric) for r in (found, expected))
         assert one.value == other.value
         assert (one.low is None) == (intervals is False)
-    assert found.final_score.value == expected.final_score.value
-    assert (found.final_score.low is None) == (intervals is not True)
+    assert found.overall.final_score.value == expected.overall.final_score.value
+    assert (found.overall.final_score.low is None) == (intervals is not True)
 
 
 def test_an_interval_that_was_not_asked_for_is_null_with_that_reason():
@@ -102,7 +102,7 @@ def test_steps_of_influence_add_up_to_the_naive_derivative_of_the_final_score():
     for row in range(y_true.size):
         left = np.arange(y_true.size) != row
         kept = {name: mask[left] for name, mask in masks.items()}
-        moved.append(evaluate_bias(y_true[left], y_score[left], kept).final_score.value)
+        moved.append(evaluate_bias(y_true[left], y_score[left], kept).overall.final_score.value)
     moved = np.array(moved)
     n = np.array([np.sum(y_true == label) for label in y_true])
     squares = 0.0
@@ -111,7 +111,7 @@ def test_steps_of_influence_add_up_to_the_naive_derivative_of_the_final_score():
         squares += (
             (n[y_true == label][0] - 1) / of_class.size * np.sum((of_class - of_class.mean()) ** 2)
         )
-    assert report.final_score.std_error == pytest.approx(math.sqrt(squares), rel=0.1)
+    assert report.overall.final_score.std_error == pytest.approx(math.sqrt(squares), rel=0.1)
 
 
 def test_the_bootstrap_agrees_with_the_standard_error_of_the_aggregates():
@@ -128,11 +128,11 @@ def test_the_bootstrap_agrees_with_the_standard_error_of_the_aggregates():
             {name: mask[rows] for name, mask in masks.items()},
             intervals=False,
         )
-        drawn["final_score"].append(again.final_score.value)
+        drawn["final_score"].append(again.overall.final_score.value)
         for name in FINAL_SCORE_PARTS:
             drawn[name].append(getattr(again.power_mean, name).value)
     # 300 draws know a standard deviation to 4 %; four of those.
-    assert np.std(drawn["final_score"]) == pytest.approx(report.final_score.std_error, rel=0.17)
+    assert np.std(drawn["final_score"]) == pytest.approx(report.overall.final_score.std_error, rel=0.17)
     for name in FINAL_SCORE_PARTS:
         expected = getattr(report.power_mean, name).std_error
         assert np.std(drawn[name]) == pytest.approx(expected, rel=0.17)
@@ -158,7 +158,7 @@ def test_clusters_of_one_row_leave_every_standard_error():
     single = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900))
     assert single.overall.auc.std_error == pytest.approx(alone.overall.auc.std_error)
     assert single.overall.auc.row_std_error == alone.overall.auc.std_error
-    assert single.final_score.std_error == pytest.approx(alone.final_score.std_error)
+    assert single.overall.final_score.std_error == pytest.approx(alone.overall.final_score.std_error)
     assert single.overall.auc.value == alone.overall.auc.value
     for name, metric in itertools.product(masks, METRICS):
         one, other = (getattr(r.subgroups[name], metric) for r in (alone, single))
@@ -188,7 +188,7 @@ def test_under_twenty_clusters_there_is_no_interval_and_the_reason_says_so():
     assert cell.std_error is not None
     assert cell.low is None
     assert cell.reason == "19 clusters where 20 are needed"
-    assert report.final_score.low is None
+    assert report.overall.final_score.low is None
     enough = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900) % 20)
     assert enough.subgroups["gay"].bpsn_auc.low is not None
 
@@ -203,9 +203,9 @@ def test_clusters_of_the_class_that_is_compared_count(metric):
     assert (cell.n_clusters, cell.reason) == (5, "5 clusters where 20 are needed")
     assert report.subgroups["gay"].bpsn_auc.n_clusters == 200
     assert report.subgroups["gay"].bpsn_auc.low is not None
-    assert report.power_mean.bnsp_auc.n_clusters == 5
-    assert report.power_mean.bnsp_auc.low is report.final_score.low is None
-    assert report.power_mean.bpsn_auc.low is not None
+    assert report.overall.bnsp_auc.n_clusters == 5
+    assert report.overall.bnsp_auc.low is report.overall.final_score.low is None
+    assert report.overall.bpsn_auc.low is not None
 
 
 def test_a_perfect_cell_has_an_interval_below_1_with_clusters_too():
@@ -215,17 +215,17 @@ def test_a_perfect_cell_has_an_interval_below_1_with_clusters_too():
     cell = report.subgroups["gay"].subgroup_auc
     assert cell.value == cell.high == 1
     assert cell.low < 1
-    assert report.final_score.low < report.final_score.high == 1
+    assert report.overall.final_score.low < report.overall.final_score.high == 1
 
 
 def test_a_power_mean_with_a_zero_has_no_standard_error():
     y_true = [0, 0, 1, 1, 0, 0, 1, 1]
     y_score = [0.7, 0.8, 0.1, 0.2, 0.1, 0.2, 0.8, 0.9]
     report = evaluate_bias(y_true, y_score, {"reversed": [1] * 4 + [0] * 4})
-    assert report.power_mean.subgroup_auc.value == 0
-    assert "is 0, where a power mean has no derivative" in report.power_mean.subgroup_auc.reason
-    assert report.final_score.low is None
-    assert report.final_score.value is not None
+    assert report.overall.subgroup_auc.value == 0
+    assert "is 0, where a power mean has no derivative" in report.overall.subgroup_auc.reason
+    assert report.overall.final_score.low is None
+    assert report.overall.final_score.value is not None
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(80) // 2], ids=["rows", "clusters"])
@@ -237,11 +237,11 @@ def test_a_power_mean_of_1_reaches_as_far_as_one_more_row_in_each_cell(clusters)
     # 8 of 20 times as far again, as there are few rows.
     z = quantile(0.95, 19 if clusters is not None else np.inf)
     of_mean = (1 + 8 / 20) * math.hypot(0.25 / 21, 0.25 / 21) / 2
-    for mean in report.power_mean.by_metric().values():
+    for mean in report.overall.by_metric().values():
         assert (mean.value, mean.high) == (1, 1)
         assert 1 - mean.low == pytest.approx(z * of_mean, rel=1e-6)
     of_final = math.sqrt(3) * of_mean / 4
-    assert 1 - report.final_score.low == pytest.approx(z * of_final, rel=1e-6)
+    assert 1 - report.overall.final_score.low == pytest.approx(z * of_final, rel=1e-6)
 
 
 def test_three_rows_of_each_class_in_perfect_order_do_not_prove_a_power_mean():
@@ -254,21 +254,21 @@ def test_three_rows_of_each_class_in_perfect_order_do_not_prove_a_power_mean():
         tiny[of_class[np.argsort(np.abs(y_score[of_class] - 4 * label))[:3]]] = True
     masks = {"large": rng.random(4000) < 0.5, "tiny": tiny}
     report = evaluate_bias(y_true, y_score, masks)
-    mean = report.power_mean.subgroup_auc
+    mean = report.overall.subgroup_auc
     assert report.subgroups["tiny"].subgroup_auc.value == 1
     assert mean.value > 0.99
     assert mean.low < 0.95
-    large = evaluate_bias(y_true, y_score, {"large": masks["large"]}).power_mean.subgroup_auc
+    large = evaluate_bias(y_true, y_score, {"large": masks["large"]}).overall.subgroup_auc
     assert large.low > 0.98
 
 
 def test_a_class_of_one_row_has_no_interval():
     report = evaluate_bias([1, 0, 0, 1, 0], [0.5, 0.1, 0.6, 0.4, 0.2], {"gay": [1, 1, 1, 0, 0]})
     assert report.subgroups["gay"].subgroup_auc.reason == "fewer than 2 rows in a class"
-    assert report.power_mean.subgroup_auc.reason == "gay has no standard error"
-    assert report.final_score.reason is not None
+    assert report.overall.subgroup_auc.reason == "gay has no standard error"
+    assert report.overall.final_score.reason is not None
     one_positive = evaluate_bias([1, 0, 0], [0.5, 0.1, 0.6], {})
-    assert one_positive.final_score.low is None
+    assert one_positive.overall.final_score.low is None
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -1, 95])
@@ -298,7 +298,7 @@ def test_clusters_may_be_names():
     names = [f"article {row % 30}" for row in range(300)]
     named = evaluate_bias(*draw(), clusters=names)
     numbered = evaluate_bias(*draw(), clusters=np.arange(300) % 30)
-    assert named.final_score.std_error == pytest.approx(numbered.final_score.std_error)
+    assert named.overall.final_score.std_error == pytest.approx(numbered.overall.final_score.std_error)
     assert named.overall.auc.low == pytest.approx(numbered.overall.auc.low)
 
 

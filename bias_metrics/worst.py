@@ -8,12 +8,24 @@ from typing import Any, Protocol
 
 from bias_metrics._core.intervals import joint_reach
 from bias_metrics._core.tables import Tabular
-from bias_metrics._core.values import MetricValue, NumbersByMetric, undefined
-from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.metrics import AUCS, METRICS
 
 # Values closer than this are equally bad.
 _ROUNDING = 1e-12
 _OF_SIZE = "its sign is uncertain; its size is between size_low and size_high"
+
+
+class HasCounts(Protocol):
+    """Rows of a group."""
+
+    @property
+    def n_positive(self) -> int:
+        """Number of positives."""
+
+    @property
+    def n_negative(self) -> int:
+        """Number of negatives."""
 
 
 @dataclass(frozen=True)
@@ -56,78 +68,54 @@ class WorstSubgroup(Tabular):
         }
 
 
-class Reported(Protocol):
-    """A result that `worst_subgroup` can read, such as a BiasReport."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, with `subgroups` among them."""
-
-
-def worst_subgroup(
-    report: Reported | Mapping[str, Any], metric: str, *, confidence: float = 0.95
+def worst_of(
+    metric: str,
+    cells: Mapping[str, MetricValue],
+    counts: Mapping[str | None, HasCounts],
+    confidence: float,
 ) -> WorstSubgroup:
-    """Return the subgroup, or intersection, that is treated worst according to a metric.
+    """Return the group that is treated worst according to a metric.
 
-    It has the lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates
-    looks worse than it is, especially if subgroups are small: look at the counts.
+    It has the lowest AUC, or the gap farthest from 0 on either side. The worst of many estimates
+    looks worse than it is, especially if groups are small: look at the counts.
 
     Parameters
     ----------
-    report : BiasReport or mapping
-        A report, or the output of its `to_dict()`, also as read from JSON. `report.worst` has
-        the worst subgroup of every metric.
     metric : str
-        One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
-    confidence : float, default=0.95
-        Of the report's intervals.
+        The metric.
+    cells : mapping of str to MetricValue
+        Its value for each group.
+    counts : mapping of str to RowCounts
+        Rows of each group.
+    confidence : float
+        Confidence of the intervals.
 
     Returns
     -------
     WorstSubgroup
-        Its name, value and counts; if several are equal, the first in the report, with the
-        others in `tied`; undefined if the metric is defined for none. It has no interval if
-        any subgroup has none.
-
-    Raises
-    ------
-    ValueError
-        If `metric` is not one of the five.
+        If several are equal, the first; undefined if the metric is defined for none. It has no
+        interval if any group has none.
 
     References
     ----------
     Sagawa et al. (2020), Distributionally Robust Neural Networks for Group Shifts, section 2
     (the worst group). Koh et al. (2021), WILDS, on Civil Comments.
-
-    Examples
-    --------
-    >>> from bias_metrics import evaluate_bias
-    >>> groups = {"jewish": [1, 1, 0, 0, 0, 0], "muslim": [0, 0, 1, 1, 0, 0]}
-    >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.2, 0.75]
-    >>> report = evaluate_bias([0, 1, 0, 1, 0, 1], y_score, groups)
-    >>> worst = worst_subgroup(report, "bpsn_auc")
-    >>> worst.subgroup, worst.value.value
-    ('muslim', 0.5)
     """
-    if metric not in SUBGROUP_METRICS:
-        msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
-        raise ValueError(msg)
-    subgroups = (report if isinstance(report, Mapping) else report.to_dict())["subgroups"]
-    cells = {name: bias[metric] for name, bias in subgroups.items()}
-    reasons = {name: cell["reason"] for name, cell in cells.items() if cell["value"] is None}
-    values = {name: cell["value"] for name, cell in cells.items() if name not in reasons}
+    reasons = {name: str(cell.reason) for name, cell in cells.items() if cell.value is None}
+    values = {name: cell.value for name, cell in cells.items() if cell.value is not None}
     if not values:
-        reason = "undefined for every subgroup" if subgroups else "no subgroups"
+        reason = "undefined for every subgroup" if cells else "no subgroups"
         return WorstSubgroup(metric, None, undefined(reason), 0, 0, (), reasons)
     gap = METRICS[metric].is_gap
     badness = {name: abs(value) if gap else -value for name, value in values.items()}
     most = max(badness.values()) - _ROUNDING
     worst, *tied = [name for name, bad in badness.items() if bad >= most]
     value, ends = _with_interval(values[worst], cells, confidence, gap=gap)
-    counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
-    return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons, *ends)
+    n_positive, n_negative = counts[worst].n_positive, counts[worst].n_negative
+    return WorstSubgroup(metric, worst, value, n_positive, n_negative, tuple(tied), reasons, *ends)
 
 
-def worst_first(subgroups: Mapping[str, NumbersByMetric]) -> list[str]:
+def worst_first(subgroups: Mapping[str, Mapping[str, MetricValue]]) -> list[str]:
     """Order subgroups by how bad their worst AUC is shown to be, the worst first.
 
     They are ordered by the upper bound of an interval, so that a few unlucky rows do not come
@@ -136,8 +124,8 @@ def worst_first(subgroups: Mapping[str, NumbersByMetric]) -> list[str]:
 
     Parameters
     ----------
-    subgroups : mapping of str to SubgroupBias
-        As in `BiasReport.subgroups`.
+    subgroups : mapping of str to mapping of str to MetricValue
+        As in `BiasTable.subgroups`.
 
     Returns
     -------
@@ -154,7 +142,7 @@ def worst_first(subgroups: Mapping[str, NumbersByMetric]) -> list[str]:
     """
 
     def badness(name: str) -> tuple[bool, float, float]:
-        cells: list[MetricValue] = [getattr(subgroups[name], metric) for metric in AUCS]
+        cells = [subgroups[name][metric] for metric in AUCS]
         bounds = [cell.high for cell in cells if cell.high is not None]
         values = [cell.value for cell in cells if cell.value is not None]
         return not bounds, min(bounds, default=1.0), min(values, default=2.0)
@@ -163,20 +151,19 @@ def worst_first(subgroups: Mapping[str, NumbersByMetric]) -> list[str]:
 
 
 def _with_interval(
-    value: float, cells: Mapping[str, Mapping[str, Any]], confidence: float, *, gap: bool
+    value: float, cells: Mapping[str, MetricValue], confidence: float, *, gap: bool
 ) -> tuple[MetricValue, tuple[float | None, float | None]]:
     """Return the value of the worst with its interval, or for a gap with that of its size."""
-    lacking = [name for name, cell in cells.items() if cell.get("low") is None]
-    if lacking:
-        reason = cells[lacking[0]].get("reason")
-        return MetricValue(value, reason and f"{lacking[0]}: {reason}"), (None, None)
-    own = [(cell["low"], cell["high"]) for cell in cells.values()]
+    own, together = [], []
     wider = joint_reach(len(cells), confidence)
-    # What is best about the worst must hold for whoever that is.
-    together = [
-        tuple(cell["value"] + wider * (cell[end] - cell["value"]) for end in ("low", "high"))
-        for cell in cells.values()
-    ]
+    for name, cell in cells.items():
+        if cell.value is None or cell.low is None or cell.high is None:
+            reason = cell.reason and f"{name}: {cell.reason}"
+            return MetricValue(value, reason), (None, None)
+        own.append((cell.low, cell.high))
+        # What is best about the worst must hold for whichever group that is.
+        ends = (cell.value + wider * (end - cell.value) for end in (cell.low, cell.high))
+        together.append(tuple(ends))
     if not gap:
         low, high = min(low for low, _ in own), min(high for _, high in together)
         return MetricValue(value, low=low, high=min(high, 1.0)), (None, None)
