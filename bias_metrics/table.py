@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -138,6 +138,35 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         if isinstance(numbers, BiasTable) and against is None:
             thresholds |= numbers.thresholds
         return replace(self, numbers={**self.numbers, **renamed}, thresholds=thresholds)
+
+    def among(self, groups: Iterable[str]) -> BiasTable:
+        """Return the table with the numbers of these groups, in this order, and of all rows."""
+        names = list(groups)
+        of_group: dict[str | None, dict[Key, Estimate]] = {None: {}, **{one: {} for one in names}}
+        for key, number in self.numbers.items():
+            if key.group in of_group:
+                of_group[key.group][key] = number
+        numbers = {key: one for of in of_group.values() for key, one in of.items()}
+        return replace(
+            self, numbers=numbers, counts={name: self.counts[name] for name in (None, *names)}
+        )
+
+    def against(self, rival: str) -> BiasTable | None:
+        """Return the differences from a rival as a table; None if there are none."""
+        numbers = {
+            key._replace(against=None): number
+            for key, number in self.numbers.items()
+            if key.against == rival
+        }
+        return replace(self, numbers=numbers) if numbers else None
+
+    def at_threshold(self, name: str) -> dict[str, dict[str, Any]]:
+        """Return the numbers at a decision threshold, by group and metric."""
+        found: dict[str, dict[str, Any]] = {}
+        for key, number in self.numbers.items():
+            if key.threshold == name and key.against is None and key.group is not None:
+                found.setdefault(key.group, {})[key.metric] = number
+        return found
 
     def mapped(self, change: Callable[[Estimate], Estimate]) -> BiasTable:
         """Return the table with each number changed by a function."""

@@ -332,7 +332,7 @@ def measure_candidate(
         set_folder=unmapped(rows),
         source=unmapped(source),
     ).result()
-    report = write_report(bias, explained, analysed, candidate, rows, scores, evidence, missing)
+    report = write_report(explained, analysed, candidate, rows, scores, evidence, missing)
     draw_figures(report, evidence)
     evidence.release()
     if submission:

@@ -46,6 +46,7 @@ from bias_metrics.binned.report import (
 )
 from bias_metrics.borkan import check_power
 from bias_metrics.calibration import N_BINS
+from bias_metrics.metrics import GIVEN
 from bias_metrics.rows import Background, Rows
 from bias_metrics.table import BiasTable, Key
 from bias_metrics.thresholds.decisions import ThresholdReport
@@ -187,13 +188,14 @@ class ScoreCounts(BinCounts):
         threshold_range: Range = None,
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
+        name: str = GIVEN,
     ) -> BiasTable:
         """Return the gaps of `rate_gaps`; if the threshold is inside a bin, with their bounds.
 
         Values are then those in the middle of what is possible, and intervals hold all of it.
         """
         level, at = check_confidence(confidence), check_threshold(threshold)
-        return rate_gaps_of(self, at, threshold_range, level, background)
+        return rate_gaps_of(self, at, threshold_range, level, background, name)
 
     def equal_error_rate(self) -> EqualErrorRate:
         """Find the least score of a bin at which both error rates are closest.
@@ -232,11 +234,12 @@ class ScoreCounts(BinCounts):
         threshold_ranges: tuple[Range, Range] = (None, None),
         confidence: float = 0.95,
         background: Background = "outside_subgroup",
+        name: str = GIVEN,
     ) -> BiasTable:
         """Return the differences of two models' gaps, each at its threshold, as `compare` does."""
         level, models = check_confidence(confidence), (self, other)
         at = check_threshold(thresholds[0]), check_threshold(thresholds[1])
-        return rate_gap_comparison_of(models, pairs, at, threshold_ranges, level, background)
+        return rate_gap_comparison_of(models, pairs, at, threshold_ranges, level, background, name)
 
     def reliability(self, *, n_bins: int = N_BINS, confidence: float = 0.95) -> Reliability:
         """Return the `reliability` of `calibration_report`, of scores that are probabilities.

@@ -21,7 +21,7 @@ from bias_metrics.binned.bins import Counts
 from bias_metrics.binned.comparison import refuse_other_rows, widest
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import row_counts
-from bias_metrics.metrics import CLASSES, GIVEN, METRICS, Class, Rate, threshold_metrics
+from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
 from bias_metrics.table import BiasTable, Estimate, of_groups
 from bias_metrics.thresholds.decisions import ThresholdReport
@@ -43,26 +43,28 @@ def rate_gaps_of(
     threshold_range: Range,
     confidence: float,
     background: Background,
+    name: str,
 ) -> BiasTable:
     """Return the gaps; see `ScoreCounts.rate_gaps`."""
-    found: dict[str, dict[str, MetricValue]] = {name: {} for name in counts.names}
+    found: dict[str, dict[str, MetricValue]] = {group: {} for group in counts.names}
     for metric, rate in threshold_metrics().items():
         moved = _moved(counts, threshold_range, rate, background)
-        for name, ends in gap_ends(counts, threshold, rate, background):
-            each = [replace(gap, moved=(moved[name],)).measure(confidence) for gap in ends]
-            found[name][metric] = _between(each)
-    return _table(counts, found, threshold, confidence, background)
+        for group, ends in gap_ends(counts, threshold, rate, background):
+            each = [replace(gap, moved=(moved[group],)).measure(confidence) for gap in ends]
+            found[group][metric] = _between(each)
+    return _table(counts, found, {name: threshold}, confidence, background)
 
 
 def _table(
     counts: BinCounts,
     cells: Mapping[str, Mapping[str, Estimate]],
-    threshold: float,
+    at: Mapping[str, float],
     confidence: float,
     background: Background,
 ) -> BiasTable:
-    numbers, n_rows = of_groups(cells, GIVEN), row_counts(counts)
-    return BiasTable(numbers, n_rows, confidence, background, thresholds={(GIVEN, None): threshold})
+    [(name, threshold)] = at.items()
+    numbers, n_rows = of_groups(cells, name), row_counts(counts)
+    return BiasTable(numbers, n_rows, confidence, background, thresholds={(name, None): threshold})
 
 
 def equal_error_of(counts: BinCounts) -> EqualErrorRate:
@@ -122,33 +124,34 @@ def rate_gap_comparison_of(
     ranges: tuple[Range, Range],
     confidence: float,
     background: Background,
+    name: str,
 ) -> BiasTable:
     """Return the differences of the gaps of two models; see `ScoreCounts.compare_rate_gaps`."""
     refuse_other_rows(*models, *(() if pairs is None else (pairs,)))
     a, b = (
-        rate_gaps_of(counts, at, around, confidence, background)
+        rate_gaps_of(counts, at, around, confidence, background, name)
         for counts, at, around in zip(models, thresholds, ranges, strict=True)
     )
     differences = {
-        name: {
-            metric: widest(cell, b.subgroups[name][metric], METRICS[metric], confidence)
+        group: {
+            metric: widest(cell, b.subgroups[group][metric], METRICS[metric], confidence)
             for metric, cell in cells.items()
         }
-        for name, cells in a.subgroups.items()
+        for group, cells in a.subgroups.items()
     }
     if pairs is not None:
         both = Decisions(models, pairs, thresholds, ranges)
         for metric, rate in threshold_metrics().items():
-            for name, (found, slack) in both.differences(rate, confidence, background).items():
+            for group, (found, slack) in both.differences(rate, confidence, background).items():
                 if found.ends is not None:
-                    cell = differences[name][metric]
+                    cell = differences[group][metric]
                     known: dict[str, Any] = {
                         "first": cell.first,
                         "second": cell.second,
                         "value": cell.value,
                     }
-                    differences[name][metric] = _widened(replace(found, **known), slack)
-    return _table(models[0], differences, thresholds[0], confidence, background)
+                    differences[group][metric] = _widened(replace(found, **known), slack)
+    return _table(models[0], differences, {name: thresholds[0]}, confidence, background)
 
 
 class Decisions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Unpack
 
 import numpy as np
@@ -217,18 +218,22 @@ class MeasuredRates:
         }
         return self._table(differences, at, confidence)
 
+    @cached_property
+    def _n_rows(self) -> dict[str | None, RowCounts]:
+        y_true = self.rows.y_true
+        found: dict[str | None, RowCounts] = {}
+        for name in (None, *self.rows.subgroups):
+            mask = np.ones_like(y_true) if name is None else self.rows.subgroups[name]
+            positive, n = (int(np.count_nonzero(of)) for of in (mask & y_true, mask))
+            found[name] = RowCounts(positive, n - positive)
+        return found
+
     def _table(
         self, cells: Mapping[str, Mapping[str, Estimate]], at: str, confidence: float
     ) -> BiasTable:
-        masks, y_true = self.rows.subgroups, self.rows.y_true
-        of_all = int(np.count_nonzero(y_true))
-        counts: dict[str | None, RowCounts] = {None: RowCounts(of_all, y_true.size - of_all)}
-        for name in cells:
-            positive, n = (int(np.count_nonzero(of)) for of in (masks[name] & y_true, masks[name]))
-            counts[name] = RowCounts(positive, n - positive)
         return BiasTable(
             of_groups(cells, at),
-            counts,
+            {name: self._n_rows[name] for name in (None, *cells)},
             confidence,
             self.rows.background,
             thresholds={(at, None): self.thresholds[0]},

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bias_metrics import BiasReport, Rows, SubgroupBias, intersections
+from bias_metrics import BiasTable, MetricValue, Rows, intersections
 from bias_metrics.groups import SEPARATOR
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
@@ -23,9 +23,9 @@ from bias_metrics.report import (
 )
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 
 MEASURED = 1000  # most intersections that are measured: those with the most comments
@@ -97,15 +97,20 @@ class IntersectionsAnalysis(Analysis):
             **vars(counts),
             "worst": {
                 metric: {key: of for key, of in one.to_dict().items() if key not in _LEFT_OUT}
-                for metric, one in report.worst.items()
+                for metric in SUBGROUP_METRICS
+                for one in (report.worst(metric),)
             },
-            "subgroups": {name: bias[name].to_dict() for name in shown[: self.most]},
+            "subgroups": {
+                name: {count: getattr(report.counts[name], count) for count in COUNTS}
+                | plain(bias[name])
+                for name in shown[: self.most]
+            },
             "jointly": {
                 "confidence": level,
                 "subgroups": {
                     name: {
                         metric: {"low": cell.low, "high": cell.high}
-                        for metric, cell in metric_cells(jointly[name]).items()
+                        for metric, cell in jointly[name].items()
                     }
                     for name in shown[: self.most]
                 },
@@ -113,34 +118,32 @@ class IntersectionsAnalysis(Analysis):
         }
         return Findings(
             result,
-            self._sentences(counts, bias, jointly, shown),
-            [_row(name, bias[name], jointly[name]) for name in shown],
+            self._sentences(counts, report, jointly, shown),
+            [_row(name, report, jointly[name]) for name in shown],
         )
 
     def _sentences(
         self,
         counts: _Counts,
-        bias: Mapping[str, SubgroupBias],
-        jointly: Mapping[str, SubgroupBias],
+        table: BiasTable,
+        jointly: Mapping[str, Mapping[str, MetricValue]],
         shown: list[str],
     ) -> tuple[str, ...]:
         needed = f"at least {self.min_support:,} toxic and {self.min_support:,} harmless comments"
         if not shown:
             return (f"No intersection of identities has {needed}.",)
         name = shown[0]
-        cells = metric_cells(bias[name])
+        cells = table.subgroups[name]
         metric = min((one for one in AUCS if cells[one].value is not None), key=cells.__getitem__)
-        found = f"{name} ({metric} {cells[metric]}, {bias[name].n:,} comments)"
+        found = f"{name} ({metric} {cells[metric]}, {table.counts[name].n:,} comments)"
         told = f"The only intersection of identities with {needed}: {found}."
         if counts.n_measured > 1:
             told = (
                 f"Worst of {counts.n_measured:,} intersections of identities with {needed}: "
                 f"{found}."
             )
-            together = metric_cells(jointly[name])[metric]
-            bounded = sum(
-                metric_cells(subgroup)[metric].low is not None for subgroup in jointly.values()
-            )
+            together = jointly[name][metric]
+            bounded = sum(subgroup[metric].low is not None for subgroup in jointly.values())
             if together.low is not None:
                 whom = (
                     "all of them"
@@ -165,7 +168,7 @@ class IntersectionsAnalysis(Analysis):
 
 def measure_intersections(
     rows: MeasuredRows, masks: PackedMasks
-) -> tuple[BiasReport, dict[str, SubgroupBias], float]:
+) -> tuple[BiasTable, dict[str, dict[str, MetricValue]], float]:
     """Measure intersections as if they were identities, against the background of the set.
 
     If the background is the rows without any identity, it stays the same.
@@ -199,10 +202,10 @@ def measure_intersections(
     return report, {name: model.subgroup(name).at(level) for name in names}, level
 
 
-def _row(name: str, bias: SubgroupBias, jointly: SubgroupBias) -> Row:
-    row: Row = {"intersection": name} | {count: getattr(bias, count) for count in COUNTS}
-    together = metric_cells(jointly)
-    for metric, cell in metric_cells(bias).items():
+def _row(name: str, table: BiasTable, together: Mapping[str, MetricValue]) -> Row:
+    counts = table.counts[name]
+    row: Row = {"intersection": name} | {count: getattr(counts, count) for count in COUNTS}
+    for metric, cell in table.subgroups[name].items():
         row |= {metric: cell.value, f"{metric}_low": cell.low, f"{metric}_high": cell.high}
         row |= {f"{metric}_joint_{end}": getattr(together[metric], end) for end in ENDS}
     return row

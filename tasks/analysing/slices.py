@@ -10,14 +10,13 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 from pydantic import Field
 
-from bias_metrics import BiasReport, MetricValue, SubgroupBias, evaluate_slices
+from bias_metrics import BiasTable, MetricValue, evaluate_slices
 from bias_metrics.metrics import AUCS
 from bias_metrics.parts import counted
 from bias_metrics.report import bonferroni_level, within_strata, worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.data.evaluation_set import CLUSTER, SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 
 Bools = npt.NDArray[np.bool_]
@@ -95,17 +94,17 @@ def _names(frozen: EvaluationSet, column: str | None) -> list[str]:
     return [name for name in names if column is None or name.startswith(f"{column}.")]
 
 
-def _cells(found: Mapping[str, BiasReport]) -> dict[tuple[str, str], list[MetricValue]]:
+def _cells(found: Mapping[str, BiasTable]) -> dict[tuple[str, str], list[MetricValue]]:
     """Return the AUCs of each identity in each slice."""
     return {
-        (name, metric): [metric_cells(report.subgroups[name])[metric] for report in found.values()]
+        (name, metric): [report.subgroups[name][metric] for report in found.values()]
         for name in next(iter(found.values())).subgroups
         for metric in AUCS
     }
 
 
 def _sentences(
-    found: Mapping[str, BiasReport], together: Mapping[str, BiasReport], few: list[str]
+    found: Mapping[str, BiasTable], together: Mapping[str, BiasTable], few: list[str]
 ) -> Iterator[str]:
     """Say whose AUC differs most between slices; it is shown to if intervals do not overlap.
 
@@ -141,10 +140,10 @@ def _end(cell: MetricValue, end: Literal["low", "high"]) -> float:
     return float(getattr(cell, end))
 
 
-def _row(name: str, of: str, report: BiasReport) -> Row:
-    bias: SubgroupBias = report.subgroups[name]
-    row: Row = {"identity": name, "slice": of} | {one: getattr(bias, one) for one in _COUNTS}
-    for metric, cell in metric_cells(bias).items():
+def _row(name: str, of: str, report: BiasTable) -> Row:
+    counts = report.counts[name]
+    row: Row = {"identity": name, "slice": of} | {one: getattr(counts, one) for one in _COUNTS}
+    for metric, cell in report.subgroups[name].items():
         row |= {metric: cell.value, f"{metric}_low": cell.low, f"{metric}_high": cell.high}
         row[f"{metric}_reason"] = cell.reason
     return row
@@ -171,8 +170,7 @@ class TopicAnalysis(Analysis):
         """Measure within clusters, and within bands of length, beside the numbers of all pairs."""
         checked = rows.evidence.measured.checked(rows.background)
         everyone = {
-            name: metric_cells(rows.evidence.measurement.subgroup(name).at(CONFIDENCE))
-            for name in rows.masks
+            name: rows.evidence.measurement.subgroup(name).at(CONFIDENCE) for name in rows.masks
         }
         strata = {} if rows.clusters is None else {"cluster": rows.clusters}
         if rows.frozen.has_text:

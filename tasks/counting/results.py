@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import MetricValue, ScoreCounts
+from bias_metrics import BiasTable, MetricValue, ScoreCounts
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.errors import InputError
@@ -34,7 +34,6 @@ from biasgate.tasks.records import (
     ClassScores,
     Compared,
     Details,
-    Differences,
     EvaluationSetRecord,
     GroupScores,
     ModelRecord,
@@ -159,16 +158,17 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         source=source,
     )
     name = settings.candidate.name
+    thresholds, table = _errors(evidence, settings, bias)
     return Report(
+        bias=table,
         harms=harms,
-        thresholds=_errors(evidence, settings),
+        thresholds=thresholds,
         look_first=look_first(bias, harms),
         schema_version=1,
         evaluation_set=EvaluationSetRecord(
             name=settings.name, digest=record.set_digest, choices=choices
         ),
         candidate=ModelRecord(name=name, kind=KIND, digest=record.scores[CANDIDATE], bound=_BOUND),
-        bias=bias,
         warnings=list(evidence.not_told),
     )
 
@@ -193,8 +193,8 @@ def moves_since(counted: Counted, settings: CountFile) -> list[str]:
         f"{old.n:,} rows of earlier days."
         for group in now
         for metric in SUBGROUP_METRICS
-        if (first := _interval(was[group].by_metric()[metric])) is not None
-        and (last := _interval(now[group].by_metric()[metric])) is not None
+        if (first := _interval(was[group][metric])) is not None
+        and (last := _interval(now[group][metric])) is not None
         and abs(size_of_change(first, last)) > 1
     ]
 
@@ -210,8 +210,13 @@ def _read(place: str) -> Counted:
         return read_counted(path)
 
 
-def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThreshold]:
-    """Return the errors at the threshold of equal errors, and at the candidate's, if it has one."""
+def _errors(
+    evidence: CountedEvidence, settings: CountFile, table: BiasTable
+) -> tuple[dict[str, AtThreshold], BiasTable]:
+    """Return the errors at the threshold of equal errors and at the candidate's, if it has one.
+
+    The gaps in error rates are in the table.
+    """
     counts, groups = evidence.counts[CANDIDATE], evidence.record.power_mean_groups
     equal = counts.equal_error_rate()
     span = counts.equal_error_range(confidence=CONFIDENCE)
@@ -224,13 +229,14 @@ def _errors(evidence: CountedEvidence, settings: CountFile) -> dict[str, AtThres
             threshold_range=span if kind == EQUAL_ERRORS else None,
             confidence=CONFIDENCE,
             background=evidence.background,
+            name=kind,
         )
+        table = table.with_numbers(gaps)
         errors = counts.threshold_report(threshold=threshold, groups=groups).to_dict()
-        errors["gaps"] = gaps.to_dict()["subgroups"]
         if kind == EQUAL_ERRORS:
             errors["equal_error_rate"] = equal.rate.to_dict()
         found[kind] = AtThreshold.from_dict(errors)
-    return found
+    return found, table
 
 
 def details_of(report: Report, evidence: CountedEvidence) -> Details:
@@ -242,7 +248,7 @@ def details_of(report: Report, evidence: CountedEvidence) -> Details:
         report_digest=json_digest(report),
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
         scores=_scores(counts, shown, evidence.background),
-        champion=Differences.of(evidence.measure_set(CONFIDENCE).table, CONFIDENCE),
+        champion=evidence.measure_set(CONFIDENCE).table.against("champion"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,8 @@ from bias_metrics.gate import (
     evidence_needed,
     thresholds_needed,
 )
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
-from bias_metrics.table import BiasTable, Key
+from bias_metrics.metrics import CALIBRATION_GAP, EQUAL_ERRORS, GIVEN
+from bias_metrics.table import BiasTable, Estimate, Key
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -111,11 +111,11 @@ def _missing(evidence: AnyEvidence, level: float | None) -> MissingScores | None
 
 def refuse_other_numbers(report: Report, again: BiasTable) -> None:
     """Raise an error if the evidence does not give the reported numbers."""
-    known = dict(BiasTable.of(report.bias))
-    for threshold, at in report.thresholds.items():
-        if (threshold, None) in again.thresholds:
-            for name, cells in at.gaps.items():
-                known |= {Key(metric, name, threshold): one for metric, one in cells.items()}
+    again = replace(again, numbers=_comparable(again, again))
+    known = _comparable(report.bias, again)
+    if lacking := [key for key in again if key not in known]:
+        msg = f"the report must have every number of the evidence; it lacks {_path(lacking[0])}."
+        raise RuntimeError(msg)
     for key, reported in known.items():
         value, found = reported.value, again[key].value
         same = value == found or (
@@ -124,9 +124,27 @@ def refuse_other_numbers(report: Report, again: BiasTable) -> None:
             and math.isclose(value, found, abs_tol=_ROUNDING)
         )
         if not same:
-            path = "/".join(part for part in key if part is not None)
-            msg = f"the evidence must give the report's numbers; {path} is {found}, not {value}."
+            msg = (
+                f"the evidence must give the report's numbers; {_path(key)} is {found}, not "
+                f"{value}."
+            )
             raise RuntimeError(msg)
+
+
+def _comparable(table: BiasTable, again: BiasTable) -> dict[Key, Estimate]:
+    """Return the numbers that a report and its evidence share, whatever rules there are."""
+    return {
+        key: number
+        for key, number in table.items()
+        if key.against is None
+        and key.group not in table.categories
+        and key.metric != CALIBRATION_GAP
+        and (key.threshold is None or (key.threshold, None) in again.thresholds)
+    }
+
+
+def _path(key: Key) -> str:
+    return "/".join(part for part in key if part is not None)
 
 
 def _losses(

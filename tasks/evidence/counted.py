@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from bias_metrics import MetricValue, ScoreCounts
+from bias_metrics import BiasTable, Key, MetricValue, ScoreCounts
 from bias_metrics.binned import widest
 from bias_metrics.gate import (
     LEAST_COMPARED,
@@ -40,7 +40,6 @@ from bias_metrics.metrics import (
 from bias_metrics.parts import LARGEST_WHOLE
 from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
-from bias_metrics.table import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.plain import plain
@@ -331,8 +330,7 @@ class CountedEvidence:
         `categories`: whether its policy has any.
         """
         own = self.counts[CANDIDATE]
-        brackets = own.brackets(background=self.background).values()
-        ends = [one for of_group in brackets for one in of_group.values() if one is not None]
+        ends = filter(None, own.brackets(background=self.background).values())
         return RestsOnCounts(
             n_shards=len(self.counted.record.shards),
             bits=own.bits,
@@ -403,7 +401,7 @@ class CountedEvidence:
                 if min(n[of] for of in METRICS[metric].classes[0]) >= LEAST_COMPARED
             ]
         level = bonferroni_level(sum(map(len, looked_at.values())), alpha)
-        table = self._beside(None, rival, level, at)
+        table = self._with_differences(BiasTable({}, {}), rival, level, at)
         return replace(Losses.of(table, rival, looked_at, level), by_rows=False)
 
     def _measured(
@@ -419,30 +417,31 @@ class CountedEvidence:
         if self.background == "no_identity":
             others = (own.everyone - own.anyone).sum(axis=-1).tolist()
             shared = dict(zip(("positive", "negative"), others, strict=True))
-        table = BiasTable.of(
-            own.report(confidence=confidence, **self._options(groups)),
-            {
-                name: own.rate_gaps(
-                    threshold=at[CANDIDATE],
-                    threshold_range=self._span(name, CANDIDATE, confidence),
-                    confidence=confidence,
-                    background=self.background,
-                )
-                for name, at in thresholds.items()
-            },
-            self._calibration_gaps(CANDIDATE, confidence) if calibrated else None,
-        )
+        table = own.report(confidence=confidence, **self._options(groups))
+        for name, at in thresholds.items():
+            gaps = own.rate_gaps(
+                threshold=at[CANDIDATE],
+                threshold_range=self._span(name, CANDIDATE, confidence),
+                confidence=confidence,
+                background=self.background,
+                name=name,
+            )
+            table = table.with_numbers(gaps)
+        if calibrated:
+            table = table.with_numbers(self._calibration_gaps(CANDIDATE, confidence))
         for role in self.roles[1:]:
-            table = self._beside(table, role, confidence, thresholds, groups, calibrated=calibrated)
+            table = self._with_differences(
+                table, role, confidence, thresholds, groups, calibrated=calibrated
+            )
         return Evidence(table, background=shared)
 
-    def _calibration_gaps(self, role: str, confidence: float) -> dict[str, MetricValue]:
-        counts, background = self.counts[role], self.background
-        return counts.calibration_gaps(confidence=confidence, background=background)
+    def _calibration_gaps(self, role: str, confidence: float) -> dict[Key, MetricValue]:
+        gaps = self.counts[role].calibration_gaps(confidence=confidence, background=self.background)
+        return {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
 
-    def _beside(
+    def _with_differences(
         self,
-        table: BiasTable | None,
+        table: BiasTable,
         rival: str,
         confidence: float,
         thresholds: Mapping[str, Mapping[str, float]],
@@ -450,40 +449,37 @@ class CountedEvidence:
         *,
         calibrated: bool = False,
     ) -> BiasTable:
-        """Return the candidate's numbers, measured here if not given, with differences.
+        """Return a table with the differences from a rival.
 
         How both models' calibration errors are related is unknown: these bounds are as wide as they
         can be.
         """
         own, other, pairs = self.counts[CANDIDATE], self.counts[rival], self.counted.pairs[rival]
-        changes = None
-        if calibrated:
-            metric, its = METRICS[CALIBRATION_GAP], self._calibration_gaps(rival, confidence)
-            changes = {
-                name: widest(gap, its[name], metric, confidence)
-                for name, gap in self._calibration_gaps(CANDIDATE, confidence).items()
-            }
         compared = own.compare(other, pairs, confidence=confidence, **self._options(groups))
-        return (table or BiasTable.of(compared.first)).with_differences(
-            rival,
-            compared,
-            {
-                name: own.compare_rate_gaps(
+        table = table.with_numbers(compared, rival)
+        for name, at in thresholds.items():
+            if rival in at:
+                spans = [self._span(name, role, confidence) for role in (CANDIDATE, rival)]
+                changes = own.compare_rate_gaps(
                     other,
                     pairs,
                     thresholds=(at[CANDIDATE], at[rival]),
-                    threshold_ranges=(
-                        self._span(name, CANDIDATE, confidence),
-                        self._span(name, rival, confidence),
-                    ),
+                    threshold_ranges=(spans[0], spans[1]),
                     confidence=confidence,
                     background=self.background,
+                    name=name,
                 )
-                for name, at in thresholds.items()
-                if rival in at
-            },
-            changes,
-        )
+                table = table.with_numbers(changes, rival)
+        if calibrated:
+            metric, its = METRICS[CALIBRATION_GAP], self._calibration_gaps(rival, confidence)
+            gaps = self._calibration_gaps(CANDIDATE, confidence)
+            apart = {key: widest(gap, its[key], metric, confidence) for key, gap in gaps.items()}
+            table = table.with_numbers(apart, rival)
+        named = dict(table.thresholds)
+        for name, at in thresholds.items():
+            if rival in at:
+                named[name, rival] = at[rival]
+        return replace(table, thresholds=named)
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated."""

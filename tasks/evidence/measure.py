@@ -9,14 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import (
-    BiasComparison,
-    BiasReport,
-    ChangedDecisions,
-    RateGapComparison,
-    RateGaps,
-    changed_decisions,
-)
+from bias_metrics import BiasTable, ChangedDecisions, Key, changed_decisions
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.gate import (
     LEAST_COMPARED,
@@ -35,7 +28,6 @@ from bias_metrics.parts import PackedMasks
 from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
-from bias_metrics.table import BiasTable
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -109,23 +101,41 @@ class Measuring:
 
     def _table(self, asked: _Asked, categories: Collection[str]) -> BiasTable:
         """Return the numbers, with the differences from the rivals."""
-        table = BiasTable.of(
-            self._evaluate(asked),
-            {name: self._gaps(name, asked) for name in self.thresholds},
-            self._calibration().report(asked.confidence, asked.names).gaps
-            if self.calibrated
-            else None,
-            categories=categories,
-        )
+        table = replace(self._evaluate(asked), categories=tuple(categories))
+        for name in self.thresholds:
+            table = table.with_numbers(self._gaps(name, asked))
+        if self.calibrated:
+            gaps = self._calibration().report(asked.confidence, asked.names).gaps
+            table = table.with_numbers(
+                {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
+            )
         for role in self.rivals:
-            changes = None
+            table = self._with_differences(table, role, asked)
             if self.calibrated:
                 compared = self._calibration(role).comparison(asked.confidence, asked.names)
-                changes = {name: of[CALIBRATION_GAP] for name, of in compared.subgroups.items()}
-            table = table.with_differences(
-                role, self._compare(role, asked), self._compare_gaps(role, asked), changes
-            )
+                changes = {
+                    Key(CALIBRATION_GAP, name): of[CALIBRATION_GAP]
+                    for name, of in compared.subgroups.items()
+                }
+                table = table.with_numbers(changes, role)
         return self._as_drawn(table)
+
+    def _with_differences(self, table: BiasTable, rival: str, asked: _Asked) -> BiasTable:
+        """Return a table with the differences from a rival, also at the thresholds that it has."""
+        pairing = self._pairing(rival)
+        compared = pairing.comparison(asked.of(pairing.models[0].rows), asked.names)
+        table, roles = table.with_numbers(compared, rival), [CANDIDATE, rival]
+        for name, of_role in self.thresholds.items():
+            if rival in of_role:
+                spans = [self.span(name, role, asked.confidence) for role in roles]
+                rates = self._rates(name, roles)
+                changes = rates.comparison(asked.confidence, spans, asked.names, name)
+                table = table.with_numbers(changes, rival)
+        thresholds = dict(table.thresholds)
+        for name, at in self.thresholds.items():
+            if rival in at:
+                thresholds[name, rival] = at[rival]
+        return replace(table, thresholds=thresholds)
 
     def _as_drawn(self, table: BiasTable) -> BiasTable:
         """Return the table; on a list of phrases its numbers have no sampling error."""
@@ -188,11 +198,8 @@ class Measuring:
         level = self.joint_level((rival,), list(rows.members), alpha, looked_at)
         names = list(self.rows.members)
         asked = _Asked(level, names, list(self.power_mean_groups or names))
-        compared = self._compare(rival, asked)
-        table = BiasTable.of(compared.first).with_differences(
-            rival, compared, self._compare_gaps(rival, asked)
-        )
-        return Losses.of(self._as_drawn(table), rival, looked_at, level)
+        differences = self._with_differences(BiasTable({}, {}), rival, asked)
+        return Losses.of(self._as_drawn(differences), rival, looked_at, level)
 
     def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
         """Return the metrics that are looked at of each identity: those with enough rows."""
@@ -231,7 +238,7 @@ class Measuring:
             joint_level(rows, family, of, alpha=alpha, metrics=looked_at) for family in families
         )
 
-    def _evaluate(self, asked: _Asked) -> BiasReport:
+    def _evaluate(self, asked: _Asked) -> BiasTable:
         model = self._model(CANDIDATE)
         return model.report(asked.of(model.rows), asked.names)
 
@@ -291,10 +298,6 @@ class Measuring:
         kept = None if rival is None else self._scored_by(rival)
         return self.rows if kept is None else self.rows.within(kept)
 
-    def _compare(self, rival: str, asked: _Asked) -> BiasComparison:
-        pairing = self._pairing(rival)
-        return pairing.comparison(asked.of(pairing.models[0].rows), asked.names)
-
     def _calibration(self, rival: str | None = None) -> MeasuredCalibration:
         """Return the candidate's calibration, or that of it and a rival, as measured."""
 
@@ -304,23 +307,10 @@ class Measuring:
 
         return self._once(("calibration", rival), measured)
 
-    def _gaps(self, name: str, asked: _Asked) -> RateGaps:
+    def _gaps(self, name: str, asked: _Asked) -> BiasTable:
         """Return the gaps in error rates at a threshold."""
         span = self.span(name, CANDIDATE, asked.confidence)
-        return self._rates(name, [CANDIDATE]).report(asked.confidence, span, asked.names)
-
-    def _compare_gaps(self, rival: str, asked: _Asked) -> dict[str, RateGapComparison]:
-        """Return them beside a rival's, by the thresholds that it has."""
-        roles = [CANDIDATE, rival]
-        return {
-            name: self._rates(name, roles).comparison(
-                asked.confidence,
-                [self.span(name, role, asked.confidence) for role in roles],
-                asked.names,
-            )
-            for name, of_role in self.thresholds.items()
-            if rival in of_role
-        }
+        return self._rates(name, [CANDIDATE]).report(asked.confidence, span, asked.names, name)
 
     def _rates(self, name: str, roles: Sequence[str]) -> MeasuredRates:
         """Return the models' errors at a threshold, as counted."""

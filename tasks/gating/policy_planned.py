@@ -314,9 +314,9 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
     identities = evidence.identities
     joined = _joined(policy.hierarchy, identities)
     table = evidence.measure_with(_CONFIDENCE, joined).table
-    rows = table.rows[None]
+    rows = table.counts[None]
     everyone, n = (rows.n_positive, rows.n_negative), rows.n_positive + rows.n_negative
-    groups = {name: one for name, one in table.rows.items() if name is not None}
+    groups = {name: one for name, one in table.counts.items() if name is not None}
     agreed = list(_correlations(table))
     factors = {name: list(_inflations(table, name, everyone)) for name in groups}
     every = [one for of_group in factors.values() for one in of_group]
@@ -357,7 +357,7 @@ def _correlations(table: BiasTable) -> Iterator[float]:
 
 def _inflations(table: BiasTable, name: str, everyone: tuple[int, int]) -> Iterator[float]:
     """Yield how many times larger variances are than those of normal, independent rows."""
-    own = table.rows[name].n_positive, table.rows[name].n_negative
+    own = table.counts[name].n_positive, table.counts[name].n_negative
     outside = everyone[0] - own[0], everyone[1] - own[1]
     if min(*own, *outside) < 2:
         return

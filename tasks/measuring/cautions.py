@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bias_metrics import BiasReport
+from bias_metrics import BiasTable
 from bias_metrics.metrics import GIVEN
 from bias_metrics.parts import DominantUnits, counted
 from biasgate.tasks.data.near_words import NearTerms
@@ -44,7 +44,7 @@ def reservations(report: Report, dominant: Sequence[DominantUnits]) -> list[str]
 
 
 def cautions(
-    bias: BiasReport,
+    bias: BiasTable,
     choices: ReportedChoices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
@@ -70,7 +70,7 @@ def cautions(
     return [one for one in found if one is not None]
 
 
-def warn_of_misjoin(report: BiasReport) -> str | None:
+def warn_of_misjoin(report: BiasTable) -> str | None:
     """Warn if every AUC is near 0.5: the scores are probably joined to the wrong rows."""
     if any(abs(value - 0.5) > _CHANCE for value in _aucs(report)):
         return None
@@ -91,7 +91,7 @@ def warn_of_training_sample(candidate: CandidateSettings) -> str | None:
     )
 
 
-def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str | None:
+def warn_of_inversion(report: BiasTable, candidate: CandidateSettings) -> str | None:
     """Warn if scores are not shown to be higher for toxic comments than for harmless ones.
 
     They are called upside down only if that is shown: the whole interval of the overall AUC is
@@ -237,16 +237,16 @@ def warn_of_other_forms(near: Mapping[str, NearTerms]) -> str | None:
     )
 
 
-def warn_of_empty_identities(report: BiasReport) -> str | None:
+def warn_of_empty_identities(report: BiasTable) -> str | None:
     """Name the identities that no measured row mentions."""
-    empty = [name for name, bias in report.subgroups.items() if bias.n == 0]
+    empty = [name for name in report.subgroups if report.counts[name].n == 0]
     return f"no measured row mentions {_listed(empty)}." if empty else None
 
 
-def warn_of_full_identities(report: BiasReport) -> str | None:
+def warn_of_full_identities(report: BiasTable) -> str | None:
     """Name the identities that every measured row mentions: nothing is left to compare with."""
-    n_rows = report.overall.n
-    full = [name for name, bias in report.subgroups.items() if bias.n == n_rows]
+    n_rows = report.counts[None].n
+    full = [name for name in report.subgroups if report.counts[name].n == n_rows]
     if not full or not n_rows:
         return None
     columns = "columns that hold" if len(full) > 1 else "a column that holds"
@@ -288,7 +288,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_TOLD]) + more
 
 
-def _aucs(report: BiasReport) -> Iterator[float]:
+def _aucs(report: BiasTable) -> Iterator[float]:
     values = [report.overall.auc.value]
     values += [bias.subgroup_auc.value for bias in report.subgroups.values()]
     yield from (value for value in values if value is not None)

@@ -9,22 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bias_metrics import (
-    BiasReport,
+    BiasTable,
+    Key,
     MetricValue,
-    Rows,
-    SubgroupBias,
     calibration_report,
     equal_error_range,
     equal_error_rate,
-    rate_gaps,
     threshold_report,
 )
 from bias_metrics.gate import LEAST_ROWS
-from bias_metrics.metrics import AUCS, EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN, METRICS
-from bias_metrics.report import Options, bonferroni_level, selected, spread_of
+from bias_metrics.metrics import (
+    AUCS,
+    CALIBRATION_GAP,
+    EQUAL_ERRORS,
+    FINAL_SCORE_PARTS,
+    GIVEN,
+    METRICS,
+    SUBGROUP_METRICS,
+)
+from bias_metrics.report import Options, bonferroni_level, selected
+from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.evidence.file import EvidenceFile
@@ -34,7 +40,6 @@ from biasgate.tasks.records import (
     Calibration,
     Explained,
     LookFirst,
-    metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
 
@@ -44,7 +49,7 @@ _FEW = 64
 _TOLD = 20
 
 
-def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = None) -> Explained:
+def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = None) -> Explained:
     """Find significantly low AUCs, and count the errors at one or two thresholds.
 
     Rows with sampling weights have no thresholds.
@@ -55,48 +60,36 @@ def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = 
         The threshold that the candidate is used with; measured beside that of equal errors.
     """
     rows, record = evidence.measured, evidence.record
-    spread = spread_of(evidence.measurement, CONFIDENCE) if len(bias.subgroups) <= _FEW else None
-    model, level = evidence.measurement, joint_confidence(len(bias.subgroups))
-    harms = find_harms(model.cells(Options.of(model.rows, intervals="cells", confidence=level)))
-    if rows.weights is not None:
-        return Explained(
-            harms=harms, thresholds={}, look_first=look_first(bias, harms), spread=spread
-        )
-    y_true, y_score, groups = rows.labels, rows.y_score, rows.members
-    equal = equal_error_rate(y_true, y_score)
-    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=rows.clusters)
-    chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
-    thresholds = {
-        kind: AtThreshold.from_dict(
-            threshold_report(
-                y_true,
-                y_score,
-                groups,
-                threshold=number,
-                groups=record.power_mean_groups,
-            ).to_dict()
-            | {
-                "gaps": rate_gaps(
-                    Rows(
-                        y_true,
-                        groups,
-                        clusters=rows.clusters,
-                        background=record.choices.background,
-                    ),
-                    y_score,
-                    threshold=number,
-                    threshold_range=span if kind == EQUAL_ERRORS else None,
-                    confidence=CONFIDENCE,
-                ).to_dict()["subgroups"],
-            }
-            | ({"equal_error_rate": equal.rate.to_dict()} if kind == EQUAL_ERRORS else {}),
-        )
-        for kind, number in chosen.items()
-        if number is not None
-    }
-    return Explained(
-        harms=harms, thresholds=thresholds, look_first=look_first(bias, harms), spread=spread
+    groups, model = list(bias.subgroups), evidence.measurement
+    spread = (
+        {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
+        if len(groups) <= _FEW
+        else None
     )
+    level = joint_confidence(len(groups))
+    harms = find_harms(model.cells(Options.of(model.rows, intervals="cells", confidence=level)))
+    first = look_first(bias, harms)
+    if rows.weights is not None:
+        return Explained(bias=bias, harms=harms, thresholds={}, look_first=first, spread=spread)
+    y_true, y_score, masks = rows.labels, rows.y_score, rows.members
+    equal = equal_error_rate(y_true, y_score)
+    chosen, thresholds = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}, {}
+    checked = rows.checked(record.choices.background)
+    for name, number in chosen.items():
+        if number is None:
+            continue
+        errors = threshold_report(
+            y_true, y_score, masks, threshold=number, groups=record.power_mean_groups
+        )
+        span, rate = None, None
+        if name == EQUAL_ERRORS:
+            rate = equal.rate.to_dict()
+            span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=rows.clusters)
+        known = errors.to_dict() | ({} if rate is None else {"equal_error_rate": rate})
+        thresholds[name] = AtThreshold.from_dict(known)
+        rates = MeasuredRates(checked, {"y_score": y_score}, [number])
+        bias = bias.with_numbers(rates.report(CONFIDENCE, span, at=name))
+    return Explained(bias=bias, harms=harms, thresholds=thresholds, look_first=first, spread=spread)
 
 
 def joint_confidence(n_identities: int) -> float:
@@ -104,13 +97,13 @@ def joint_confidence(n_identities: int) -> float:
     return bonferroni_level(len(AUCS) * n_identities + 1, (1 - CONFIDENCE) / 2)
 
 
-def lowest_selected(bias: BiasReport, group: str, metric: str) -> MetricValue:
+def lowest_selected(bias: BiasTable, group: str, metric: str) -> MetricValue:
     """Return an AUC that was selected from those of all identities, with its interval."""
-    cell = metric_cells(bias.subgroups[group])[metric]
+    cell: MetricValue = bias[Key(metric, group)]
     return selected(cell, len(AUCS) * len(bias.subgroups), bounds=(0.0, 1.0))
 
 
-def find_harms(joint: BiasReport) -> dict[str, str]:
+def find_harms(joint: BiasTable) -> dict[str, str]:
     """Return the identities with a significantly low AUC, each with the metric of its lowest one.
 
     An AUC is significantly low if its upper bound is below the lower bound of the overall AUC. The
@@ -120,19 +113,18 @@ def find_harms(joint: BiasReport) -> dict[str, str]:
     if least is None:
         return {}
     for name, subgroup in joint.subgroups.items():
-        cells = metric_cells(subgroup)
-        highs = {metric: cells[metric].high for metric in AUCS}
+        highs = {metric: subgroup[metric].high for metric in AUCS}
         low = [metric for metric, high in highs.items() if high is not None and high < least]
         if low:
-            found[name] = min(low, key=lambda metric: cells[metric].value or 0.0)
+            found[name] = min(low, key=lambda metric: joint[Key(metric, name)].value or 0.0)
     return found
 
 
-def describe_harm(bias: BiasReport, harms: Mapping[str, str], group: str) -> str:
+def describe_harm(bias: BiasTable, harms: Mapping[str, str], group: str) -> str:
     """Return the harm to an identity as a sentence made from its number; empty if there is none."""
     if group not in harms:
         return ""
-    value = metric_cells(bias.subgroups[group])[harms[group]].value
+    value = bias[Key(harms[group], group)].value
     usual = bias.overall.auc.value
     assert value is not None  # noqa: S101 - it has a bound
     assert usual is not None  # noqa: S101 - so has this
@@ -141,16 +133,12 @@ def describe_harm(bias: BiasReport, harms: Mapping[str, str], group: str) -> str
     return f"{harm[0].upper()}{harm[1:]} ({shares})."
 
 
-def look_first(bias: BiasReport, harms: Mapping[str, str]) -> LookFirst:
+def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
     """Choose the identity with the lowest AUC, preferring those with a significantly low one.
 
     AUCs of fewer than 20 rows of a class that they compare do not count.
     """
-    lowest = {
-        name: min(known)
-        for name, cells in bias.subgroups.items()
-        if (known := list(_defined(cells)))
-    }
+    lowest = {name: min(known) for name in bias.subgroups if (known := list(_defined(bias, name)))}
     significant = [name for name in lowest if name in harms]
     if not lowest:
         sentence = (
@@ -182,16 +170,16 @@ def _interval(cell: MetricValue) -> str:
     return "" if low is None or high is None else f" [95 % interval {low:.3f}, {high:.3f}]"
 
 
-def _defined(cells: SubgroupBias) -> Iterator[tuple[float, str]]:
+def _defined(bias: BiasTable, group: str) -> Iterator[tuple[float, str]]:
     for metric in FINAL_SCORE_PARTS:
-        value = metric_cells(cells)[metric].value
-        if value is not None and has_enough_rows(metric, cells):
+        value = bias[Key(metric, group)].value
+        if value is not None and has_enough_rows(metric, bias.counts[group]):
             yield value, metric
 
 
 @task(name="explain bias", task_run_name="explain {evidence.folder!m}")
 def explain_bias(
-    bias: BiasReport, threshold: float | None, evidence: EvidenceFile, set_folder: str
+    bias: BiasTable, threshold: float | None, evidence: EvidenceFile, set_folder: str
 ) -> Explained:
     """Find significantly low AUCs, count errors at thresholds and by term, measure calibration.
 
@@ -199,32 +187,28 @@ def explain_bias(
     """
     found = explain(evidence, bias, threshold)
     terms = count_terms(evidence, EvaluationSet.load(Path(set_folder)), found.thresholds)
-    return replace(found, terms=terms, calibration=calibrate(evidence))
+    calibration, gaps = calibrate(evidence)
+    numbers = {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
+    bias = found.bias.with_numbers(numbers)
+    return replace(found, bias=bias, terms=terms, calibration=calibration)
 
 
 # Each identity takes a pass over all rows; if there are more, only all rows are measured.
 MOST = 64
 
 
-def calibrate(evidence: EvidenceFile) -> Calibration:
-    """Measure the calibration of a candidate on a set, and say it in a sentence."""
+def calibrate(evidence: EvidenceFile) -> tuple[Calibration, dict[str, MetricValue]]:
+    """Measure the calibration of a candidate on a set, and the gap of each identity."""
     rows = evidence.measured
-    found: dict[str, Any] = calibration_report(
-        Rows(
-            rows.labels,
-            rows.members if len(rows.members) <= MOST else {},
-            sample_weight=rows.weights,
-            clusters=rows.clusters,
-            background=evidence.background,
-        ),
-        rows.y_score,
-        confidence=CONFIDENCE,
-    ).to_dict()
-    known = Calibration.from_dict(found | {"sentence": ""})
-    return replace(known, sentence=calibration_sentence(known))
+    checked = rows.checked(evidence.background)
+    if len(rows.members) > MOST:
+        checked = checked.grouped({})
+    measured = calibration_report(checked, rows.y_score, confidence=CONFIDENCE)
+    known = Calibration.from_dict(measured.to_dict() | {"sentence": ""})
+    return replace(known, sentence=calibration_sentence(known, measured.gaps)), measured.gaps
 
 
-def calibration_sentence(found: Calibration) -> str:
+def calibration_sentence(found: Calibration, gaps: Mapping[str, MetricValue]) -> str:
     """Say how far scores are from probabilities, and for which identity they are worst."""
     if found.reason is not None:
         return f"Calibration is not measured: {found.reason}."
@@ -237,7 +221,6 @@ def calibration_sentence(found: Calibration) -> str:
         one = found.subgroups[name]
         return min(one.n_positive, one.n - one.n_positive) >= LEAST_ROWS
 
-    gaps = {name: one.calibration_gap for name, one in found.subgroups.items()}
     sizes = {
         name: abs(one.value) for name, one in gaps.items() if one.value is not None and enough(name)
     }

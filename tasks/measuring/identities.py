@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bias_metrics import BiasReport, MissingScores
+from bias_metrics import BiasTable, MissingScores
 from bias_metrics.report import MeasuredSubgroup, Options, bonferroni_level
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
@@ -72,7 +72,7 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasReport:
+def summarise(evidence: EvidenceFile, measured: Mapping[str, MeasuredSubgroup]) -> BiasTable:
     """Compute overall numbers and aggregates; let all intervals account for clusters."""
     groups = evidence.record.power_mean_groups
     model = evidence.measurement
@@ -100,11 +100,11 @@ def measure_identity(
 @task(name="summarise bias", task_run_name="summarise {evidence.folder!m}")
 def summarise_identities(
     measured: list[dict[str, MeasuredSubgroup]], evidence: EvidenceFile
-) -> BiasReport:
+) -> BiasTable:
     """Compute overall and aggregate numbers from the identities' results."""
     found = summarise(evidence, {name: bias for part in measured for name, bias in part.items()})
     of = f"{evidence.folder.name} on {evidence.folder.parent.name}"
-    auc, final = (one.value for one in (found.overall.auc, found.final_score))
+    auc, final = (found.overall[name].value for name in ("auc", "final_score"))
     numbers = ", ".join(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"
         for name, value in (("AUC", auc), ("final score", final))

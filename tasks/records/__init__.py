@@ -7,11 +7,7 @@ checker finds a wrong key. A test compares the types with real files.
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing
-from biasgate.tasks.records.numbers import (
-    Differences,
-    Value,
-    metric_cells,
-)
+from biasgate.tasks.records.numbers import Value
 from biasgate.tasks.records.report import (
     RATE_OF_GAP,
     AnalysisRecord,
@@ -28,7 +24,6 @@ from biasgate.tasks.records.report import (
     LookFirst,
     Model,
     ModelRecord,
-    Numbers,
     Rates,
     Report,
     ReportedChoices,
@@ -76,7 +71,6 @@ __all__ = [
     "Decided",
     "Decision",
     "Details",
-    "Differences",
     "Errors",
     "EvaluationSetRecord",
     "Explained",
@@ -92,7 +86,6 @@ __all__ = [
     "Model",
     "ModelRecord",
     "NightSummary",
-    "Numbers",
     "PolicyRecord",
     "Rates",
     "RegisteredPolicy",
@@ -108,5 +101,4 @@ __all__ = [
     "champion_of",
     "error_rates",
     "is_champions_copy",
-    "metric_cells",
 ]

@@ -31,10 +31,9 @@ class Calibrated(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedGroup(Calibrated):
-    """The calibration of an identity, of its background, and the gap between them."""
+    """The calibration of an identity, and of its background."""
 
     background: Calibrated
-    calibration_gap: MetricValue
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,17 @@
-"""Numbers that are measured, by identity, and what they are called."""
+"""Numbers in files: single ones, and the table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Annotated
 
-from bias_metrics import BiasReport, Difference, MetricValue, Overall, SubgroupBias
+from pydantic import Field, ValidateAs
+
+from bias_metrics import BiasTable, Difference, Key, MetricValue, RowCounts
 from bias_metrics.gate import LEAST_ROWS
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
-from bias_metrics.table import BiasTable
+from bias_metrics.metrics import METRICS
+from bias_metrics.rows import Background
+from bias_metrics.table import Estimate
 from biasgate.tasks.records.record import Record
 
 CONFIDENCE = 0.95
@@ -24,56 +27,98 @@ class Value(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Differences(Record):
-    """The numbers of a model minus those of another on the same rows."""
+class Counts(Record):
+    """Rows of an identity; of all rows without `group`."""
+
+    group: str | None
+    n_positive: int
+    n_negative: int
+    effective: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedThreshold(Record):
+    """A decision threshold: of the candidate, or of the model that it is compared with."""
+
+    name: str
+    against: str | None
+    value: float
+
+
+@dataclass(frozen=True)
+class NumberOf(MetricValue):
+    """A number and its key."""
+
+    metric: str = field(kw_only=True)
+    group: str | None = field(default=None, kw_only=True)
+    threshold: str | None = field(default=None, kw_only=True)
+    against: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class DifferenceOf(Difference):
+    """A difference and its key."""
+
+    metric: str = field(kw_only=True)
+    group: str | None = field(default=None, kw_only=True)
+    threshold: str | None = field(default=None, kw_only=True)
+    against: str | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRecord(Record):
+    """A table of numbers: what `BiasTable.to_dict()` returns."""
 
     confidence: float
-    overall: Overall[Difference]
-    subgroups: dict[str, dict[str, Difference]]
-    power_mean: dict[str, Difference] = field(default_factory=dict)
-    final_score: Difference
+    background: Background
+    power: float
+    covered: list[str]
+    counts: list[Counts]
+    numbers: Annotated[
+        list[Annotated[DifferenceOf | NumberOf, Field(union_mode="left_to_right")]], Field()
+    ]
+    categories: list[str] = field(default_factory=list)
+    thresholds: list[NamedThreshold] = field(default_factory=list)
+    joint_confidence: float | None = None
 
-    @classmethod
-    def of(cls, table: BiasTable, confidence: float) -> Differences | None:
-        """Return the differences from the champion that a table has; None without one."""
-        if "champion" not in table.rivals:
-            return None
-        rows, groups = table.rows[None], dict[str, dict[str, Difference]]()
-        means, whole = dict[str, Difference](), dict[str, Difference]()
-        for key, one in table.items():
-            if (
-                key.against != "champion"
-                or key.threshold is not None
-                or not isinstance(one, Difference)
-            ):
-                continue
-            if key.group is not None:
-                groups.setdefault(key.group, {})[key.metric] = one
-            else:
-                (means if key.metric in FINAL_SCORE_PARTS else whole)[key.metric] = one
-        n = rows.n_positive + rows.n_negative
-        return cls(
-            confidence=confidence,
-            overall=Overall(n, rows.n_positive, whole["auc"]),
-            subgroups=groups,
-            power_mean=means,
-            final_score=whole["final_score"],
+    def table(self) -> BiasTable:
+        """Return the table."""
+        return BiasTable(
+            numbers={
+                Key(one.metric, one.group, one.threshold, one.against): _number(one)
+                for one in self.numbers
+            },
+            counts={
+                one.group: RowCounts(one.n_positive, one.n_negative, one.effective)
+                for one in self.counts
+            },
+            confidence=self.confidence,
+            background=self.background,
+            power=self.power,
+            covered=tuple(self.covered),
+            categories=tuple(self.categories),
+            thresholds={(one.name, one.against): one.value for one in self.thresholds},
+            joint_confidence=self.joint_confidence,
         )
 
 
-def metric_cells(measured: object) -> Mapping[str, MetricValue]:
-    """Return the numbers of an identity or of its calibration, or the power means, by metric."""
-    return {name: one for name, one in vars(measured).items() if isinstance(one, MetricValue)}
+def _number(row: NumberOf | DifferenceOf) -> Estimate:
+    kind = Difference if isinstance(row, Difference) else MetricValue
+    return kind(**{one.name: getattr(row, one.name) for one in fields(kind)})
 
 
-def final_score_name(bias: BiasReport) -> str:
+ReadTable = Annotated[BiasTable, ValidateAs(TableRecord, TableRecord.table)]
+"""A table, read from its JSON."""
+
+
+def final_score_name(table: BiasTable) -> str:
     """Name the final score apart from that of a rule, which may be over categories."""
-    n = len(bias.power_mean.groups)
+    n = len(table.covered)
     return f"final score over {n:,} {'identity' if n == 1 else 'identities'}"
 
 
-def has_enough_rows(metric: str, counts: SubgroupBias) -> bool:
-    """Say whether an identity has enough rows, of each class that a metric compares, for evidence.
+def has_enough_rows(metric: str, counts: RowCounts) -> bool:
+    """Return whether an identity has enough rows, of each class that a metric compares.
 
     With fewer, a single comment may make its AUC the lowest.
     """

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from bias_metrics import BiasReport, MetricValue, SubgroupSpread
+from bias_metrics import SubgroupSpread
 from bias_metrics.metrics import Rate, threshold_metrics
 from bias_metrics.rows import WeightKind
 from bias_metrics.thresholds import ErrorsByTerm
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing
-from biasgate.tasks.records.numbers import Differences, Value
+from biasgate.tasks.records.numbers import ReadTable, Value
 from biasgate.tasks.records.record import Record
 
 
@@ -188,7 +188,6 @@ class AtThreshold(Record):
     groups: list[str]
     fped: Value
     fned: Value
-    gaps: dict[str, dict[str, MetricValue]]
     equal_error_rate: Value | None = None
 
 
@@ -203,8 +202,9 @@ class LookFirst(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Explained(Record):
-    """The meaning of a report's numbers."""
+    """A table of numbers, and their meaning."""
 
+    bias: ReadTable
     harms: dict[str, str]
     """The identities with a significantly low AUC, each with the metric of its lowest one."""
     thresholds: dict[str, AtThreshold]
@@ -231,21 +231,10 @@ class Report(Explained):
     schema_version: int
     evaluation_set: EvaluationSetRecord
     candidate: ModelRecord
-    bias: BiasReport
     warnings: list[str]
     analyses: dict[str, AnalysisRecord] | None = None
     missing: Missing | None = None
     trained_on: TrainedOn | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Numbers(Record):
-    """The numbers of a report."""
-
-    bias: BiasReport
-    thresholds: dict[str, AtThreshold]
-    calibration: Calibration | None = None
-    missing: Missing | None = None
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:
@@ -340,4 +329,4 @@ class Details(Record):
     versions: dict[str, str]
     scores: Scores
     curves: Curves | None = None
-    champion: Differences | None = None
+    champion: ReadTable | None = None

@@ -10,7 +10,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
-from bias_metrics import MetricValue, Overall, SubgroupBias
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
@@ -19,7 +18,7 @@ from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.outcomes import WORDS
-from biasgate.tasks.records import Decided, LoggedVerdict, Report, metric_cells
+from biasgate.tasks.records import Decided, LoggedVerdict, Report
 from biasgate.tasks.records.trend import Cause, Changed, Digests, Night, Remembered, Trend
 from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.moved import Moved, family_confidence, find_moves, find_not_compared
@@ -199,10 +198,10 @@ def remember(
     """
     by_place = {(v.candidate.name, v.evaluation_set.name): v for v in verdicts}
     n_numbers = sum(
-        cell.low is not None
+        subgroup[metric].low is not None
         for one in measured
         for subgroup in one.report.bias.subgroups.values()
-        for cell in metric_cells(subgroup).values()
+        for metric in SUBGROUP_METRICS
     )
     level = family_confidence(n_numbers)
     return Night(
@@ -263,9 +262,8 @@ def joint_intervals(evidence: EvidenceFile, level: float) -> dict[str, list[floa
 
 def _reasons(report: Report) -> Iterator[tuple[str, str]]:
     for name, subgroup in report.bias.subgroups.items():
-        cells = metric_cells(subgroup)
         for metric in SUBGROUP_METRICS:
-            yield f"{metric}/{name}", cells[metric].reason or "it has no interval"
+            yield f"{metric}/{name}", subgroup[metric].reason or "it has no interval"
 
 
 def _model_digest(measured: Measured, verdict: LoggedVerdict) -> str:
@@ -281,23 +279,20 @@ def _model_digest(measured: Measured, verdict: LoggedVerdict) -> str:
 
 def numbers_of(report: Report) -> dict[str, list[float | None]]:
     """Return value, low and high of every number; shares have no interval."""
-    bias = report.bias
-    overall = bias.overall
-    found: dict[str, list[float | None]] = {}
-    cells = {"auc/overall": overall.auc, "final_score": bias.final_score}
-    powers = metric_cells(bias.power_mean)
-    cells |= {f"power_mean/{name}": powers[name] for name in FINAL_SCORE_PARTS}
-    for name, subgroup in bias.subgroups.items():
-        of_group = metric_cells(subgroup)
+    table, n_rows = report.bias, report.bias.counts[None].n
+    overall = table.overall
+    cells = {"auc/overall": overall.auc, "final_score": overall.final_score}
+    cells |= {f"power_mean/{name}": overall[name] for name in FINAL_SCORE_PARTS}
+    for name, of_group in table.subgroups.items():
         cells |= {f"{metric}/{name}": of_group[metric] for metric in SUBGROUP_METRICS}
-    for key, cell in cells.items():
-        found[key] = [cell.value, cell.low, cell.high]
-    counts: dict[str, Overall[MetricValue] | SubgroupBias] = {"overall": overall, **bias.subgroups}
-    for name, one in counts.items():
-        n, positive = one.n, one.n_positive
-        found[f"toxic_share/{name}"] = [positive / n if n else None, None, None]
-        found[f"share/{name}"] = [n / overall.n if overall.n else None, None, None]
-    del found["share/overall"]
+    found: dict[str, list[float | None]] = {
+        key: [cell.value, cell.low, cell.high] for key, cell in cells.items()
+    }
+    for group, rows in table.counts.items():
+        share = rows.n_positive / rows.n if rows.n else None
+        found[f"toxic_share/{'overall' if group is None else group}"] = [share, None, None]
+        if group is not None:
+            found[f"share/{group}"] = [rows.n / n_rows if n_rows else None, None, None]
     return found
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bias_metrics import CountedShare, Difference, MetricValue, Overall
+from bias_metrics import CountedShare, Difference
 from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
+from bias_metrics.table import Estimate
 from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.evidence.measure import Measuring
 from biasgate.tasks.evidence.rows import CANDIDATE
-from biasgate.tasks.records import Differences, metric_cells
-from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.records.numbers import CONFIDENCE, ReadTable
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.verdict import champion_of
 from biasgate.tasks.reporting.page.grids import GridRow, difference
 from biasgate.tasks.reporting.results import Published
+
+_COMPARED = ("auc", "final_score", *SUBGROUP_METRICS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class Compared(Record):
     """Whether both scored the same rows, so that differences have intervals."""
     reason: str | None
     """Why not."""
-    comparison: Differences
+    comparison: ReadTable
     """The differences; if not paired, without intervals."""
     worsened: list[Loss]
     """What is shown to be worse in the first, with all bounds at 95 % together; most first."""
@@ -137,23 +138,18 @@ def _compare(published: Published, other: Published, sides: tuple[str, str]) -> 
     try:
         measuring = _paired(published, other)
     except NotSameRowsError as error:
-        reason, apart = str(error), partial(_unpaired, reason=str(error))
-        cells = [
-            {name: metric_cells(of) for name, of in x.subgroups.items()} for x in (first, second)
-        ]
-        auc = apart(first.overall.auc, second.overall.auc)
-        comparison = Differences(
-            confidence=CONFIDENCE,
-            overall=Overall(first.overall.n, first.overall.n_positive, auc),
-            subgroups={
-                name: {x: apart(of[x], cells[1][name][x]) for x in SUBGROUP_METRICS}
-                for name, of in cells[0].items()
-                if name in cells[1]
-            },
-            final_score=apart(first.final_score, second.final_score),
+        reason = str(error)
+        numbers = {
+            key: _unpaired(number, second[key], reason)
+            for key, number in first.items()
+            if key in second and key.threshold is None and key.metric in _COMPARED
+        }
+        shared = [name for name in first.counts if name in second.counts]
+        comparison = replace(
+            first, numbers=numbers, counts={name: first.counts[name] for name in shared}
         )
     else:
-        found = Differences.of(measuring.evidence(CONFIDENCE).table, CONFIDENCE)
+        found = measuring.evidence(CONFIDENCE).table.against(RIVAL)
         assert found is not None  # noqa: S101 - the other stands in for the champion
         comparison = found
         worsened = list(measuring.losses(RIVAL, ALPHA).cells)
@@ -200,7 +196,7 @@ def _paired(published: Published, other: Published) -> Measuring:
         raise NotSameRowsError(msg) from error
 
 
-def _unpaired(one: MetricValue, other: MetricValue, reason: str) -> Difference:
+def _unpaired(one: Estimate, other: Estimate, reason: str) -> Difference:
     first, second, value = one.value, other.value, None
     if first is None or second is None:
         reason = one.reason or other.reason or reason

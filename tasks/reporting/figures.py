@@ -5,32 +5,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from bias_metrics import SubgroupBias, plot
+from bias_metrics import BiasTable, MetricValue, plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import Differences, Report, Verdict
+from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.tables import PANELS, ROWS
 
 
 def metric_heatmap(report: Report) -> Figure:
     """Draw the five metrics by identity, with intervals; only the worst of many identities."""
-    found = report.bias.subgroups
-    shown, left_out = shown_identities(found, ROWS)
-    return plot.heatmap(
-        replace(report.bias, subgroups={name: found[name] for name in shown}),
-        title=_title(report) + left_out,
-    )
+    shown, left_out = shown_identities(report.bias.subgroups, ROWS)
+    return plot.heatmap(report.bias.among(shown), title=_title(report) + left_out)
 
 
-def shown_identities(subgroups: Mapping[str, SubgroupBias], most: int) -> tuple[list[str], str]:
+def shown_identities(
+    subgroups: Mapping[str, Mapping[str, MetricValue]], most: int
+) -> tuple[list[str], str]:
     """Return the identities to draw, and an addition to the title if others are left out."""
     if len(subgroups) <= most:
         return list(subgroups), ""
@@ -85,9 +82,8 @@ def _write(figure: Figure, path: Path, *, dpi: int) -> None:
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
     """Draw the AUCs that the policy checks, with intervals and floors; the first if none."""
-    found = report.bias.subgroups
-    shown, left_out = shown_identities(found, ROWS)
-    cells = replace(report.bias, subgroups={name: found[name] for name in shown})
+    shown, left_out = shown_identities(report.bias.subgroups, ROWS)
+    cells = report.bias.among(shown)
     checked = {result.metric for result in verdict.results if result.group is not None}
     metrics = [metric for metric in AUCS if metric in checked] or list(AUCS[:1])
     size = max(8.0, 5.4 * len(metrics)), 1.5 + 0.26 * max(len(shown), 1)
@@ -113,18 +109,14 @@ def floor_of(verdict: Verdict, metric: str) -> float | None:
     return limits.pop() if len(limits) == 1 else None
 
 
-def difference_heatmap(report: Report, compared: Differences, champion: str) -> Figure:
+def difference_heatmap(report: Report, compared: BiasTable, champion: str) -> Figure:
     """Draw the differences from the champion by identity; only the worst of many identities."""
     names, left_out = shown_identities(report.bias.subgroups, ROWS)
-    cells = {name: compared.subgroups[name] for name in names}
-    return plot.comparison(
-        replace(compared, subgroups=cells), first=_title(report), second=f"{champion}{left_out}"
-    )
+    title = f"{champion}{left_out}"
+    return plot.comparison(compared.among(names), first=_title(report), second=title)
 
 
-def draw_judged(
-    report: Report, verdict: Verdict, compared: Differences | None, folder: Path
-) -> None:
+def draw_judged(report: Report, verdict: Verdict, compared: BiasTable | None, folder: Path) -> None:
     """Write `intervals.png` and, if there was a champion, `difference.png`."""
     with quiet_about_glyphs():
         _write(interval_panels(report, verdict), folder / "intervals.png", dpi=100)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bias_metrics import BiasReport
+from bias_metrics import BiasTable
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, without_html
@@ -21,7 +21,6 @@ from biasgate.tasks.records import (
     ModelRecord,
     Report,
     Verdict,
-    metric_cells,
 )
 from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -136,7 +135,7 @@ def _shortened(lines: Sequence[str]) -> Iterator[str]:
         yield f"- and {len(lines) - _LINES:,} more in `verdict.json`"
 
 
-def _factors(bias: BiasReport) -> Iterator[str]:
+def _factors(bias: BiasTable) -> Iterator[str]:
     known = list(bias.subgroups)
     names = ", ".join(as_text(name) for name in known[:_LINES]) or "none"
     more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
@@ -145,8 +144,8 @@ def _factors(bias: BiasReport) -> Iterator[str]:
     yield f"Each is compared with the comments that {others}."
 
 
-def _metrics(bias: BiasReport) -> Iterator[str]:
-    auc, final = map(with_interval, (bias.overall.auc, bias.final_score))
+def _metrics(bias: BiasTable) -> Iterator[str]:
+    auc, final = map(with_interval, (bias.overall.auc, bias.overall.final_score))
     yield f"Overall AUC {auc}; {final_score_name(bias)} {final}."
     yield "Brackets are 95 % intervals; each holds for its number, not for all together."
     yield ""
@@ -154,9 +153,9 @@ def _metrics(bias: BiasReport) -> Iterator[str]:
     rows = [
         (
             name,
-            str(bias.subgroups[name].n),
-            str(bias.subgroups[name].n_positive),
-            *(with_interval(metric_cells(bias.subgroups[name])[one]) for one in SUBGROUP_METRICS),
+            str(bias.counts[name].n),
+            str(bias.counts[name].n_positive),
+            *(with_interval(bias.subgroups[name][one]) for one in SUBGROUP_METRICS),
         )
         for name in shown
     ]
@@ -165,11 +164,10 @@ def _metrics(bias: BiasReport) -> Iterator[str]:
     yield from ["", note] if note else []
 
 
-def _without_evidence(bias: BiasReport, verdict: Verdict) -> Iterator[str]:
+def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
     """Yield the groups with undefined numbers or too few rows for a rule."""
     found: dict[str, list[str]] = {}
-    for name, cells in bias.subgroups.items():
-        numbers = metric_cells(cells)
+    for name, numbers in bias.subgroups.items():
         undefined = [metric for metric in SUBGROUP_METRICS if numbers[metric].value is None]
         if undefined:
             found.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import BiasReport, MetricValue
-from bias_metrics.metrics import (
-    CALIBRATION_GAP,
-    EQUAL_ERRORS,
-    GIVEN,
-    SUBGROUP_METRICS,
-    threshold_metrics,
-)
+from bias_metrics import BiasTable
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
@@ -34,19 +28,16 @@ from biasgate.tasks.records import (
     Report,
     ReportedChoices,
     error_rates,
-    metric_cells,
 )
 from biasgate.tasks.reporting.decisions import TERMS_FILE, terms_csv
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
 SCHEMA_VERSION = 1
-ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 
 
 def build_report(
-    bias: BiasReport,
     evaluation_set: EvaluationSet,
     choices: Choices,
     candidate: CandidateSettings,
@@ -57,7 +48,7 @@ def build_report(
 ) -> Report:
     """Return the report of one candidate on one set.
 
-    `scores` says what affects its kept scores, and `explained` what the numbers mean.
+    `scores` says what affects its kept scores; `explained` has the numbers and their meaning.
     """
     reported = ReportedChoices(
         **vars(choices),
@@ -83,13 +74,13 @@ def build_report(
             choices=reported,
         ),
         candidate=judged,
-        bias=bias,
+        bias=explained.bias,
         trained_on=scores.trained_on,
         harms=explained.harms,
         thresholds=explained.thresholds,
         look_first=explained.look_first,
         warnings=[
-            *cautions(bias, reported, candidate, unmatched, near, explained),
+            *cautions(explained.bias, reported, candidate, unmatched, near, explained),
             *(warning for _, one in analysed for warning in one.warnings),
         ],
         missing=missing,
@@ -102,48 +93,51 @@ def build_report(
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, error rates, gaps."""
-    subgroups = report.bias.subgroups
-    table = bias_table(report.bias)
-    for kind, errors in report.thresholds.items():
-        for rate in ERROR_RATES:
-            cells = [error_rates(errors.subgroups[name])[rate] for name in subgroups]
-            table[f"{rate}_{AT[kind]}"] = [cell.value for cell in cells]
-        for metric in threshold_metrics():
-            gaps = [errors.gaps[name][metric] for name in subgroups]
-            _add_cells(table, f"{metric}_{AT[kind]}", gaps)
-    if report.missing is not None:
-        lacking = report.missing.subgroups
-        table |= {"n_missing": [lacking[name].n_missing for name in subgroups]}
-        for key in ("missing_rate", "missing_gap"):
-            cells_of = [metric_cells(lacking[name])[key] for name in subgroups]
-            _add_cells(table, key, cells_of)
-    calibrated = report.calibration.subgroups if report.calibration is not None else {}
-    if calibrated:
-        _add_cells(table, CALIBRATION_GAP, [calibrated[name].calibration_gap for name in subgroups])
-    return table
+    values: dict[str, dict[str | None, Any]] = {}
+    for row in _further_numbers(report):
+        column = f"{row['metric']}_{AT[row['threshold']]}" if "threshold" in row else row["metric"]
+        values.setdefault(column, {})[row["group"]] = row["value"]
+    further = {
+        name: [of_group.get(group) for group in report.bias.subgroups]
+        for name, of_group in values.items()
+    }
+    return wide_table(report.bias) | further
 
 
-def bias_table(bias: BiasReport) -> dict[str, list[Any]]:
+def wide_table(table: BiasTable) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts and metrics with intervals."""
-    subgroups = bias.subgroups
-    table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
+    groups = list(table.subgroups)
+    columns: dict[str, list[Any]] = {"subgroup": groups}
     for name in ("n", "n_positive", "n_negative"):
-        table[name] = [getattr(cells, name) for cells in subgroups.values()]
-    for name in SUBGROUP_METRICS:
-        _add_cells(table, name, [metric_cells(cells)[name] for cells in subgroups.values()])
-    return table
+        columns[name] = [getattr(table.counts[group], name) for group in groups]
+    for key, number in table.items():
+        if key.group is not None:
+            name = key.metric if key.threshold is None else f"{key.metric}_{AT[key.threshold]}"
+            for column, end in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+                columns.setdefault(column, []).append(getattr(number, end))
+    return columns
 
 
-def _add_cells(table: dict[str, list[Any]], name: str, cells: Sequence[MetricValue]) -> None:
-    """Add the values of a metric and the ends of their intervals."""
-    for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-        table[column] = [getattr(cell, key) for cell in cells]
+def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield error rates, and shares of comments without a score: `metric`, `group` and `value`."""
+    for threshold, errors in report.thresholds.items():
+        for group, of_group in [(None, errors.overall), *errors.subgroups.items()]:
+            for rate, cell in error_rates(of_group).items():
+                yield {"metric": rate, "group": group, "threshold": threshold, **vars(cell)}
+    if report.missing is not None:
+        for group, lacking in [(None, report.missing.overall), *report.missing.subgroups.items()]:
+            yield {"metric": "n_missing", "group": group, "value": lacking.n_missing}
+            for metric in ("missing_rate", "missing_gap"):
+                cell = getattr(lacking, metric)
+                if cell is not None:
+                    yield {"metric": metric, "group": group, **vars(cell)}
 
 
 def metric_csv(report: Report) -> str:
-    """Return the metric table as CSV; an undefined number is an empty cell."""
-    table = metric_table(report)
-    return csv_of(table, zip(*table.values(), strict=True))
+    """Return every number as a row of CSV; an undefined number is an empty cell."""
+    rows = [*report.bias.rows(), *_further_numbers(report)]
+    columns = [name for name in rows[0] if name != "against"]
+    return csv_of(columns, [[row.get(name) for name in columns] for row in rows])
 
 
 def write_submission(scored: ScoredSet, path: Path) -> None:
@@ -156,7 +150,6 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
 
 @task(name="write report", task_run_name="report {evidence.folder!m}")
 def write_report(
-    bias: BiasReport,
     explained: Explained,
     analysed: list[tuple[str, AnalysisRecord]],
     candidate: CandidateSettings,
@@ -172,7 +165,7 @@ def write_report(
     scores = ScoredSet.open(scores_folder).record
     choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
+    report = build_report(frozen, choices, candidate, scores, explained, analysed, missing)
     write_json(evidence.folder / "report.json", report)
     (evidence.folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     if report.terms is not None:

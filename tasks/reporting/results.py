@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from bias_metrics import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import read_record
 from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.evidence.file import EvidenceFile
-from biasgate.tasks.records import Details, Differences, Report, Summary, Verdict
+from biasgate.tasks.records import Details, Report, Summary, Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory, by_outcome
 from biasgate.tasks.reporting.page.details import FILE as DETAILS
 from biasgate.tasks.reporting.story import Story
@@ -43,7 +44,7 @@ class Published:
         return Story.of(self.report, self.verdict, self.differences)
 
     @cached_property
-    def differences(self) -> Differences | None:
+    def differences(self) -> BiasTable | None:
         """The differences from the champion, if `details.json` has them for these rows."""
         path = self.folder / DETAILS
         return read_record(path, Details).champion if path.is_file() else None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bias_metrics import MetricValue, RuleResult
+from bias_metrics import BiasTable, MetricValue, RuleResult
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, unjudged
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
@@ -17,11 +17,9 @@ from biasgate.tasks.measuring.cautions import (
 )
 from biasgate.tasks.records import (
     RATE_OF_GAP,
-    Differences,
     Report,
     Verdict,
     error_rates,
-    metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
 from biasgate.tasks.reporting.tables import (
@@ -129,7 +127,7 @@ class Story(VerdictStory):
     """The identities of which no metric has one."""
 
     @classmethod
-    def of(cls, report: Report, verdict: Verdict, differences: Differences | None = None) -> Story:
+    def of(cls, report: Report, verdict: Verdict, differences: BiasTable | None = None) -> Story:
         """Say what is said of a candidate.
 
         Without `differences` from the champion nothing is said to be better.
@@ -143,16 +141,14 @@ class Story(VerdictStory):
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
         ]
         bias = report.bias
-        means = metric_cells(bias.power_mean)
+        means = bias.overall
         lacking = {
             name: sum(cells[metric].low is None for metric in SUBGROUP_METRICS)
-            for name, cells in (
-                (name, metric_cells(subgroup)) for name, subgroup in bias.subgroups.items()
-            )
+            for name, cells in ((name, subgroup) for name, subgroup in bias.subgroups.items())
         }
         numbers = {
             "Overall AUC": bias.overall.auc,
-            final_score_name(bias).capitalize(): bias.final_score,
+            final_score_name(bias).capitalize(): bias.overall.final_score,
             **{f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS},
             **{
                 f"Highest minus lowest {METRICS[one].title}": (report.spread or {})[one].value
@@ -230,16 +226,16 @@ def _errors(report: Report) -> Errors | None:
 
     None where no threshold is given, or nothing can be shown: no gap has an interval.
     """
-    at = report.thresholds.get(GIVEN)
-    if at is None or all(gap.low is None for of in at.gaps.values() for gap in of.values()):
+    at, known = report.thresholds.get(GIVEN), report.bias.at_threshold(GIVEN)
+    if at is None or all(gap.low is None for of in known.values() for gap in of.values()):
         return None
     every = error_rates(at.overall)
-    n_looked_at = sum(len(of) for of in at.gaps.values())
+    n_looked_at = sum(len(of) for of in known.values())
     texts = []
     for metric, rate in RATE_OF_GAP.items():
         overall = every[rate].value
         gaps = {
-            name: selected(of[metric], n_looked_at) for name, of in at.gaps.items() if metric in of
+            name: selected(of[metric], n_looked_at) for name, of in known.items() if metric in of
         }
         names = [name for name, gap in gaps.items() if gap.low is not None and gap.low > 0]
         if not names or not overall:
@@ -271,7 +267,7 @@ def with_limit(number: str, limit: str) -> str:
     return f"{number}, {limit}" if limit else number
 
 
-def gains_of(differences: Differences | None) -> tuple[Change, ...]:
+def gains_of(differences: BiasTable | None) -> tuple[Change, ...]:
     """Return what is shown to be better than the champion's, the largest change first.
 
     The difference must be shown after Holm's adjustment; that a gap is smaller, by bounds on its
@@ -364,9 +360,8 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
             return worst.sentence, ""
         limit = _LIMITS[worst.kind, worst.mode == "proven"].format(limit=f"{worst.limit:g}")
-    at = report.thresholds.get(GIVEN)
-    gaps = {} if at is None else at.gaps.get(name, {})
-    cells = {**metric_cells(report.bias.subgroups[name]), **gaps}
+    own, gaps = report.bias.subgroups[name], report.bias.at_threshold(GIVEN).get(name, {})
+    cells = {**{metric: own[metric] for metric in SUBGROUP_METRICS}, **gaps}
     if worst is not None and metric not in cells:
         return worst.sentence, ""
     is_gap = METRICS[metric].is_gap
@@ -426,8 +421,8 @@ def _lowest_auc(report: Report) -> tuple[str, str] | None:
         (name, metric): value
         for name, subgroup in report.bias.subgroups.items()
         for metric in FINAL_SCORE_PARTS
-        if has_enough_rows(metric, subgroup)
-        and (value := metric_cells(subgroup)[metric].value) is not None
+        if has_enough_rows(metric, report.bias.counts[name])
+        and (value := subgroup[metric].value) is not None
     }
     return min(known, key=lambda cell: known[cell], default=None)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bias_metrics import MetricValue, SubgroupBias
+from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import Table as TextTable
 from bias_metrics.report import worst_first
@@ -135,7 +135,9 @@ def left_out(n_shown: int, n: int) -> str:
 
 
 def shown_rows(
-    subgroups: Mapping[str, SubgroupBias], most: int | None = None, first: str | None = None
+    subgroups: Mapping[str, Mapping[str, MetricValue]],
+    most: int | None = None,
+    first: str | None = None,
 ) -> tuple[list[str], str]:
     """Return the identities of a table, the worst first, and a note if some are left out.
 

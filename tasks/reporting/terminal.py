@@ -296,10 +296,10 @@ def _print_compared(out: Console, compared: Compared) -> None:
     found = compared.comparison
     auc, final = (
         half_width(difference(cell, "plain", found.confidence).number, signed=True)
-        for cell in (found.overall.auc, found.final_score)
+        for cell in (found.overall.auc, found.overall.final_score)
     )
     title = (
-        f"Differences on {printable(compared.evaluation_set)}: {found.overall.n:,} rows, "
+        f"Differences on {printable(compared.evaluation_set)}: {found.counts[None].n:,} rows, "
         f"AUC {auc}, final score {final}"
     )
     rows = compared.rows

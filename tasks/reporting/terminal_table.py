@@ -16,7 +16,7 @@ from bias_metrics.gate import RIVALS
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.console import shown
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.records import Report, Verdict, metric_cells
+from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.page.grids import (
     DIFFERS,
@@ -44,10 +44,9 @@ _LISTED = 56  # width of five numbers without
 def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     """Print the metrics of every identity, as a table or, if that does not fit, as a list."""
     grid = metric_grid(report, verdict, (*LIMITS, *RIVALS), ROWS)
-    means = report.bias.power_mean
-    cells = metric_cells(means)
+    cells = report.bias.overall
     mean = GridRow(
-        f"power mean (p = {means.power:g})",
+        f"power mean (p = {report.bias.power:g})",
         tuple(GridCell(cells[metric]) for metric in SUBGROUP_METRICS if metric in cells),
     )
     intervals = print_rows(out, title_of(report), grid.rows, mean)
@@ -59,7 +58,7 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
     ]
     if not intervals:
         legend = ["Intervals are in bias_metrics.csv."]
-    final = report.bias.final_score
+    final = cells.final_score
     if final.value is None:
         reason = (final.reason or "no reason given").removeprefix("undefined: ")
         legend.append(f"The final score is undefined: {reason}.")
@@ -73,18 +72,18 @@ def print_table(out: Console, report: Report, verdict: Verdict) -> None:
 
 def title_of(report: Report) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
-    overall, final = report.bias.overall, report.bias.final_score
+    overall = report.bias.overall
     names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
         f"{names}: {_rows_in_words(report)}, AUC {half_width(overall.auc)}, "
-        f"{final_score_name(report.bias)} {half_width(final)}"
+        f"{final_score_name(report.bias)} {half_width(overall.final_score)}"
     )
 
 
 def _rows_in_words(report: Report) -> str:
     """Return the number of measured rows, and why others are left out."""
-    choices, overall = report.evaluation_set.choices, report.bias.overall
-    n, positive = f"{overall.n:,} rows", f"{overall.n_positive:,} positive"
+    choices, everyone = report.evaluation_set.choices, report.bias.counts[None]
+    n, positive = f"{everyone.n:,} rows", f"{everyone.n_positive:,} positive"
     return f"{choices.left_out or n}, {positive}"
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
-from bias_metrics import BiasReport, MetricValue
+from bias_metrics import BiasTable, Key
 from bias_metrics.gate import WORST_FIRST
-from bias_metrics.metrics import CALIBRATION_GAP, FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report import worst_first
+from bias_metrics.table import Estimate
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.prefect_task import say, task
@@ -24,14 +25,14 @@ from biasgate.tasks.measuring.identities import Measured
 from biasgate.tasks.mlflow_server.logged_models import Judged
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway, source_tags
 from biasgate.tasks.records import (
+    AtThreshold,
     LoggedVerdict,
-    Numbers,
+    Missing,
     Report,
     Summary,
     Value,
     Verdict,
     champion_of,
-    metric_cells,
 )
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown, results_markdown
@@ -64,7 +65,11 @@ LOGGED = 500
 LOGGED_TAG = "biasgate.metrics_of"
 
 
-def metric_keys(report: Numbers | Report) -> dict[str, float]:
+def metric_keys(
+    table: BiasTable,
+    thresholds: Mapping[str, AtThreshold] = MappingProxyType({}),
+    missing: Missing | None = None,
+) -> dict[str, float]:
     """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
 
     Errors at a threshold are included only for all identities together: the rates of each are
@@ -79,26 +84,22 @@ def metric_keys(report: Numbers | Report) -> dict[str, float]:
         If two numbers would share a key, or a subgroup's name has characters that MLflow
         does not store.
     """
-    bias = report.bias
-    cells: list[tuple[str, MetricValue | Value]] = [
-        ("auc/overall", bias.overall.auc),
-        ("final_score", bias.final_score),
+    cells: list[tuple[str, Estimate | Value]] = [
+        (_mlflow_key(key), number) for key, number in table.items() if key.threshold is None
     ]
-    means = metric_cells(bias.power_mean)
-    cells += [(f"power_mean/{name}", means[name]) for name in FINAL_SCORE_PARTS]
-    for metric in SUBGROUP_METRICS:
-        cells += [
-            (f"{metric}/{metric_name(name)}", metric_cells(subgroup)[metric])
-            for name, subgroup in bias.subgroups.items()
-        ]
-    for kind, errors in report.thresholds.items():
+    for kind, errors in thresholds.items():
         if errors.equal_error_rate is not None:
             cells.append((f"equal_error_rate/{kind}", errors.equal_error_rate))
         cells.append((f"fped/{kind}", errors.fped))
         cells.append((f"fned/{kind}", errors.fned))
         cells.append((f"threshold/{kind}", Value(value=errors.threshold)))
-    cells += _calibration_cells(report)
-    cells += _missing_cells(report)
+    if missing is not None:
+        cells.append(("missing_rate/overall", missing.overall.missing_rate))
+        for group, share in missing.subgroups.items():
+            if group in table.subgroups:
+                cells.append((f"missing_rate/{metric_name(group)}", share.missing_rate))
+                if share.missing_gap is not None:
+                    cells.append((f"missing_gap/{metric_name(group)}", share.missing_gap))
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
@@ -107,23 +108,12 @@ def metric_keys(report: Numbers | Report) -> dict[str, float]:
     return {key: cell.value for key, cell in cells if cell.value is not None}
 
 
-def _calibration_cells(report: Numbers | Report) -> Iterator[tuple[str, MetricValue | Value]]:
-    """Yield the calibration gap of each identity."""
-    if report.calibration is not None:
-        for group, cells in report.calibration.subgroups.items():
-            yield f"{CALIBRATION_GAP}/{metric_name(group)}", cells.calibration_gap
-
-
-def _missing_cells(report: Numbers | Report) -> Iterator[tuple[str, MetricValue | Value]]:
-    """Yield the shares of comments without a score, and the gaps of each identity."""
-    if report.missing is None:
-        return
-    yield "missing_rate/overall", report.missing.overall.missing_rate
-    for group, share in report.missing.subgroups.items():
-        if group in report.bias.subgroups:
-            yield f"missing_rate/{metric_name(group)}", share.missing_rate
-            if share.missing_gap is not None:
-                yield f"missing_gap/{metric_name(group)}", share.missing_gap
+def _mlflow_key(key: Key) -> str:
+    if key.group is not None:
+        return f"{key.metric}/{metric_name(key.group)}"
+    if key.metric in FINAL_SCORE_PARTS:
+        return f"power_mean/{key.metric}"
+    return "auc/overall" if key.metric == "auc" else key.metric
 
 
 def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
@@ -134,16 +124,13 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     ValueError
         As in `metric_keys`, for all identities.
     """
-    bias = report.bias
-    subgroups = bias.subgroups
-    metrics = metric_keys(report)
-    if len(subgroups) <= LOGGED:
-        return metrics | count_keys(bias), {}
-    worst = {name: subgroups[name] for name in worst_first(subgroups)[:LOGGED]}
-    shown = replace(bias, subgroups=worst)
-    numbers = Numbers(bias=shown, thresholds=report.thresholds, missing=report.missing)
-    tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
-    return metric_keys(numbers) | count_keys(shown), {LOGGED_TAG: tag}
+    table, of_report = report.bias, (report.thresholds, report.missing)
+    metrics = metric_keys(table, *of_report)
+    if len(table.subgroups) <= LOGGED:
+        return metrics | count_keys(table), {}
+    shown = table.among(worst_first(table.subgroups)[:LOGGED])
+    tag = f"the worst {LOGGED} of {len(table.subgroups):,} identities; all are in bias_metrics.csv"
+    return metric_keys(shown, *of_report) | count_keys(shown), {LOGGED_TAG: tag}
 
 
 @task(name="open evaluation run")
@@ -294,17 +281,13 @@ def _params(report: Report, verdict: Verdict) -> dict[str, object]:
     }
 
 
-def count_keys(bias: BiasReport) -> dict[str, float]:
+def count_keys(table: BiasTable) -> dict[str, float]:
     """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
-    overall = bias.overall
-    counts: dict[str, float] = {
-        "n_rows/overall": overall.n,
-        "n_positive/overall": overall.n_positive,
-    }
-    for name, subgroup in bias.subgroups.items():
-        counts[f"n_rows/{metric_name(name)}"] = subgroup.n
-        counts[f"n_positive/{metric_name(name)}"] = subgroup.n_positive
-    return counts
+    found: dict[str, float] = {}
+    for group, rows in table.counts.items():
+        name = "overall" if group is None else metric_name(group)
+        found |= {f"n_rows/{name}": rows.n, f"n_positive/{name}": rows.n_positive}
+    return found
 
 
 LONGEST = 8000

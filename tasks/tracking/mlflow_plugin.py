@@ -11,8 +11,6 @@ from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
-from biasgate.tasks.records import Numbers
-
 MODEL_TYPE = "bias"
 TABLE = "bias_metrics.json"
 _OPTIONS = {"power_mean_groups", "background", "clusters", "confidence"}
@@ -56,7 +54,7 @@ class BiasEvaluator(ModelEvaluator):
         from bias_metrics import evaluate_bias  # noqa: PLC0415
         from bias_metrics.parts import reaches, widened  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-        from biasgate.tasks.reporting.report import bias_table  # noqa: PLC0415
+        from biasgate.tasks.reporting.report import wide_table  # noqa: PLC0415
         from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
 
         config: dict[str, Any] = dict(evaluator_config or {})
@@ -81,10 +79,10 @@ class BiasEvaluator(ModelEvaluator):
             },
             **options,
         )
-        metrics = metric_keys(Numbers(bias=bias, thresholds={})) | count_keys(bias)
+        metrics = metric_keys(bias) | count_keys(bias)
         gateway = Gateway(mlflow.get_tracking_uri(), registry=mlflow.get_registry_uri())
         gateway.log(run_id, metrics=metrics)
-        table = bias_table(bias)
+        table = wide_table(bias)
         gateway.log_table(run_id, table, TABLE)
         uri = f"{gateway.client.get_run(run_id).info.artifact_uri}/{TABLE}"
         artifact = JsonEvaluationArtifact(uri=uri, content=table)

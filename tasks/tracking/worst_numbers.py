@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.records import Report, Verdict
@@ -34,7 +35,8 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
         FAILED: outcomes.count("fail"),
         INSUFFICIENT: outcomes.count("insufficient"),
     }
-    for metric, worst in report.bias.worst.items():
+    for metric in SUBGROUP_METRICS:
+        worst = report.bias.worst(metric)
         value, bound = worst.value.value, worst.value.low
         if value is None:
             continue
@@ -53,9 +55,9 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
 def headline_tags(story: Story, report: Report) -> dict[str, str]:
     """Return what people read first, the worst identity by each metric, and the digests."""
     worst = {
-        f"{WORST_TAG}.{metric}": printable(one.subgroup)
-        for metric, one in report.bias.worst.items()
-        if one.subgroup is not None
+        f"{WORST_TAG}.{metric}": printable(group)
+        for metric in SUBGROUP_METRICS
+        if (group := report.bias.worst(metric).subgroup) is not None
     }
     facts = dict(CandidateStory.of(story).facts)
     known = {

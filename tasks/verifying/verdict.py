@@ -163,7 +163,7 @@ def n_rows_of(documents: Documents) -> int:
         return labelled
     if documents.report.missing is not None:
         return documents.report.missing.overall.n
-    return documents.report.bias.overall.n
+    return documents.report.bias.counts[None].n
 
 
 def same_origin(

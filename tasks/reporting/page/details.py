@@ -30,7 +30,6 @@ from biasgate.tasks.records import (
     ClassScores,
     Curves,
     Details,
-    Differences,
     GroupRates,
     GroupScores,
     Rates,
@@ -66,7 +65,7 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
         versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
         scores=_scores(rows, evidence.background, shown),
         curves=_curves(report, rows, evidence.background, shown) if report.thresholds else None,
-        champion=Differences.of(evidence.measure_set(CONFIDENCE).table, CONFIDENCE),
+        champion=evidence.measure_set(CONFIDENCE).table.against("champion"),
     )
 
 
@@ -179,7 +178,8 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
     groups = {name: GroupRates(**rates) for name, rates in subgroups.items()}
     named = {kind: thresholds.index(one) for kind, one in chosen.items()}
     for kind, position in named.items():
-        _replace_by_reported(report.thresholds[kind], position, overall, groups)
+        gaps = report.bias.at_threshold(kind)
+        _replace_by_reported(report.thresholds[kind], gaps, position, overall, groups)
     return Curves(thresholds=thresholds, named=named, overall=overall, subgroups=groups)
 
 
@@ -204,7 +204,11 @@ def _flagged(decided: list[Bools], rows: Bools) -> list[float | None]:
 
 
 def _replace_by_reported(
-    at: AtThreshold, position: int, overall: Rates, subgroups: Mapping[str, GroupRates]
+    at: AtThreshold,
+    gaps: Mapping[str, Mapping[str, MetricValue]],
+    position: int,
+    overall: Rates,
+    subgroups: Mapping[str, GroupRates],
 ) -> None:
     """Put a report's own numbers at its threshold, which allow for an estimated threshold."""
     for name, rate in error_rates(at.overall).items():
@@ -213,7 +217,7 @@ def _replace_by_reported(
         for name, rate in error_rates(at.subgroups[group]).items():
             getattr(of_group, name)[position] = rate.value
         for metric in threshold_metrics():
-            cell = at.gaps[group][metric]
+            cell = gaps[group][metric]
             getattr(of_group, metric)[position] = [cell.value, cell.low, cell.high]
 
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from bias_metrics import Difference, MetricValue
+from bias_metrics import BiasTable, Difference, MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from biasgate.tasks.records import Differences, Report, Verdict, metric_cells
+from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.page.drawing import Axis, Shape, drawn
 from biasgate.tasks.reporting.story import focus_of, gains_of
 from biasgate.tasks.reporting.tables import count, interval, number, shown_rows
@@ -157,7 +157,7 @@ def metric_grid(
     kinds: Sequence[str] = LIMITS,
     most: int | None = None,
     *,
-    differences: Differences | None = None,
+    differences: BiasTable | None = None,
     axes: Mapping[str, Axis] = MappingProxyType({}),
 ) -> Grid:
     """Return the five metrics by identity, the one that is called treated worst first.
@@ -175,7 +175,7 @@ def metric_grid(
     def cell(name: str, metric: str) -> GridCell:
         beside = differences.subgroups[name][metric] if differences is not None else None
         return GridCell(
-            metric_cells(subgroups[name])[metric],
+            subgroups[name][metric],
             METRICS[metric].is_gap,
             outcomes.of(metric, name),
             outcomes.limits(metric, name),
@@ -187,8 +187,8 @@ def metric_grid(
         GridRow(
             name,
             tuple(cell(name, metric) for metric in SUBGROUP_METRICS),
-            count(subgroups[name].n),
-            count(subgroups[name].n_positive),
+            count(report.bias.counts[name].n),
+            count(report.bias.counts[name].n_positive),
             any(group == name and change == "worse" for (group, _), change in changes.items()),
         )
         for name in names
@@ -252,8 +252,6 @@ def axes_of(judged: Sequence[tuple[Report, Verdict]]) -> dict[str, Axis]:
             found = values[METRICS[metric].is_gap]
             beyond = 1.01 if METRICS[metric].is_gap else 0.99  # so that no limit is the edge
             found += [beyond * limit for limit in outcomes.limits(metric)]
-            found += [
-                metric_cells(subgroup)[metric].value for subgroup in report.bias.subgroups.values()
-            ]
+            found += [subgroup[metric].value for subgroup in report.bias.subgroups.values()]
     aucs, gaps = Axis.of_aucs(values[False]), Axis.around_zero(values[True], 0.1)
     return {metric: gaps if METRICS[metric].is_gap else aucs for metric in SUBGROUP_METRICS}

@@ -337,14 +337,11 @@ def describe_set(report: Report, use: SetUse | None = None) -> SetView:
     choices, subgroups = evaluation_set.choices, bias.subgroups
     source = choices.source
     shown, left_out = shown_rows(subgroups)
-    n, n_toxic = bias.overall.n, bias.overall.n_positive
-    numbers = [("all comments", n, n_toxic, n - n_toxic)]
-    for name in shown:
-        one = subgroups[name]
-        numbers.append((name, one.n, one.n_positive, one.n_negative))
+    counted = {"all comments": bias.counts[None]} | {name: bias.counts[name] for name in shown}
+    numbers = [(name, of.n, of.n_positive, of.n_negative) for name, of in counted.items()]
     return SetView(
         name=evaluation_set.name,
-        n=count(n),
+        n=count(bias.counts[None].n),
         digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=choices.left_out or "",
