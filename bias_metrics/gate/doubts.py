@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS, threshold_metrics
-from bias_metrics.table import BiasTable
+from bias_metrics.table import BiasTable, Key
 
 USEFUL, FLAGGED = "useful", "flag_rate"
 CHANCE, LEAST_FLAGGED = 0.5, 0.001
@@ -54,7 +54,7 @@ def judge_usefulness(
         An `insufficient` result where the overall AUC is not shown to be above .5, or where the
         threshold flags less than .1 %, or more than 99.9 %, of both classes.
     """
-    auc, rows = table["auc"], table.counts[None]
+    auc, rows = table[Key("auc")], table.counts[None]
     bound = auc.low if is_sample else auc.value
     known: dict[str, Any] = {
         "rule": USEFUL,
