@@ -25,7 +25,7 @@ def plain(content: Any) -> Any:
         return list(content) if are_plain else [plain(value) for value in content]
     if content is None or isinstance(content, str | int | float):
         return content
-    if isinstance(content, dict):
+    if isinstance(content, dict | Mapping) and not hasattr(content, "to_dict"):
         return {
             key: value if type(value) in _MOST else plain(value) for key, value in content.items()
         }
@@ -34,8 +34,6 @@ def plain(content: Any) -> Any:
 
         is_number = isinstance(content, MetricValue)
         return plain(content.to_dict(interval=True) if is_number else content.to_dict())
-    if isinstance(content, Mapping):
-        return plain(dict(content))
     if is_dataclass(content) and not isinstance(content, type):
         return {field.name: plain(getattr(content, field.name)) for field in fields(content)}
     return content

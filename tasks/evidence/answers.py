@@ -46,7 +46,7 @@ class Asked:
     sharing: int
     """How many candidates share alpha, as the rules' confidences say."""
     objective: float
-    """Two-sided confidence of the objective."""
+    """One-sided confidence of the objective."""
     small: SmallGroups
     thresholds: Mapping[str, float | None]
     """By role, the threshold that each model is used with."""
@@ -82,7 +82,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
         If the evidence gives other numbers than the report.
     """
     rules, level = asked.rules, asked.rules[0].level
-    everyone, compared = (None, level), (None, asked.objective)
+    everyone, compared = (None, level), (None, 2 * asked.objective - 1)
     thresholds = find_thresholds(rules, evidence, asked.thresholds)
     losses = _losses(evidence, asked.alpha, asked.thresholds)
     measured = evidence.measure(
@@ -97,7 +97,7 @@ def answer(evidence: AnyEvidence, asked: Asked, report: Report) -> Answers:
     return Answers(
         measured=measured,
         everyone=measured[everyone],
-        compared=evidence.without(asked.small.not_measured, asked.objective) or measured[compared],
+        compared=evidence.without(asked.small.not_measured, compared[1]) or measured[compared],
         losses=losses,
         missing=_missing(evidence, asked.missing),
     )

@@ -34,7 +34,6 @@ from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import SLICE
 from biasgate.tasks.evidence.answers import Answers, AnyEvidence, Asked, answer
-from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import over_slices
@@ -44,6 +43,7 @@ from biasgate.tasks.records import (
     Code,
     Compared,
     Context,
+    Findings,
     HoldsFor,
     JudgedSet,
     PolicyRecord,
@@ -91,24 +91,68 @@ def build_verdict(
     RuntimeError
         If the evidence gives other numbers than the report.
     """
-    champion, reference = (_identified(rivals.get(role), evidence, role) for role in RIVALS)
-    sharing = policy.n_sharing_alpha(n_candidates)
-    confidence, limits = policy.objective_confidence(sharing), policy.missing_limits(sharing)
-    harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
-    small = policy.small_groups(today, evidence.identities)
-    given = _given(report, rivals)
-    counted = evidence if isinstance(evidence, CountedEvidence) else None
     file = evidence if isinstance(evidence, EvidenceFile) else None
     slices = [] if file is None else list(file.columns(SLICE))
+    sharing = policy.n_sharing_alpha(n_candidates)
+    limits = policy.missing_limits(sharing)
     asked = Asked(
         rules=over_slices(policy.decision_rules(sharing), slices),
         sharing=sharing,
-        objective=2 * confidence - 1,
-        small=small,
-        thresholds=given,
+        objective=policy.objective_confidence(sharing),
+        small=policy.small_groups(today, evidence.identities),
+        thresholds=_given(report, rivals),
         alpha=1 - policy.confidence,
         missing=None if limits is None else limits.level,
     )
+    try:
+        findings = _find(evidence, report, policy, asked, limits)
+    except ValueError as error:
+        msg = f"policy {policy.name!r}: {error}"
+        raise InputError(msg) from error
+    evaluation_set = report.evaluation_set
+    if context is None:
+        names = [evaluation_set.name] if required else []
+        context = Context(required_sets=names, ledger=None, registered_policy=None)
+    return Verdict(
+        **vars(findings),
+        schema_version=SCHEMA_VERSION,
+        policy=PolicyRecord(name=policy.name, digest=policy.digest, report_only=policy.report_only),
+        evaluation_set=JudgedSet(
+            name=evaluation_set.name,
+            digest=evaluation_set.digest,
+            required=required,
+            sample=evaluation_set.choices.sample,
+        ),
+        candidate=report.candidate,
+        champion=_identified(rivals.get("champion"), evidence, "champion"),
+        reference=_identified(rivals.get("reference"), evidence, "reference"),
+        n_candidates=n_candidates,
+        report_digest=json_digest(report),
+        evidence_digest=evidence.digest,
+        code=Code(version=version("biasgate"), bias_metrics=code_digest()),
+        decided_on=today.isoformat(),
+        **vars(context),
+        counts=None
+        if isinstance(evidence, EvidenceFile)
+        else evidence.told(categories=policy.hierarchy is not None),
+    )
+
+
+def _find(
+    evidence: AnyEvidence,
+    report: Report,
+    policy: Policy,
+    asked: Asked,
+    limits: MissingLimits | None,
+) -> Findings:
+    """Judge by all rules; say for whom the result holds, until when, and what it does not cover.
+
+    Raises
+    ------
+    ValueError
+        As `answer`.
+    """
+    harm_limit = policy.harm_limit(sum(role in evidence.record.scores for role in RIVALS))
     judge = partial(
         _judge,
         evidence,
@@ -117,66 +161,30 @@ def build_verdict(
         missing=limits,
         allow_first=policy.allow_first,
     )
-    try:
-        judged = judge(asked)
-        last_day = _last_day(judged, policy, asked, judge)
-        objective = measure_objective(policy.objective, judged.answers.compared, confidence)
-    except ValueError as error:
-        msg = f"policy {policy.name!r}: {error}"
-        raise InputError(msg) from error
+    judged = judge(asked)
+    last_day = _last_day(judged, policy, asked, judge)
     losses, results = judged.answers.losses, judged.results
-    evaluation_set = report.evaluation_set
-    if context is None:
-        names = [evaluation_set.name] if required else []
-        context = Context(required_sets=names, ledger=None, registered_policy=None)
     extent = extent_of(results, evidence.identities)
     unruled = unruled_harm(losses, harm_limit)
     worse = {entry.group for entry in unruled}
-    return Verdict(
-        schema_version=SCHEMA_VERSION,
-        policy=PolicyRecord(
-            name=policy.name,
-            digest=policy.digest,
-            report_only=policy.report_only,
-        ),
-        evaluation_set=JudgedSet(
-            name=evaluation_set.name,
-            digest=evaluation_set.digest,
-            required=required,
-            sample=evaluation_set.choices.sample,
-        ),
-        candidate=report.candidate,
-        champion=champion,
-        reference=reference,
-        n_candidates=n_candidates,
-        report_digest=json_digest(report),
-        evidence_digest=evidence.digest,
-        code=Code(version=version("biasgate"), bias_metrics=code_digest()),
-        decided_on=today.isoformat(),
+    return Findings(
         outcome=judged.outcome,
         holds_for=HoldsFor(
             identities=[name for name in extent.groups if name not in worse], of=extent.of
         ),
-        exceptions=[
-            *unruled,
-            *extent.exceptions,
-        ],
+        exceptions=[*unruled, *extent.exceptions],
         reservations=reservations(report, evidence.dominant),
         bounds=bounds_looked_at(
             results,
             losses,
-            1 - policy.confidence,
-            given,
+            asked.alpha,
+            asked.thresholds,
             is_sample=evidence.is_sample,
         ),
         results=results,
-        objective=objective,
+        objective=measure_objective(policy.objective, judged.answers.compared, asked.objective),
         worsened=list(losses["champion"].cells) if "champion" in losses else [],
-        changed=_changed(evidence, given),
-        required_sets=context.required_sets,
-        ledger=context.ledger,
-        registered_policy=context.registered_policy,
-        counts=None if counted is None else counted.told(categories=policy.hierarchy is not None),
+        changed=_changed(evidence, asked.thresholds),
         holds_until=None if last_day is None else last_day.isoformat(),
     )
 

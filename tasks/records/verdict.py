@@ -108,17 +108,36 @@ class RestsOnCounts(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict(Record):
+class Findings(Record):
+    """The results of a policy's rules, and what limits them.
+
+    `holds_for` names the identities for whom a pass is proven, `exceptions` what it does not cover,
+    and `reservations` what limits any outcome. `changed` exists if candidate and champion have
+    thresholds: by identity, how many harmless comments are newly flagged and how many toxic ones
+    newly missed. `holds_until` exists if a pass needs an entry of `not_measured`: the last day of
+    the first such entry.
+    """
+
+    outcome: Outcome
+    holds_for: HoldsFor
+    exceptions: list[PassException]
+    reservations: list[str]
+    bounds: Bounds
+    results: list[RuleResult]
+    objective: Objective
+    worsened: list[Loss]
+    changed: dict[str, dict[str, CountedShare]] | None = None
+    holds_until: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Findings):
     """`verdict.json`: the outcome of a policy for one candidate on one set.
 
-    `holds_for` says for whom a pass is proven, `exceptions` what it does not say, and
-    `reservations` what limits any outcome.
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
-    of the policy; both null without a registered model. `counts` is there if there are counts of
-    scores in place of rows. `holds_until` is there if a pass needs an entry of `not_measured`: the
-    last day of the first such entry. `changed` is there if candidate and champion have thresholds:
-    by identity, how many harmless comments are newly flagged and how many toxic ones newly missed.
+    of the policy; both null without a registered model. `counts` exists if there are counts of
+    scores in place of rows.
     """
 
     schema_version: int
@@ -132,20 +151,10 @@ class Verdict(Record):
     evidence_digest: str
     code: Code
     decided_on: str
-    outcome: Outcome
-    holds_for: HoldsFor
-    exceptions: list[PassException]
-    reservations: list[str]
-    bounds: Bounds
-    results: list[RuleResult]
-    objective: Objective
-    worsened: list[Loss]
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    changed: dict[str, dict[str, CountedShare]] | None = None
     counts: RestsOnCounts | None = None
-    holds_until: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
