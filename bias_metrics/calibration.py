@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -410,7 +410,10 @@ class MeasuredCalibration:
             self._everyone.at(confidence),
             {name: group.own.at(confidence) for name, group in groups.items()},
             {name: group.background.at(confidence) for name, group in groups.items()},
-            {name: group.gap.at(confidence) for name, group in groups.items()},
+            {
+                name: group.gap.at(confidence).measured_by(group.gap.at)
+                for name, group in groups.items()
+            },
             self.reason,
         )
 
@@ -421,7 +424,8 @@ class MeasuredCalibration:
 
         def at(change: Change | None, *, is_gap: bool = False) -> Difference:
             assert change is not None  # noqa: S101 - there are two models
-            return change.at(confidence, is_gap=is_gap)
+            measure = partial(change.at, is_gap=is_gap)
+            return measure(confidence).measured_by(measure)
 
         return CalibrationComparison(
             {"bias": at(self._everyone.change)},

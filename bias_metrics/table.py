@@ -10,17 +10,15 @@ from typing import Any, NamedTuple, Protocol
 from bias_metrics._core.checks import check_choice
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import Row, Table, Tabular, known_name, optional, plain
-from bias_metrics._core.values import MetricValue, Named
+from bias_metrics._core.values import Estimate, MetricValue, Named
 from bias_metrics.borkan import final_score, power_mean_of
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS, SUBGROUP_METRICS
 from bias_metrics.rows import Background
 from bias_metrics.spread import SubgroupSpread, spread_of
 from bias_metrics.worst import WorstSubgroup, worst_of
 
 __all__ = ["BiasTable", "Estimate", "Key", "RowCounts"]
 
-Estimate = MetricValue | Difference
-"""A number, or the difference of two models' numbers, with its interval."""
 _OF_DIFFERENCES = ("first", "second", "p_value", "p_holm", "p_bh", "size_low", "size_high")
 
 
@@ -167,6 +165,21 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             if key.threshold == name and key.against is None and key.group is not None:
                 found.setdefault(key.group, {})[key.metric] = number
         return found
+
+    def cells_at(self, confidence: float) -> BiasTable:
+        """Return the overall AUC and the AUCs and AEGs of each group at another confidence.
+
+        Raises
+        ------
+        ValueError
+            As `Estimate.at`.
+        """
+        numbers = {
+            key: number.at(confidence)
+            for key, number in self.numbers.items()
+            if key.metric in PAIRS and (key.group is not None or key.metric == "auc")
+        }
+        return replace(self, numbers=numbers, confidence=confidence)
 
     def mapped(self, change: Callable[[Estimate], Estimate]) -> BiasTable:
         """Return the table with each number changed by a function."""

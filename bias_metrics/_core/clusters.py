@@ -24,6 +24,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,15 @@ from bias_metrics._core.same_cluster import ClassRows, Codes, SameCluster, SameP
 from bias_metrics.metrics import PAIRS
 
 Both = tuple[Floats, Floats]
+
+
+class ClusterTotal(NamedTuple):
+    """The standard error of a number of clustered rows, and how much evidence they are."""
+
+    std_error: float
+    freedom: float
+    n_clusters: int
+    alone: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +92,11 @@ class ClusterSums:
     def freedom_by_fourths(self) -> float:
         """Degrees of freedom by the fourth powers of the influences of clusters with rows."""
         return squares_of([self.each if self.counted is None else self.each[self.counted]])[1]
+
+    @property
+    def total(self) -> ClusterTotal:
+        """What is kept if the influences are not."""
+        return ClusterTotal(self.std_error, self.freedom, self.n_clusters, self.alone)
 
     def across(self, auc: float) -> float:
         """Return the AUC of pairs from different clusters, given that of all pairs."""

@@ -10,13 +10,13 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p, unseen_reach
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue
+from bias_metrics._core.values import Estimate, MetricValue
 
 _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
 
 @dataclass(frozen=True)
-class Difference(Tabular):
+class Difference(Estimate, Tabular):
     """One metric of two models on the same rows, and the first minus the second."""
 
     first: float | None
@@ -43,10 +43,14 @@ class Difference(Tabular):
     """For a gap (AEG): bounds on `|first| - |second|`, how much wider the first gap is than the
     second, at the same confidence whatever the signs; 0 or less for identical scores."""
 
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """The interval, if there is one."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
+    def adjusted(self, p_holm: float | None, p_bh: float | None) -> Difference:
+        """Return the difference with its adjusted p-values."""
+        found = replace(self, p_holm=p_holm, p_bh=p_bh)
+        return found if self._measure is None else found.measured_by(self._measure)
+
+    def at(self, confidence: float) -> Difference:
+        """Return the difference with its interval at another confidence: see `Estimate`."""
+        return super().at(confidence).adjusted(self.p_holm, self.p_bh)
 
     def not_worse_by(self, margin: float) -> bool | None:
         """Say whether the first is shown not to be worse by `margin` (AUCs: higher is better).
@@ -95,7 +99,7 @@ class Difference(Tabular):
 
     def rows(self) -> list[Row]:
         """Return one record."""
-        return [dict(vars(self))]
+        return [{field.name: getattr(self, field.name) for field in fields(self)}]
 
     def __str__(self) -> str:
         if self.value is None:

@@ -6,21 +6,68 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 NOT_ASKED = "intervals were not asked for"
 UNDEFINED = "undefined"
 
 
-class Measured(Protocol):
-    """What is kept of a measured number, so that it has an interval at any confidence."""
+class Estimate:
+    """A number with its interval: `value`, `std_error`, `low`, `high`, `n_clusters`, `reason`."""
 
-    def at(self, confidence: float, /) -> MetricValue:
-        """Return the number with its interval."""
+    value: float | None
+    std_error: float | None
+    low: float | None
+    high: float | None
+    n_clusters: int | None
+    reason: str | None
+    _measure: ClassVar[Any] = None  # a function of the confidence
+
+    def measured_by(self, measure: Callable[[float], Any]) -> Self:
+        """Return the number with the function that gives its interval at any confidence.
+
+        Changed copies of the number lose the function.
+        """
+        found = copy(self)
+        object.__setattr__(found, "_measure", measure)
+        return found
+
+    def at(self, confidence: float) -> Self:
+        """Return the number with its interval at another confidence.
+
+        Raises
+        ------
+        ValueError
+            If only the number itself is known, as after reading it from a file.
+        """
+        if self._measure is None:
+            msg = "this number has no interval at another confidence; measure it with `confidence`."
+            raise ValueError(msg)
+        found: Any = self._measure(confidence)
+        return cast("Self", found.measured_by(self._measure))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the confidence interval; each end of one at 90 % is a one-sided bound at 95 %.
+
+        Raises
+        ------
+        ValueError
+            As `at`; or if there is no interval, with the reason.
+        """
+        found = self.at(confidence)
+        if found.ends is None:
+            msg = f"this number has no interval: {found.reason}."
+            raise ValueError(msg)
+        return found.ends
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval, if there is one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 @dataclass(frozen=True)
-class MetricValue:
+class MetricValue(Estimate):
     """One metric's value and confidence interval, or null with the reason why.
 
     It behaves as the number it holds: `float(auc)`, `round(auc, 3)`, `auc < 0.8`, `auc == 0.5`
@@ -45,45 +92,6 @@ class MetricValue:
     """If `std_error` allows for clusters: what it would be if rows were independent."""
     n_clusters: int | None = None
     """If `std_error` allows for clusters: how many clusters the rows fall into."""
-    _measured: ClassVar[Measured | None] = None
-
-    def measured_by(self, measured: Measured) -> Self:
-        """Return the number with what it was made from; changed copies of it lose that."""
-        found = copy(self)
-        object.__setattr__(found, "_measured", measured)
-        return found
-
-    def at(self, confidence: float) -> MetricValue:
-        """Return the number with its interval at another confidence.
-
-        Raises
-        ------
-        ValueError
-            If the number alone is known, as after reading it from a file.
-        """
-        if self._measured is None:
-            msg = "this number has no interval at another confidence; measure it with `confidence`."
-            raise ValueError(msg)
-        return self._measured.at(confidence).measured_by(self._measured)
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Return the confidence interval; each end of one at 90 % is a one-sided bound at 95 %.
-
-        Raises
-        ------
-        ValueError
-            As `at`; or if there is no interval, with the reason.
-        """
-        found = self.at(confidence)
-        if found.ends is None:
-            msg = f"this number has no interval: {found.reason}."
-            raise ValueError(msg)
-        return found.ends
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """The interval, if there is one."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def __float__(self) -> float:
         if self.value is None:

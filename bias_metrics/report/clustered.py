@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
-from bias_metrics._core.clusters import ClusterSums
+from bias_metrics._core.clusters import ClusterSums, ClusterTotal
 from bias_metrics._core.intervals import few_clusters
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
@@ -48,7 +48,7 @@ class Moves:
         return self.totals
 
 
-def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
+def with_clustered_error(value: MetricValue, sums: ClusterTotal) -> MetricValue:
     """Return a value with the error that allows for clusters, or the reason if they are few.
 
     The error of rows that come in no clusters is the value's own.

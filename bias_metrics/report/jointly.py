@@ -214,5 +214,5 @@ def adjust_differences(cells: Mapping[K, Difference]) -> dict[K, Difference]:
     found, given = dict(cells), list(p_values.values())
     adjusted = zip(p_values, adjust_holm(given), adjust_benjamini_hochberg(given), strict=True)
     for key, p_holm, p_bh in adjusted:
-        found[key] = replace(found[key], p_holm=p_holm, p_bh=p_bh)
+        found[key] = found[key].adjusted(p_holm, p_bh)
     return found

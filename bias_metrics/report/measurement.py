@@ -6,9 +6,10 @@ from which its interval follows. Of an aggregate, its standard error is kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from bias_metrics._core.cells import Auc, pair_auc
@@ -57,10 +58,6 @@ class Error(NamedTuple):
 
     std_error: float
     freedom: float
-
-    def error(self) -> tuple[float, float]:
-        """Return both."""
-        return self.std_error, self.freedom
 
 
 class _Aggregates(NamedTuple):
@@ -232,16 +229,48 @@ def described_aggregates(
     report: BiasTable, aggregates: _Aggregates, options: Options
 ) -> dict[str, MetricValue]:
     """Return the aggregates of a table with intervals, by name."""
-    return {
-        name: describe(
+    found = {}
+    for name, error in aggregates.errors.items():
+        total = aggregates.totals.get(name)
+        known = (
             aggregate_of(report, name),
             error,
-            aggregates.totals.get(name),
+            None if total is None else total.total,
             aggregates.unseen.get(name, 0.0),
-            confidence=options.level,
         )
-        for name, error in aggregates.errors.items()
-    }
+        measure = partial(describe, *known)
+        found[name] = measure(options.level).measured_by(measure)
+    return found
+
+
+def cell_difference(
+    first: Auc, second: Auc, apart: Apart | None, metric: str, confidence: float
+) -> Difference:
+    """Return the difference of two models' cells at a confidence."""
+    a, b = first.at(confidence), second.at(confidence)
+    if apart is None:
+        return undefined_difference(a, b)
+    return apart.difference(a, b, confidence, is_gap=METRICS[metric].is_gap)
+
+
+def aggregate_difference(
+    first: MetricValue,
+    second: MetricValue,
+    apart: Apart | Error | None,
+    unseen: float,
+    n_drawn: float,
+    confidence: float,
+) -> Difference:
+    """Return the difference of two models' aggregates at a confidence."""
+    if apart is None:
+        return undefined_difference(first, second)
+    a, b = first.at(confidence), second.at(confidence)
+    if isinstance(apart, Apart):
+        found = apart.difference(a, b, confidence)
+    else:
+        found = symmetric(a, b, apart.std_error, confidence, apart.freedom)
+    found = with_unseen(found, unseen, confidence)
+    return with_unseen_loss(found, n_drawn, confidence, of_auc=True)
 
 
 class Pairing:
@@ -296,12 +325,10 @@ class Pairing:
             apart = self.apart(name)
             first, second = (model.subgroup(name).cells for model in self.models)
             for metric in SUBGROUP_METRICS:
-                a, b = first[metric].at(level), second[metric].at(level)
-                found[Key(metric, name)] = (
-                    apart[metric].difference(a, b, level, is_gap=METRICS[metric].is_gap)
-                    if metric in apart
-                    else undefined_difference(a, b)
+                measure = partial(
+                    cell_difference, first[metric], second[metric], apart.get(metric), metric
                 )
+                found[Key(metric, name)] = measure(level).measured_by(measure)
         return found
 
     def comparison(self, options: Options, names: Iterable[str] | None = None) -> BiasTable:
@@ -341,19 +368,12 @@ class Pairing:
         )
         found = {}
         for name, a in of_first.items():
-            b, together = of_second[name], apart[name]
-            if together is None:
-                found[name] = undefined_difference(a, b)
-                continue
-            if isinstance(together, Apart):
-                one = together.difference(a, b, options.level)
-            else:
-                error, freedom = together
-                one = symmetric(a, b, error, options.level, freedom)
             unseen = max(of_model.unseen_apart.get(name, 0.0) for of_model in known)
-            found[name] = with_unseen(one, unseen, options.level)
-        n_drawn = self.models[0].overall.n_drawn
-        found["overall"] = with_unseen_loss(found["overall"], n_drawn, options.level, of_auc=True)
+            n_drawn = self.models[0].overall.n_drawn if name == "overall" else math.inf
+            measure = partial(
+                aggregate_difference, a, of_second[name], apart[name], unseen, n_drawn
+            )
+            found[name] = measure(options.level).measured_by(measure)
         return found
 
     def _errors(

@@ -125,7 +125,9 @@ class MeasuredSubgroup:
 
     def at(self, confidence: float | None) -> dict[str, MetricValue]:
         """Return the metrics with intervals."""
-        return {metric: auc.at(confidence).measured_by(auc) for metric, auc in self.cells.items()}
+        return {
+            metric: auc.at(confidence).measured_by(auc.at) for metric, auc in self.cells.items()
+        }
 
 
 def ranked_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:
@@ -163,7 +165,7 @@ def summarise_bias(
     }
     counts |= {name: measured.counts for name, measured in subgroups.items()}
     return BiasTable.of_cells(
-        overall.at(confidence),
+        overall.at(confidence).measured_by(overall.at),
         {name: measured.at(confidence) for name, measured in subgroups.items()},
         counts,
         power=options.power,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from bias_metrics._core.cells import Comparison, overall_comparison
-from bias_metrics._core.clusters import ClusterSums
+from bias_metrics._core.clusters import ClusterSums, ClusterTotal
 from bias_metrics._core.influence import Influence, Members, RankedRows
 from bias_metrics._core.intervals import logit_interval, quantile
 from bias_metrics._core.values import MetricValue
@@ -41,33 +40,26 @@ class Spread:
         influence.add_auc("auc", overall_comparison(self.ranked.everyone), None, weight)
 
 
-class HasError(Protocol):
-    """Influences on a number, or what is kept of them."""
-
-    def error(self) -> tuple[float, float]:
-        """Return the standard error and its degrees of freedom."""
-
-
 def describe(
     value: MetricValue,
-    influence: HasError | str,
-    sums: ClusterSums | None = None,
-    unseen: float = 0.0,
-    *,
+    error: tuple[float, float] | str,
+    total: ClusterTotal | None,
+    unseen: float,
     confidence: float,
 ) -> MetricValue:
     """Return an aggregate with its standard error and an interval on the logit scale.
 
-    `influence` may be the reason why there is none; `unseen` is that of `unseen_errors`.
+    `error` has the standard error for independent rows and its degrees of freedom, or the reason
+    why there is none; `unseen` is that of `unseen_errors`.
     """
     if value.value is None:
         return value
-    if isinstance(influence, str):
-        return replace(value, reason=influence)
-    std_error, freedom = influence.error()
+    if isinstance(error, str):
+        return replace(value, reason=error)
+    std_error, freedom = error
     found = replace(value, reason=None, std_error=std_error, low=None, high=None)
-    if sums is not None:
-        found, freedom = with_clustered_error(found, sums), sums.freedom
+    if total is not None:
+        found, freedom = with_clustered_error(found, total), total.freedom
     if found.reason is not None:
         return found
     assert found.std_error is not None  # noqa: S101

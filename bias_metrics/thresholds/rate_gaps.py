@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from bias_metrics.metrics import GIVEN, threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.table import BiasTable, Estimate, RowCounts, of_groups
 from bias_metrics.thresholds.changes import count_changes
-from bias_metrics.thresholds.shares import CountedShare, Events, Share, ShareGap
+from bias_metrics.thresholds.shares import Events, Share, ShareGap, changed_share
 
 
 @aligned
@@ -194,7 +194,7 @@ class MeasuredRates:
         """Return one model's gaps; `names` are the subgroups, `at` is the threshold's name."""
         gaps = self._gaps([threshold_range], names)
         measured = {
-            name: {metric: gap.measure(confidence) for metric, gap in of_group.items()}
+            name: {metric: _at(gap, gap.measure, confidence) for metric, gap in of_group.items()}
             for name, of_group in gaps.items()
         }
         return self._table(measured, at, confidence)
@@ -209,9 +209,9 @@ class MeasuredRates:
         """Return the differences of both models' gaps, and changed decisions; see `report`."""
         changes = self._changes()
         differences = {
-            name: {metric: gap.difference(confidence) for metric, gap in of_group.items()}
+            name: {metric: _at(gap, gap.difference, confidence) for metric, gap in of_group.items()}
             | {
-                metric: CountedShare.of(share, confidence).as_difference()
+                metric: changed_share(share, confidence).measured_by(partial(changed_share, share))
                 for metric, share in changes[name].items()
             }
             for name, of_group in self._gaps(ranges, names).items()
@@ -274,3 +274,9 @@ class MeasuredRates:
                     found[name][metric] = gap
             self._counted[thresholds, alone] = found
         return self._counted[thresholds, alone]
+
+
+def _at(gap: ShareGap, measure: Callable[[float], Estimate], confidence: float) -> Estimate:
+    """Return a gap at a confidence, and at any other unless its threshold's range depends on it."""
+    number = measure(confidence)
+    return number if gap.moved else number.measured_by(measure)

@@ -404,17 +404,19 @@ class CountedShare(Tabular):
         """Return one record."""
         return [self.to_dict() | {"share": self.value}]
 
-    def as_difference(self) -> Difference:
-        """Return the share as a number of the first model, of which the second has none."""
-        if self.value is None or self.low is None or self.high is None:
-            return Difference(self.value, 0.0, self.value, reason=self.reason)
-        return Difference(
-            self.value,
-            0.0,
-            self.value,
-            low=self.low,
-            high=self.high,
-            n_clusters=self.n_clusters,
-            size_low=self.low,
-            size_high=self.high,
-        )
+
+def changed_share(share: Share, confidence: float) -> Difference:
+    """Return the share of changed decisions: a number of one model, of which its rival has none."""
+    known = CountedShare.of(share, confidence)
+    if known.value is None or known.low is None or known.high is None:
+        return Difference(known.value, 0.0, known.value, reason=known.reason)
+    return Difference(
+        known.value,
+        0.0,
+        known.value,
+        low=known.low,
+        high=known.high,
+        n_clusters=known.n_clusters,
+        size_low=known.low,
+        size_high=known.high,
+    )

@@ -29,7 +29,7 @@ from bias_metrics.metrics import (
     METRICS,
     SUBGROUP_METRICS,
 )
-from bias_metrics.report import Options, bonferroni_level, selected
+from bias_metrics.report import bonferroni_level, selected
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -60,14 +60,13 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         The threshold that the candidate is used with; measured beside that of equal errors.
     """
     rows, record = evidence.measured, evidence.record
-    groups, model = list(bias.subgroups), evidence.measurement
+    groups = list(bias.subgroups)
     spread = (
         {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
         if len(groups) <= _FEW
         else None
     )
-    level = joint_confidence(len(groups))
-    harms = find_harms(model.cells(Options.of(model.rows, intervals="cells", confidence=level)))
+    harms = find_harms(bias.cells_at(joint_confidence(len(groups))))
     first = look_first(bias, harms)
     if rows.weights is not None:
         return Explained(bias=bias, harms=harms, thresholds={}, look_first=first, spread=spread)
