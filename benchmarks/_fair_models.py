@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks._operating import allowed_error
 from bias_metrics import Rows, evaluate_bias, rate_gaps
-from bias_metrics.report import selected
+from bias_metrics.families import selected
 from biasgate.tasks.measuring.explaining import (
     find_harms,
     joint_confidence,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bias_metrics._core.intervals import joint_reach
 from bias_metrics._core.tables import Tabular
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.families import Bounded, bounds_of_worst, size_of
 from bias_metrics.metrics import AUCS, METRICS
 
 # Values closer than this are equally bad.
@@ -154,19 +154,14 @@ def _with_interval(
     value: float, cells: Mapping[str, MetricValue], confidence: float, *, gap: bool
 ) -> tuple[MetricValue, tuple[float | None, float | None]]:
     """Return the value of the worst with its interval, or for a gap with that of its size."""
-    own, together = [], []
-    wider = joint_reach(len(cells), confidence)
+    family = []
     for name, cell in cells.items():
         if cell.value is None or cell.low is None or cell.high is None:
             reason = cell.reason and f"{name}: {cell.reason}"
             return MetricValue(value, reason), (None, None)
-        own.append((cell.low, cell.high))
-        # What is best about the worst must hold for whichever group that is.
-        ends = (cell.value + wider * (end - cell.value) for end in (cell.low, cell.high))
-        together.append(tuple(ends))
-    if not gap:
-        low, high = min(low for low, _ in own), min(high for _, high in together)
-        return MetricValue(value, low=low, high=min(high, 1.0)), (None, None)
-    least = max(max(low, -high, 0.0) for low, high in together)
-    most = max(max(-low, high) for low, high in own)
-    return MetricValue(value, _OF_SIZE), (least, most)
+        own = Bounded(cell.value, cell.low, cell.high)
+        family.append(size_of(own) if gap else own)
+    low, high = bounds_of_worst(family, confidence, worse_is_up=gap)
+    if gap:
+        return MetricValue(value, _OF_SIZE), (max(low, 0.0), high)
+    return MetricValue(value, low=low, high=min(high, 1.0)), (None, None)

@@ -17,9 +17,9 @@ from support.partial import partial
 from support.published import publish
 from typer.testing import CliRunner
 
+from bias_metrics.families import selected
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
-from bias_metrics.report import selected
 from biasgate.cli import app
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.promoting.succession import Judged

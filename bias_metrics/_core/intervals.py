@@ -63,14 +63,6 @@ def unseen_reach(fall: float, std_error: float, n_drawn: float, confidence: floa
     return fallen * (z**2 + 1) / 2 + quantile(confidence, n_drawn) * math.hypot(std_error, fallen)
 
 
-def joint_reach(n: int, confidence: float) -> float:
-    """Return how many times as far the ends of `n` intervals reach if all hold together.
-
-    By Bonferroni's level: what is selected from `n` numbers is bounded by all of them.
-    """
-    return quantile(1 - (1 - confidence) / max(n, 1)) / quantile(confidence)
-
-
 def two_sided_p(difference: float, std_error: float, degrees_of_freedom: float = math.inf) -> float:
     """Return P(|T| >= |difference| / std_error); 1 if both are 0.
 

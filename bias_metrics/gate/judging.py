@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.intervals import joint_reach
 from bias_metrics._core.values import NOT_ASKED, MetricValue
+from bias_metrics.families import Bounded, bounds_of_worst, size_of
 from bias_metrics.gate.rules import Kind, Rule
 from bias_metrics.table import Estimate
 
@@ -44,9 +44,7 @@ def measured(estimate: Estimate, *, is_gap: bool) -> Measured:
         return Measured(change, estimate.size_low, estimate.size_high, reason)
     if low is None or high is None:
         return Measured(abs(value), None, None, reason)
-    holds_zero = low <= 0 <= high
-    sizes = (abs(low), abs(high))
-    return Measured(abs(value), 0.0 if holds_zero else min(sizes), max(sizes), reason)
+    return Measured(*size_of(Bounded(value, low, high)), reason)
 
 
 def worst_of(
@@ -54,27 +52,21 @@ def worst_of(
 ) -> tuple[str, Measured]:
     """Return the worst of several subgroups and an interval that holds the worst.
 
-    The bad end is the worst of all. So is the good one, but of ends that hold together: the worst
-    of many is bad partly by chance. If one has no value or no interval, neither does the worst; a
-    number that is not finite is worse than any.
+    If one has no value or no interval, neither does the worst; a number that is not finite is worse
+    than any.
     """
     pick = max if worse_is_up else min
     for name, one in cells.items():
         if one.value is None or not _finite(one):
             return name, one
     name = pick(cells, key=lambda key: _known(cells[key].value))
+    family = []
     for one in cells.values():
         if one.low is None or one.high is None:
             return name, Measured(cells[name].value, None, None, one.reason)
-    bad_end, good_end = ("high", "low") if worse_is_up else ("low", "high")
-    bad = pick(_known(getattr(cell, bad_end)) for cell in cells.values())
-    wider = joint_reach(len(cells), confidence)
-    good = pick(
-        _known(cell.value) + wider * (_known(getattr(cell, good_end)) - _known(cell.value))
-        for cell in cells.values()
-    )
-    low, high = (good, bad) if worse_is_up else (bad, good)
-    return name, Measured(cells[name].value, low, high)
+        family.append(Bounded(_known(one.value), one.low, one.high))
+    ends = bounds_of_worst(family, confidence, worse_is_up=worse_is_up)
+    return name, Measured(cells[name].value, *ends)
 
 
 def judge(number: Measured, kind: Kind, rule: Rule, limit: float) -> tuple[Outcome, float | None]:

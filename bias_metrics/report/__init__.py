@@ -1,6 +1,6 @@
 """Many metrics at once: reports, comparisons, worst subgroup."""
 
-from bias_metrics.report.jointly import bonferroni_level, joint_level, selected
+from bias_metrics.report.jointly import joint_level
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import MeasuredSubgroup, Options
 from bias_metrics.report.within import within_strata
@@ -11,9 +11,7 @@ __all__ = [
     "Measurement",
     "Options",
     "Pairing",
-    "bonferroni_level",
     "joint_level",
-    "selected",
     "within_strata",
     "worst_first",
 ]

@@ -12,7 +12,7 @@ from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups, by_name
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics.report.jointly import adjust_differences
+from bias_metrics.families import adjust_differences
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import Options
 from bias_metrics.rows import RowOptions, Rows

@@ -14,19 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from statistics import NormalDist
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering
-from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import RankedRows, rank_rows
-from bias_metrics._core.intervals import joint_reach
-from bias_metrics._core.values import MetricValue
+from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.steps import ranked_members
 from bias_metrics.report.uncertainty import Spread
@@ -39,58 +36,6 @@ _ROUNDED = 1e-9
 # A smaller error is not estimated from the draws: fewer than this many of them would be beyond it.
 _BEYOND = 20
 _NORMAL = NormalDist()
-
-
-def bonferroni_level(n: int, alpha: float) -> float:
-    """Return the two-sided confidence whose one-sided error is `alpha` divided by `n`.
-
-    Examples
-    --------
-    >>> bonferroni_level(5, 0.05)
-    0.98
-    """
-    return 1 - 2 * alpha / max(n, 1)
-
-
-def selected(
-    value: MetricValue,
-    n: int,
-    *,
-    confidence: float = 0.95,
-    bounds: tuple[float, float] = (-1.0, 1.0),
-) -> MetricValue:
-    """Return a number that was selected from several, with an interval that allows for that.
-
-    The lowest of many AUCs is low partly by chance, and its own interval is too often below its
-    true value. The interval of a selected number holds together with those of all from which it
-    was selected; a number that was asked for by its name needs no more than its own.
-
-    Parameters
-    ----------
-    value : MetricValue
-        The number.
-    n : int
-        From how many it was selected.
-    confidence : float, default=0.95
-        Confidence of its interval.
-    bounds : tuple of float, default=(-1, 1)
-        Its smallest and largest possible value.
-
-    Returns
-    -------
-    MetricValue
-        The same number; no interval where it has none.
-
-    Examples
-    --------
-    >>> print(selected(MetricValue(0.8, low=0.7, high=0.9), 27))
-    0.800 [0.641, 0.959]
-    """
-    if value.value is None or value.low is None or value.high is None:
-        return value
-    wider = joint_reach(n, confidence)
-    low, high = (value.value + wider * (end - value.value) for end in (value.low, value.high))
-    return replace(value, low=max(low, bounds[0]), high=min(high, bounds[1]))
 
 
 def joint_level(
@@ -180,39 +125,3 @@ def _level(correlations: npt.NDArray[np.float64], alpha: float) -> float:
     error = _NORMAL.cdf(-float(np.quantile(largest, share)))
     digits = 2 - math.floor(math.log10(error))
     return 1 - 2 * math.floor(error * float(10**digits)) / float(10**digits)
-
-
-# ---- P-values of many differences, adjusted for each other
-
-
-K = TypeVar("K")
-
-
-def adjust_holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values, in the order given."""
-    order = np.argsort(p_values, kind="stable")
-    n = len(order)
-    found = np.empty(n)
-    found[order] = np.maximum.accumulate(
-        [min(1.0, (n - i) * p_values[at]) for i, at in enumerate(order)]
-    )
-    return [float(one) for one in found]
-
-
-def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Return Benjamini and Hochberg's adjusted p-values, in the order given."""
-    order = np.argsort(p_values, kind="stable")[::-1]
-    n = len(order)
-    found = np.empty(n)
-    found[order] = np.minimum.accumulate([p_values[at] * n / (n - i) for i, at in enumerate(order)])
-    return [float(one) for one in found]
-
-
-def adjust_differences(cells: Mapping[K, Difference]) -> dict[K, Difference]:
-    """Return the differences with their p-values adjusted for all of them."""
-    p_values = {key: one.p_value for key, one in cells.items() if one.p_value is not None}
-    found, given = dict(cells), list(p_values.values())
-    adjusted = zip(p_values, adjust_holm(given), adjust_benjamini_hochberg(given), strict=True)
-    for key, p_holm, p_bh in adjusted:
-        found[key] = found[key].adjusted(p_holm, p_bh)
-    return found

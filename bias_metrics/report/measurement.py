@@ -27,9 +27,9 @@ from bias_metrics._core.differences import (
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue
+from bias_metrics.families import adjust_differences
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.clustered import FEW_ROWS, Moves, unseen_errors
-from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.steps import (
     MeasuredSubgroup,
     Options,

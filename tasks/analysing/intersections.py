@@ -11,16 +11,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bias_metrics import BiasTable, MetricValue, Rows, intersections
+from bias_metrics.families import bonferroni_level
 from bias_metrics.groups import SEPARATOR
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
-from bias_metrics.report import (
-    Measurement,
-    Options,
-    bonferroni_level,
-    joint_level,
-    worst_first,
-)
+from bias_metrics.report import Measurement, Options, joint_level, worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain

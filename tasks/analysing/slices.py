@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from bias_metrics import BiasTable, MetricValue, evaluate_slices
+from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import AUCS
 from bias_metrics.parts import counted
-from bias_metrics.report import bonferroni_level, within_strata, worst_first
+from bias_metrics.report import within_strata, worst_first
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
 from biasgate.tasks.data.evaluation_set import CLUSTER, SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings

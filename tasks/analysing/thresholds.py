@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import FiniteFloat
 
 from bias_metrics import ThresholdTransfer, transfer_threshold
-from bias_metrics.report import selected
+from bias_metrics.families import selected
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.evaluation_set import EvaluationSet

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from bias_metrics import BiasTable, Key, MetricValue, ScoreCounts
 from bias_metrics.binned import widest
+from bias_metrics.families import bonferroni_level
 from bias_metrics.gate import (
     LEAST_COMPARED,
     Evidence,
@@ -38,7 +39,6 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.parts import LARGEST_WHOLE
-from bias_metrics.report import bonferroni_level
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest

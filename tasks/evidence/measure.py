@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics import BiasTable, ChangedDecisions, Key, changed_decisions
 from bias_metrics.calibration import MeasuredCalibration
+from bias_metrics.families import bonferroni_level
 from bias_metrics.gate import (
     LEAST_COMPARED,
     Evidence,
@@ -25,7 +26,7 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.parts import PackedMasks
-from bias_metrics.report import Measurement, Options, Pairing, bonferroni_level, joint_level
+from bias_metrics.report import Measurement, Options, Pairing, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds import MeasuredRates

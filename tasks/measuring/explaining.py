@@ -19,6 +19,7 @@ from bias_metrics import (
     equal_error_rate,
     threshold_report,
 )
+from bias_metrics.families import bonferroni_level, selected
 from bias_metrics.gate import LEAST_ROWS
 from bias_metrics.metrics import (
     AUCS,
@@ -29,7 +30,6 @@ from bias_metrics.metrics import (
     METRICS,
     SUBGROUP_METRICS,
 )
-from bias_metrics.report import bonferroni_level, selected
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet

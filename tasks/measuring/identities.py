@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bias_metrics import BiasTable, MissingScores
-from bias_metrics.report import MeasuredSubgroup, Options, bonferroni_level
+from bias_metrics.families import bonferroni_level
+from bias_metrics.report import MeasuredSubgroup, Options
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
+from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report import bonferroni_level
 from biasgate.tasks.records.trend import Night, NotCompared, Remembered
 
 ALPHA = 0.05

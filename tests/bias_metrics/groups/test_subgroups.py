@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bias_metrics.report.worst import worst_first
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from bias_metrics import (
     roll_up,
     worst_subgroup,
 )
-from bias_metrics.report.worst import worst_first
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 Y_TRUE = np.array([0, 0, 0, 1, 1, 1, 0, 1], dtype=bool)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import compare_bias, compare_candidates
-from bias_metrics.report.jointly import adjust_holm
+from bias_metrics.families import adjust_holm
 
 CELLS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 

@@ -14,7 +14,7 @@ from bias_metrics._core.differences import paired, sized, skewed_reach, with_uns
 from bias_metrics._core.intervals import student_quantile
 from bias_metrics._core.ranks import squares_of
 from bias_metrics._core.values import MetricValue
-from bias_metrics.report.jointly import adjust_benjamini_hochberg, adjust_holm
+from bias_metrics.families import adjust_benjamini_hochberg, adjust_holm
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 

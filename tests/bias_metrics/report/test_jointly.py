@@ -7,7 +7,8 @@ import pytest
 
 from bias_metrics import MetricValue, Rows
 from bias_metrics.report import jointly
-from bias_metrics.report.jointly import bonferroni_level, joint_level, selected
+from bias_metrics.families import bonferroni_level, selected
+from bias_metrics.report.jointly import joint_level
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from bias_metrics.report.worst import worst_first
 
 from bias_metrics import (
     MetricValue,
@@ -12,9 +13,9 @@ from bias_metrics import (
     evaluate_slices,
     intersections,
 )
+from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import AUCS
-from bias_metrics.report import bonferroni_level, within_strata
-from bias_metrics.report.worst import worst_first
+from bias_metrics.report import within_strata
 from biasgate.tasks.analysing import intersections as intersecting
 from biasgate.tasks.analysing import slices
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows

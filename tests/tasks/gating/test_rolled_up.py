@@ -9,7 +9,7 @@ import pytest
 from support.judging import CHAMPION, TODAY, evidence_of, given, policy_of, report_of
 
 from bias_metrics import Rows, compare_bias, compare_rate_gaps, evaluate_bias
-from bias_metrics.report.jointly import bonferroni_level
+from bias_metrics.families import bonferroni_level
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.verdict import build_verdict
 

@@ -9,7 +9,7 @@ from support import judging
 
 from bias_metrics import MetricValue, Rows, calibration_report, evaluate_bias
 from bias_metrics._core.packed import PackedMasks
-from bias_metrics.report import selected
+from bias_metrics.families import selected
 from biasgate.tasks.evidence.rows import Rows as EvidenceRows
 from biasgate.tasks.measuring import explaining
 from biasgate.tasks.measuring.explaining import calibrate, calibration_sentence

@@ -16,7 +16,7 @@ from bias_metrics import (
     subgroup_spread,
     threshold_report,
 )
-from bias_metrics.report import selected
+from bias_metrics.families import selected
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.measuring.explaining import describe_harm, explain, look_first
 from biasgate.tasks.reporting.story import Story

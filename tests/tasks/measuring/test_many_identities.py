@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bias_metrics.report.worst import worst_first
 from support.judging import CHOICES, NOTHING_SAID, report_of
 from support.partial import partial
 
 from bias_metrics import evaluate_bias
 from bias_metrics.metrics import AUCS
-from bias_metrics.report.worst import worst_first
 from bias_metrics.table import BiasTable, Key
 from biasgate.tasks.common.console import console
 from biasgate.tasks.evidence.answers import refuse_other_numbers

@@ -5,7 +5,7 @@ import pytest
 from support.partial import partial
 
 from bias_metrics import missing_scores
-from bias_metrics.report import bonferroni_level
+from bias_metrics.families import bonferroni_level
 from biasgate.tasks.measuring.identities import missing_sentence
 from biasgate.tasks.scoring.outcomes import describe_reasons
 

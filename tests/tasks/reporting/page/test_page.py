@@ -11,8 +11,8 @@ from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics import MetricValue
+from bias_metrics.families import selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report import selected
 from biasgate.tasks.records import AnalysisRecord
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.candidates import CandidateStory
