@@ -209,6 +209,7 @@ class Rows:
 
     def equals(self, other: Rows) -> bool:
         """Return whether these are the same rows in the same subgroups, measured the same way."""
+        refuse_misaligned({"rows": self, "other": other})
         if (self.n, self.weight_kind, self.background, list(self.subgroups)) != (
             other.n,
             other.weight_kind,

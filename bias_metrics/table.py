@@ -19,6 +19,8 @@ from bias_metrics.worst import WorstSubgroup, worst_of
 
 __all__ = ["BiasTable", "Estimate", "Key", "RowCounts"]
 
+SECOND = "second"
+"""The rival in a table of differences, whose numbers are the first model's minus the second's."""
 _OF_DIFFERENCES = ("first", "second", "p_value", "p_holm", "p_bh", "size_low", "size_high")
 
 
@@ -86,7 +88,8 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
     categories: tuple[str, ...] = ()
     """The groups that join others."""
     thresholds: Mapping[tuple[str, str | None], float] = field(default_factory=dict)
-    """By the threshold's name and the rival (None for the candidate), the decision thresholds."""
+    """The decision thresholds, by name and model: None for the candidate or first model, the name
+    of a rival, or `second` in a table of differences."""
     joint_confidence: float | None = None
     """Confidence of the intervals of one number for all candidates together, if there are several:
     see `compare_candidates`."""
@@ -131,11 +134,17 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         self, numbers: Mapping[Key, Estimate], against: str | None = None
     ) -> BiasTable:
         """Return the table with further numbers; `against` names the rival of differences."""
-        renamed = {key._replace(against=against): number for key, number in numbers.items()}
-        thresholds = dict(self.thresholds)
-        if isinstance(numbers, BiasTable) and against is None:
-            thresholds |= numbers.thresholds
-        return replace(self, numbers={**self.numbers, **renamed}, thresholds=thresholds)
+        thresholds = dict(numbers.thresholds) if isinstance(numbers, BiasTable) else {}
+        if against is not None:
+            numbers = {key._replace(against=against): one for key, one in numbers.items()}
+            thresholds = {
+                (name, against): value for (name, of), value in thresholds.items() if of == SECOND
+            }
+        return replace(
+            self,
+            numbers={**self.numbers, **numbers},
+            thresholds={**self.thresholds, **thresholds},
+        )
 
     def among(self, groups: Iterable[str]) -> BiasTable:
         """Return the table with the numbers of these groups, in this order, and of all rows."""
@@ -201,6 +210,8 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         at = [one for one in self.numbers if one._replace(threshold=None) == full]
         if len(at) == 1:
             return self.numbers[at[0]]
+        if full.against is not None:
+            known_name(dict.fromkeys(self.rivals), full.against)
         if full.group is not None:
             known_name(self.subgroups, full.group)
         like = {one.metric: one for one in self.numbers if one.group == full.group}

@@ -23,7 +23,7 @@ from bias_metrics.binned.pairs import Pairs
 from bias_metrics.binned.report import row_counts
 from bias_metrics.metrics import CLASSES, METRICS, Class, Rate, threshold_metrics
 from bias_metrics.rows import Background
-from bias_metrics.table import BiasTable, Estimate, of_groups
+from bias_metrics.table import SECOND, BiasTable, Estimate, of_groups
 from bias_metrics.thresholds.decisions import ThresholdReport
 from bias_metrics.thresholds.errors import ErrorRates
 from bias_metrics.thresholds.shares import Share, ShareGap
@@ -151,7 +151,8 @@ def rate_gap_comparison_of(
                         "value": cell.value,
                     }
                     differences[group][metric] = _widened(replace(found, **known), slack)
-    return _table(models[0], differences, {name: thresholds[0]}, confidence, background)
+    table = _table(models[0], differences, {name: thresholds[0]}, confidence, background)
+    return replace(table, thresholds={**table.thresholds, (name, SECOND): thresholds[1]})
 
 
 class Decisions:

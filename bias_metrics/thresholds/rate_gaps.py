@@ -16,7 +16,7 @@ from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
 from bias_metrics.metrics import GIVEN, threshold_metrics
 from bias_metrics.rows import RowOptions, Rows
-from bias_metrics.table import BiasTable, Estimate, RowCounts, of_groups
+from bias_metrics.table import SECOND, BiasTable, Estimate, RowCounts, of_groups
 from bias_metrics.thresholds.changes import count_changes
 from bias_metrics.thresholds.shares import Events, Share, ShareGap, changed_share
 
@@ -236,7 +236,10 @@ class MeasuredRates:
             {name: self._n_rows[name] for name in (None, *cells)},
             confidence,
             self.rows.background,
-            thresholds={(at, None): self.thresholds[0]},
+            thresholds={
+                (at, model): value
+                for model, value in zip((None, SECOND), self.thresholds, strict=False)
+            },
         )
 
     def _gaps(self, ranges: Sequence[Range], names: Iterable[str] | None) -> Gaps:
