@@ -132,6 +132,7 @@ KINDS = ("Array", "Subgroups", "Rows", "Panel", "Floats")
 # By the labels of its first part, and of its last.
 COMPOUND = {
     "self": lambda first, _: Rows(first(LABEL), {"gay": GAY}),
+    "other": lambda first, _: Rows(first(LABEL), {"gay": GAY}),
     "rows": lambda first, _: Rows(first(LABEL), {"gay": GAY}),
     "subgroups": lambda first, last: {"gay": first(GAY), "tall": last(LABEL)},
     "slices": lambda first, last: {"gay": first(GAY), "tall": last(LABEL)},

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import evaluate_bias, roc_auc
+from bias_metrics import Rows, evaluate_bias, roc_auc
 from bias_metrics._core.checks import check_mask, check_scores, check_weights
-from bias_metrics.report.steps import measure_subgroup, rank_scores, summarise_bias
+from bias_metrics.report.steps import Options, measure_subgroup, rank_scores
 
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 HINT = " Threshold fractions first: `fraction >= 0.5`."
@@ -247,13 +247,11 @@ WRONG_OPTIONS = [
 
 
 @pytest.mark.parametrize(("option", "message"), WRONG_OPTIONS)
-def test_a_report_and_its_last_step_refuse_wrong_options_in_the_same_words(option, message):
-    everyone = rank_scores(**GOOD)
-    measured = {"g": measure_subgroup(everyone, [1, 1], [0.2, 0.4])}
+def test_a_report_and_its_options_refuse_wrong_values_in_the_same_words(option, message):
     with pytest.raises(ValueError, match=exactly(message)):
         evaluate_bias(*GOOD.values(), {"g": [0, 1, 0, 1]}, **option)
     with pytest.raises(ValueError, match=exactly(message)):
-        summarise_bias(everyone, measured, **option)
+        Options.of(Rows(GOOD["y_true"], {"g": [0, 1, 0, 1]}), **option)
 
 
 def test_naming_a_group_when_there_are_none_says_so():
@@ -291,7 +289,7 @@ def test_a_subgroup_of_another_dtype_than_was_ranked_is_refused():
 
 def test_a_subgroup_without_rows_has_no_dtype_to_be_wrong():
     everyone = rank_scores([0, 1], np.array([0.1, 0.2], dtype=np.float32))
-    assert measure_subgroup(everyone, [], []).n == 0
+    assert measure_subgroup(everyone, [], []).counts.n == 0
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint64])

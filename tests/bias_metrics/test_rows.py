@@ -10,12 +10,13 @@ from bias_metrics import (
     Rows,
     calibration_report,
     changed_decisions,
+    compare_bias,
     compare_calibration,
     compare_rate_gaps,
     decision_indicators,
+    evaluate_bias,
     evaluate_slices,
     rate_gaps,
-    subgroup_spread,
 )
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.rows import MOST_ROWS
@@ -131,7 +132,7 @@ def functions_of_rows():
         (rate_gaps, {"threshold": 0.5}),
         (decision_indicators, {"threshold": 0.5}),
         (calibration_report, {}),
-        (subgroup_spread, {}),
+        (evaluate_bias, {"threshold": 0.5}),
         (evaluate_slices, {"slices": {"first": np.arange(200) < 100}}),
     ):
         yield (
@@ -143,6 +144,7 @@ def functions_of_rows():
         (compare_rate_gaps, at),
         (changed_decisions, at),
         (compare_calibration, {}),
+        (compare_bias, {"thresholds": (0.5, 0.5)}),
     ):
         yield (
             function.__name__,

@@ -50,9 +50,9 @@ def evidence_of(report, champion=None, reference=None, **more):
         BiasTable(
             numbers,
             {name: counted(rows) for name, rows in rows_of(report)},
-            tuple(report.get("power_mean", {}).get("groups", ())),
-            tuple(report.get("categories", ())),
-            thresholds,
+            covered=tuple(report.get("power_mean", {}).get("groups", ())),
+            categories=tuple(report.get("categories", ())),
+            thresholds=thresholds,
         ),
         **more,
     )

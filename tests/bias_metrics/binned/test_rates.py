@@ -15,6 +15,8 @@ from bias_metrics import (
     threshold_report,
 )
 from bias_metrics.binned.pairs import Pairs
+from bias_metrics.metrics import GIVEN
+from bias_metrics.table import SECOND
 
 THRESHOLD = 0.6
 
@@ -58,10 +60,10 @@ def test_bounds_of_two_models_hold_those_of_the_paired_rows(seed):
     first, second = (counts_of(rows, one, 8) for one in (a, b))
     found = first.compare_rate_gaps(second, thresholds=(THRESHOLD, 0.5), confidence=0.9)
     exact = compare_rate_gaps(rows, a, b, threshold_a=THRESHOLD, threshold_b=0.5, confidence=0.9)
-    assert found.to_dict()["thresholds"] == [THRESHOLD, 0.5]
-    for name, cells in exact.subgroups.items():
-        for metric, cell in cells.items():
-            own = found.subgroups[name][metric]
+    assert found.thresholds == exact.thresholds == {(GIVEN, None): THRESHOLD, (GIVEN, SECOND): 0.5}
+    for name, cells in found.subgroups.items():
+        for metric, own in cells.items():
+            cell = exact[metric, name]
             assert own.low <= cell.low
             assert own.high >= cell.high
             assert own.size_high >= cell.size_high
@@ -80,9 +82,9 @@ def test_pairs_give_nearly_the_bounds_of_paired_rows(seed, at):
     found = first.compare_rate_gaps(second, pairs, thresholds=(0.5, at))
     alone = first.compare_rate_gaps(second, thresholds=(0.5, at))
     exact = compare_rate_gaps(rows, a, b, threshold_a=0.5, threshold_b=at)
-    for name, cells in exact.subgroups.items():
-        for metric, cell in cells.items():
-            own, wide = found.subgroups[name][metric], alone.subgroups[name][metric]
+    for name, cells in found.subgroups.items():
+        for metric, own in cells.items():
+            cell, wide = exact[metric, name], alone[metric, name]
             assert own.low <= cell.low + 1e-9
             assert own.high >= cell.high - 1e-9
             assert own.size_high >= cell.size_high - 1e-9
@@ -104,9 +106,9 @@ def test_scores_in_wide_bins_of_their_own_have_the_gaps_of_paired_rows(at, backg
     options = {"thresholds": (1.5, at), "background": background}
     found = first.compare_rate_gaps(second, pairs, **options)
     exact = compare_rate_gaps(rows, a, b, threshold_a=1.5, threshold_b=at)
-    for name, cells in exact.subgroups.items():
-        for metric, cell in cells.items():
-            own = found.subgroups[name][metric]
+    for name, cells in found.subgroups.items():
+        for metric, own in cells.items():
+            cell = exact[metric, name]
             for what in ("value", "std_error", "low", "high", "size_low", "size_high"):
                 assert getattr(own, what) == pytest.approx(getattr(cell, what), abs=1e-9), what
 
@@ -233,10 +235,9 @@ def test_gaps_at_an_estimated_threshold_allow_for_its_range():
     given = {"thresholds": tuple(at), "threshold_ranges": ranges}
     found, sure = (first.compare_rate_gaps(second, of, **given) for of in (pairs, None))
     without = first.compare_rate_gaps(second, pairs, thresholds=tuple(at))
-    for name, cells in exact.subgroups.items():
-        for metric, cell in cells.items():
-            own, wide = found.subgroups[name][metric], sure.subgroups[name][metric]
-            narrow = without.subgroups[name][metric]
+    for name, cells in found.subgroups.items():
+        for metric, own in cells.items():
+            cell, wide, narrow = (table[metric, name] for table in (exact, sure, without))
             assert own.value == pytest.approx(cell.value)
             assert wide.low <= own.low <= cell.low + 1e-12
             assert cell.high - 1e-12 <= own.high <= wide.high

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from support.gate_cells import evidence_of
 
 from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
+from bias_metrics.gate import Evidence
 from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
 from bias_metrics.gate.rules import Rule
+from bias_metrics.metrics import CALIBRATION_GAP
+from bias_metrics.table import Key
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -16,17 +18,20 @@ MASKS = {"gay": RNG.random(N) < 0.3, "muslim": RNG.random(N) < 0.3}
 OFF = np.clip(CHANCE + 0.15 * MASKS["gay"], 0, 1)
 
 
+def by_key(gaps):
+    return {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
+
+
 def judge(rule, y_score, champion=None):
-    report = evaluate_bias(Y_TRUE, y_score, MASKS, confidence=rule.level).to_dict()
-    options = {"confidence": rule.level}
-    report["calibration"] = calibration_report(Rows(Y_TRUE, MASKS), y_score, **options).to_dict()
-    compared = None
+    rows, options = Rows(Y_TRUE, MASKS), {"confidence": rule.level}
+    gaps = calibration_report(rows, y_score, **options).gaps
+    table = evaluate_bias(rows, y_score, **options).with_numbers(by_key(gaps))
     if champion is not None:
-        compared = compare_bias(Y_TRUE, y_score, champion, MASKS, **options).to_dict()
-        change = compare_calibration(Rows(Y_TRUE, MASKS), y_score, champion, **options)
-        compared["calibration"] = change.to_dict()
-    evidence = dict.fromkeys(evidence_needed([rule]), evidence_of(report, compared))
-    verdict = decide(evidence, [rule])
+        change = compare_calibration(rows, y_score, champion, **options).subgroups
+        changes = by_key({name: cells[CALIBRATION_GAP] for name, cells in change.items()})
+        compared = compare_bias(rows, y_score, champion, **options).with_numbers(changes)
+        table = table.with_numbers(compared, against="champion")
+    verdict = decide(dict.fromkeys(evidence_needed([rule]), Evidence(table)), [rule])
     return {one.group: one for one in verdict.results}
 
 
@@ -65,8 +70,8 @@ def test_scores_that_are_no_probabilities_are_an_error():
 
 def test_evidence_without_calibration_is_refused():
     rule = Rule(metric="calibration_gap", scope="each", ceiling=0.1)
-    report = evaluate_bias(Y_TRUE, CHANCE, MASKS).to_dict()
-    evidence = dict.fromkeys(evidence_needed([rule]), evidence_of(report))
+    report = evaluate_bias(Y_TRUE, CHANCE, MASKS)
+    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
     with pytest.raises(ValueError, match="must have the calibration that calibration_gap"):
         decide(evidence, [rule])
 

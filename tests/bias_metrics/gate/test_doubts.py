@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.gate_cells import evidence_of
 
 from bias_metrics import MetricValue, Rows, evaluate_bias
-from bias_metrics.gate import Flagged, Rule, decide, judge_usefulness, without_proof
+from bias_metrics.gate import Evidence, Flagged, Rule, decide, judge_usefulness, without_proof
 from bias_metrics.parts import DominantUnits, dominant_units
 from bias_metrics.table import BiasTable, Key, RowCounts
 
@@ -61,7 +60,7 @@ def results_of(*rules):
     y_true = rng.random(N) < 0.3
     masks = {"gay": rng.random(N) < 0.3, "old": rng.random(N) < 0.3}
     report = evaluate_bias(y_true, rng.standard_normal(N) + 3 * y_true, masks, confidence=0.9)
-    return decide({(None, rules[0].level): evidence_of(report.to_dict())}, rules).results
+    return decide({(None, rules[0].level): Evidence(report)}, rules).results
 
 
 def test_a_pass_that_heavy_rows_decide_is_insufficient():
@@ -109,11 +108,9 @@ def test_weights_that_go_with_the_score_prove_no_floor():
         weight = np.where(rng.random(1500) < 0.02, 3.8, 0.02)
         mask = rng.random(1500) < 0.1
         rows = Rows(y_true, {"gay": mask}, sample_weight=weight)
-        report = evaluate_bias(
-            y_true, y_score, {"gay": mask}, sample_weight=weight, confidence=0.9
-        ).to_dict()
+        report = evaluate_bias(rows, y_score, confidence=0.9)
         rule = Rule("subgroup_auc", "each", floor=0.6)
-        results = decide({(None, rule.level): evidence_of(report)}, [rule]).results
+        results = decide({(None, rule.level): Evidence(report)}, [rule]).results
         found = without_proof(results, dominant_units(rows))
         passed += sum(one.outcome == "pass" for one in results)
         doubted += sum(one.outcome == "pass" for one in found)

@@ -16,7 +16,6 @@ from bias_metrics.gate.rules import (
     correct_for_candidates,
 )
 from bias_metrics.gate.verdict import Evidence
-from bias_metrics.table import BiasTable
 
 LIMIT = 0.3
 SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
@@ -454,14 +453,15 @@ def two_models(shift):
 def test_a_real_comparison_finds_the_group_that_got_worse():
     y_true, groups, shifted, plain = two_models(0.6)
     rule = Rule("bpsn_auc", "each", floor=0.6, margin=0.02)
-    compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level).to_dict()
+    compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level)
     bias = evaluate_bias(y_true, shifted, groups, confidence=rule.level)
-    floor, margin = judge([rule], bias.to_dict(), compared).results
+    evidence = {(None, rule.level): Evidence(bias.with_numbers(compared, against="champion"))}
+    floor, margin = decide(evidence, [rule]).results
     value = bias.subgroups["gay"].bpsn_auc
     assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
     assert 'harmless comments that mention "gay"' in floor.sentence
     assert margin.outcome == "fail"
-    assert margin.bound == compared["subgroups"]["gay"]["bpsn_auc"]["high"]
+    assert margin.bound == compared["bpsn_auc", "gay"].high
 
 
 def test_a_verdict_is_plain_values():
@@ -487,9 +487,10 @@ def test_an_identical_candidate_passes_every_margin_that_its_rows_can_show():
         for metric, scope, _ in rules_of_every_kind()
         if scope != "muslim"
     ]
-    compared = compare_bias(y_true, plain, plain, groups, confidence=rules[0].level).to_dict()
-    report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level).to_dict()
-    verdict = judge(rules, report, compared)
+    compared = compare_bias(y_true, plain, plain, groups, confidence=rules[0].level)
+    report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level)
+    evidence = Evidence(report.with_numbers(compared, against="champion"))
+    verdict = decide(dict.fromkeys(evidence_needed(rules), evidence), rules)
     assert {one.outcome for one in verdict.results} == {"pass"}
 
 
@@ -497,6 +498,6 @@ def test_without_intervals_a_proven_rule_says_that_none_were_asked_for():
     rule = Rule("auc", "overall", floor=0.5)
     report = evaluate_bias([0, 1] * 50, [0.1, 0.9] * 50, {}, intervals=False)
     key = evidence_needed([rule])[0]
-    [result] = decide({key: Evidence(BiasTable.of(report))}, [rule]).results
+    [result] = decide({key: Evidence(report)}, [rule]).results
     assert result.outcome == "insufficient"
     assert result.sentence.endswith("has no usable interval: intervals were not asked for.")

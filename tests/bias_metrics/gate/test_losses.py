@@ -154,11 +154,9 @@ def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_liste
     differ = 0
     for _ in range(12):
         labels, first, second, members = simulated.sample(change, rng)
-        found = compare_bias(labels, first, second, members).to_dict()["subgroups"]
-        gaps = [one["negative_aeg"] for one in found.values()]
-        differ += any(
-            one["p_holm"] < 0.05 and abs(one["first"]) > abs(one["second"]) for one in gaps
-        )
+        found = compare_bias(labels, first, second, members).subgroups
+        gaps = [one.negative_aeg for one in found.values()]
+        differ += any(one.p_holm < 0.05 and abs(one.first) > abs(one.second) for one in gaps)
     assert differ >= 4
     assert simulated.listed(change, FEW // 2) <= 0.1
 

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics import compare_bias
+from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics._core.intervals import unseen_reach
 from bias_metrics.gate.planning import (
     _GAPS_AGREE,
@@ -30,7 +30,7 @@ def drawn(rng, distance):
     common = math.sqrt(ALIKE) * rng.standard_normal(labels.size) + distance * labels
     own = math.sqrt(1 - ALIKE) * rng.standard_normal((2, labels.size))
     first, second = common + own
-    return labels, first, second, {"few": inside}
+    return labels, first, second, inside
 
 
 def reaches(metric, auc, counts):
@@ -43,8 +43,14 @@ def compared():
     """Return the metrics of `few` and their changes, of 60 draws at an AUC of .85."""
     rng = np.random.default_rng(5)
     distance = math.sqrt(2) * 1.036433  # the normal quantile at .85
-    draws = [compare_bias(*drawn(rng, distance), confidence=0.9) for _ in range(60)]
-    return [[one.to_dict()["subgroups"]["few"] for one in (pair.first, pair)] for pair in draws]
+    found = []
+    for _ in range(60):
+        labels, first, second, inside = drawn(rng, distance)
+        groups = {"few": inside}
+        report = evaluate_bias(labels, first, groups, confidence=0.9, intervals="cells")
+        pair = compare_bias(labels, first, second, groups, confidence=0.9)
+        found.append([report["few"], pair["few"]])
+    return found
 
 
 @pytest.mark.parametrize("metric", ["subgroup_auc", "bpsn_auc", "bnsp_auc", "negative_aeg"])
@@ -52,9 +58,9 @@ def test_a_reach_that_is_planned_is_that_of_drawn_comments(metric):
     both, own, values = [], [], []
     for first, found in compared():
         cell, change = first[metric], found[metric]
-        own.append(cell["high"] - cell["low"])
-        both.append(change["high"] - change["low"])
-        values.append((cell["std_error"], change["std_error"]))
+        own.append(cell.high - cell.low)
+        both.append(change.high - change.low)
+        values.append((cell.std_error, change.std_error))
     error, apart = np.mean(values, axis=0)
     correlation = 1 - (apart / error) ** 2 / 2
     down, up = reaches(metric, 0.85, Counts(*N_OWN, *N_OUTSIDE))

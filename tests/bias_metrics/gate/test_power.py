@@ -10,7 +10,6 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Apart
 from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
-from bias_metrics.table import BiasTable
 
 QUANTILE = 1.644854  # of the normal distribution, at 95 %
 
@@ -116,7 +115,7 @@ def test_a_verdict_says_how_many_rows_a_margin_needs_if_there_are_fewer(n, told)
     rule = Rule("subgroup_auc", "each", margin=0.02)
     compared = compare_bias(y_true, first, second, groups, confidence=rule.level)
     report = evaluate_bias(y_true, first, groups, confidence=rule.level)
-    evidence = Evidence(BiasTable.of(report).with_differences("champion", compared))
+    evidence = Evidence(report.with_numbers(compared, against="champion"))
     [result] = decide({(None, rule.level): evidence}, [rule]).results
     assert result.outcome == "insufficient"
     assert (f"comments of each compared class; there are {n}." in result.sentence) is told

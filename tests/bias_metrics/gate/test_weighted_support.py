@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support.gate_cells import evidence_of
 
 from bias_metrics import evaluate_bias
+from bias_metrics.gate import Evidence
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import Rule
 
@@ -18,8 +18,8 @@ WEIGHT = np.where(np.arange(N) % 4 == 0, 9.0, 1.0)
 
 def judge(weight, **options):
     rule = Rule(metric="bnsp_auc", scope="each", floor=0.5, **options)
-    report = evaluate_bias(Y_TRUE, Y_SCORE, MASKS, sample_weight=weight).to_dict()
-    evidence = dict.fromkeys(evidence_needed([rule]), evidence_of(report))
+    report = evaluate_bias(Y_TRUE, Y_SCORE, MASKS, sample_weight=weight)
+    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
     return decide(evidence, [rule]).results[0]
 
 

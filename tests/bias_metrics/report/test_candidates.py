@@ -55,7 +55,7 @@ def test_weights_clusters_and_backgrounds_are_passed_on():
     (found,) = compare_candidates(y_true, candidates, champion, groups, **options).values()
     alone = compare_bias(y_true, *candidates.values(), champion, groups, **options)
     assert found.subgroups == alone.subgroups
-    assert found.first.background == "no_identity"
+    assert found.background == "no_identity"
 
 
 def test_they_are_records_by_candidate_and_ready_for_json():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import evaluate_bias
-from bias_metrics.report.steps import measure_subgroup, rank_scores, summarise_bias
+from bias_metrics.report.steps import Options, measure_subgroup, rank_scores, summarise_bias
 
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
@@ -25,34 +25,51 @@ def rows():
 def leaves(node):
     if isinstance(node, dict):
         return [leaf for child in node.values() for leaf in leaves(child)]
-    return node if isinstance(node, list) else [node]
+    if isinstance(node, list):
+        return [leaf for child in node for leaf in leaves(child)]
+    return [node]
 
 
 def test_a_report_as_a_dict_has_exactly_these_keys(rows):
     report = evaluate_bias(*rows, power_mean_groups=["muslim", "jewish"]).to_dict()
-    value = {"value", "std_error", "low", "high"}
-    parts = ["overall", "subgroups", "power_mean", "final_score", "worst"]
-    assert list(report) == ["background", *parts]
-    assert report["background"] == "outside_subgroup"
-    assert list(report["overall"]) == ["n", "n_positive", "auc"]
-    assert list(report["subgroups"]) == ["muslim", "jewish", "hindu"]
-    for bias in report["subgroups"].values():
-        assert list(bias) == ["n", "n_positive", "n_negative", *SUBGROUP_METRICS]
-    assert all(report["subgroups"]["muslim"][name].keys() == value for name in SUBGROUP_METRICS)
-    assert list(report["power_mean"]) == ["power", "groups", *SUBGROUP_METRICS[:3]]
-    assert report["power_mean"]["power"] == -5.0
-    assert report["power_mean"]["groups"] == ["muslim", "jewish"]
-    assert report["overall"]["auc"].keys() == report["final_score"].keys() == value
+    numbers, counts = report.pop("numbers"), report.pop("counts")
+    assert report == {
+        "confidence": 0.95,
+        "background": "outside_subgroup",
+        "power": -5.0,
+        "covered": ["muslim", "jewish"],
+    }
+    names = ["muslim", "jewish", "hindu"]
+    assert [one["group"] for one in counts] == [None, *names]
+    assert all(list(one) == ["group", "n_positive", "n_negative"] for one in counts)
+    assert [(one["metric"], one.get("group")) for one in numbers] == [
+        ("auc", None),
+        *((metric, None) for metric in SUBGROUP_METRICS[:3]),
+        ("final_score", None),
+        *((metric, name) for name in names for metric in SUBGROUP_METRICS),
+    ]
+    value = ["value", "std_error", "low", "high"]
+    assert list(numbers[0]) == ["metric", *value]
+    assert list(numbers[5]) == ["metric", "group", *value]
 
 
 def test_an_undefined_metric_as_a_dict_has_a_null_value_and_a_reason(rows):
-    report = evaluate_bias(*rows).to_dict()
+    table = evaluate_bias(*rows)
+    found = {(one["metric"], one.get("group")): one for one in table.to_dict()["numbers"]}
     nothing = {"value": None, "std_error": None, "low": None, "high": None}
-    cell = nothing | {"reason": "no subgroup positives"}
-    assert report["subgroups"]["hindu"]["bnsp_auc"] == cell
-    assert report["power_mean"]["bnsp_auc"] == nothing | {"reason": "undefined for hindu"}
-    assert report["worst"]["bnsp_auc"]["undefined"] == {"hindu": cell["reason"]}
-    assert report["final_score"]["value"] is None
+    assert found["bnsp_auc", "hindu"] == {
+        "metric": "bnsp_auc",
+        "group": "hindu",
+        **nothing,
+        "reason": "no subgroup positives",
+    }
+    assert found["bnsp_auc", None] == {
+        "metric": "bnsp_auc",
+        **nothing,
+        "reason": "undefined for hindu",
+    }
+    assert found["final_score", None]["value"] is None
+    assert table.worst("bnsp_auc").to_dict()["undefined"] == {"hindu": "no subgroup positives"}
 
 
 def test_a_report_passes_through_strict_json_unchanged(rows):
@@ -69,16 +86,11 @@ def test_counts_are_those_of_the_rows(rows):
     y_true, _, groups = rows
     report = evaluate_bias(*rows)
     assert (report.counts[None].n, report.counts[None].n_positive) == (400, int(y_true.sum()))
-    overall = report.to_dict()["overall"]
-    assert (overall["n"], overall["n_positive"]) == (report.counts[None].n, report.counts[None].n_positive)
     for name, mask in groups.items():
-        bias = report.subgroups[name]
-        assert bias.n == mask.sum()
-        assert bias.n_positive == (mask & y_true).sum()
-        assert bias.n_negative == (mask & ~y_true).sum()
-        as_dict = bias.to_dict()
-        counts = [as_dict[key] for key in ("n", "n_positive", "n_negative")]
-        assert counts == [bias.n, bias.n_positive, bias.n_negative]
+        counts = report.counts[name]
+        assert counts.n == mask.sum()
+        assert counts.n_positive == (mask & y_true).sum()
+        assert counts.n_negative == (mask & ~y_true).sum()
 
 
 def test_counts_leave_out_rows_of_weight_zero(rows):
@@ -103,18 +115,9 @@ def test_the_three_steps_give_the_very_report_of_evaluate_bias(rows, weighted):
         )
         for name, mask in groups.items()
     }
-    by_steps = summarise_bias(everyone, measured, **options)
+    asked = Options(power=-2.0, groups=("muslim", "jewish"), confidence=None)
+    by_steps = summarise_bias(everyone, measured, asked)
     assert by_steps == evaluate_bias(*rows, sample_weight=weight, intervals=False, **options)
-
-
-def test_the_defaults_of_the_last_step_are_those_of_evaluate_bias(rows):
-    y_true, y_score, groups = rows
-    everyone = rank_scores(y_true, y_score)
-    measured = {
-        name: measure_subgroup(everyone, y_true[mask], y_score[mask])
-        for name, mask in groups.items()
-    }
-    assert summarise_bias(everyone, measured) == evaluate_bias(*rows, intervals=False)
 
 
 def test_measuring_one_group_more_changes_no_other_group(rows):

@@ -23,7 +23,7 @@ def covered(n_positive, n_negative, flagged, seed):
         found = evaluate_bias(y_true, y_score, {"a": mask}, intervals="cells").subgroups["a"]
         for metric in SUBGROUP_METRICS:
             truth = 0.5 * (1 + flagged[0] - flagged[1]) if metric in AUCS else 0.0
-            held[metric] += found.by_metric()[metric].low <= truth <= found.by_metric()[metric].high
+            held[metric] += found[metric].low <= truth <= found[metric].high
     return {metric: n / DRAWS for metric, n in held.items()}
 
 
@@ -45,7 +45,7 @@ def test_an_identity_whose_rows_are_all_tied_may_have_others(clusters):
             y_true, y_score, {"a": mask}, clusters=clusters, sample_weight=sample_weight
         ).subgroups["a"]
         for metric in ("positive_aeg", "negative_aeg"):
-            cell = found.by_metric()[metric]
+            cell = found[metric]
             if cell.reason is None:
                 # Of 20 rows without another score, more than a tenth may have one.
                 assert cell.high - cell.low > 2 * 0.5 / 10

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, changed_decisions, compare_rate_gaps, evaluate_bias
+from bias_metrics import Rows, changed_decisions, compare_bias, evaluate_bias
 from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.metrics import changed_metrics
-from bias_metrics.table import BiasTable
 
 #        harmless            toxic
 Y_TRUE = [0, 0, 0, 0, 0, 1, 1, 1, 1]
@@ -83,11 +82,10 @@ def test_a_policy_limits_how_many_decisions_change(n_changed, outcome):
     first[: 2 * n_changed : 2] = 1.0  # harmless comments that are flagged
     rule = Rule("newly_flagged", "each", margin=0.03, threshold="given")
     rows = Rows(y_true, {"a": [1] * 400})
-    compared = compare_rate_gaps(
-        rows, first, second, threshold_a=0.5, threshold_b=0.5, confidence=rule.level
-    )
-    table = BiasTable.of(evaluate_bias(y_true, first, {"a": [1] * 400}), {"given": compared.first})
-    found = Evidence(table.with_differences("champion", rates={"given": compared}))
+    options = {"confidence": rule.level}
+    table = evaluate_bias(rows, first, threshold=0.5, **options)
+    compared = compare_bias(rows, first, second, thresholds=(0.5, 0.5), **options)
+    found = Evidence(table.with_numbers(compared, against="champion"))
     [result] = decide({(None, rule.level): found}, [rule]).results
     assert (result.outcome, result.value, result.rival) == (outcome, n_changed / 200, 0.0)
     assert f"{n_changed / 200:.4f} of the comments" in result.sentence

@@ -17,7 +17,7 @@ DEAF = [0, 0, 1, 1, 0, 0, 0, 0]
 def test_the_shares_of_eight_rows_are_those_counted_by_hand():
     found = missing_scores(MISSING, {"gay": GAY, "deaf": DEAF})
     gay, deaf = found.subgroups["gay"], found.subgroups["deaf"]
-    assert (found.counts[None].n, found.overall.n_missing) == (8, 3)
+    assert (found.overall.n, found.overall.n_missing) == (8, 3)
     assert found.overall.missing_rate.value == 3 / 8
     assert found.overall.missing_gap is None
     assert (gay.n, gay.n_missing, gay.missing_rate.value) == (3, 2, 2 / 3)

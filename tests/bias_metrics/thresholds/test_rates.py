@@ -228,7 +228,7 @@ def test_a_difference_is_that_of_the_two_gaps():
         assert (one.first, one.second) == (a.value, b.value)
         assert one.value == pytest.approx(a.value - b.value)
         assert one.low < one.value < one.high
-    assert found.to_dict()["thresholds"] == [0.7, 0.9]
+    assert found.thresholds == {("given", None): 0.7, ("given", "second"): 0.9}
 
 
 def test_models_that_decide_alike_may_differ_on_rows_that_were_not_drawn():
@@ -447,7 +447,10 @@ def everything(y_true, first, second, mask, at=0.7, end=0.9):
     found = compare_rate_gaps(
         Rows(y_true, {"g": mask}), first, second, threshold_a=at, threshold_b=at, **spans
     )
-    return span, found.to_dict()["subgroups"], found.first.to_dict()["subgroups"]
+    alone = rate_gaps(
+        Rows(y_true, {"g": mask}), first, threshold=at, threshold_range=spans["threshold_range_a"]
+    )
+    return span, dict(found), dict(alone)
 
 
 def test_the_order_of_rows_changes_nothing():

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, evaluate_bias, subgroup_spread
+from bias_metrics import Rows, evaluate_bias
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 
 N = 2000
@@ -26,6 +26,12 @@ def draw(rng, *, shift=0.0, gap=1.5, step=0.0, n_clusters=0, within=0.0):
     return Rows(y_true, groups, clusters=cluster if n_clusters else None), score
 
 
+def spreads(rows, score, **options):
+    """The spread of each metric."""
+    table = evaluate_bias(rows, score, intervals="cells", **options)
+    return {metric: table.difference(metric) for metric in SUBGROUP_METRICS}
+
+
 def one_large_sample(**options):
     """The true spreads, of a million rows; rows of different clusters are independent."""
     rng = np.random.default_rng(0)
@@ -42,7 +48,7 @@ def one_large_sample(**options):
 
 def test_it_is_the_farthest_pair_of_a_double_loop():
     rows, score = draw(np.random.default_rng(4), shift=1.0)
-    found = subgroup_spread(rows, score, confidence=0.9)
+    found = spreads(rows, score, confidence=0.9)
     n, of_all = (
         len(rows.subgroups),
         {"positive": rows.y_true.sum(), "negative": (~rows.y_true).sum()},
@@ -61,9 +67,7 @@ def test_it_is_the_farthest_pair_of_a_double_loop():
                 tied = 0.0
                 if METRICS[metric].is_gap:
                     label = metric.removesuffix("_aeg")
-                    p, q = (
-                        getattr(alone.subgroups[x], f"n_{label}") / of_all[label] for x in (a, b)
-                    )
+                    p, q = (getattr(alone.counts[x], f"n_{label}") / of_all[label] for x in (a, b))
                     tied = math.sqrt(p * q / ((1 - p) * (1 - q)))
                 one, other = (getattr(joint.subgroups[x], metric) for x in (a, b))
                 down, up = one.value - one.low, other.high - other.value
@@ -86,7 +90,7 @@ def test_aegs_of_a_group_and_all_others_are_opposite_so_their_bounds_add_up():
     rows, score = draw(np.random.default_rng(4), shift=1.0)
     group = rows.subgroups["g6"]
     own = Rows(rows.y_true, {"g": group, "others": ~group})
-    found = subgroup_spread(own, score)["negative_aeg"]
+    found = evaluate_bias(own, score).difference("negative_aeg")
     alone = evaluate_bias(own.y_true, score, dict(own.subgroups)).subgroups
     g, others = (alone[name].negative_aeg for name in ("g", "others"))
     assert g.value == pytest.approx(-others.value, abs=1e-12)
@@ -99,7 +103,7 @@ def test_bounds_of_aegs_of_groups_with_many_rows_in_common_add_up():
     rows, score = draw(np.random.default_rng(4), shift=1.0)
     place = np.random.default_rng(5).random(N)
     own = Rows(rows.y_true, {"low": place < 0.7, "high": place > 0.3})
-    found = subgroup_spread(own, score)["positive_aeg"]
+    found = evaluate_bias(own, score).difference("positive_aeg")
     alone = evaluate_bias(own.y_true, score, dict(own.subgroups)).subgroups
     top, bottom = (alone[name].positive_aeg for name in (found.highest, found.lowest))
     assert found.value.high == pytest.approx(top.high - bottom.low)
@@ -109,7 +113,7 @@ def test_a_subgroup_is_not_compared_with_itself():
     few, many = np.arange(24), np.arange(24, 624)
     y_true, score = np.arange(624) % 2 == 1, np.array([0.1, 0.4, 0.3, 0.2] * 156)
     groups = {name: np.isin(np.arange(624), own) for name, own in (("few", few), ("many", many))}
-    found = subgroup_spread(Rows(y_true, groups), score)["subgroup_auc"].value
+    found = evaluate_bias(Rows(y_true, groups), score).difference("subgroup_auc").value
     alone = evaluate_bias(y_true, score, groups).subgroups
     small, large = (alone[name].subgroup_auc for name in groups)
     assert found.value == small.value - large.value == 0
@@ -122,7 +126,7 @@ def test_a_subgroup_is_not_compared_with_itself():
 
 def test_a_record_has_the_interval_or_the_reason_why_there_is_none():
     rows, score = draw(np.random.default_rng(4))
-    found = subgroup_spread(rows, score)["bpsn_auc"]
+    found = evaluate_bias(rows, score).difference("bpsn_auc")
     plain = found.to_dict()
     assert (plain["value"]["low"], plain["value"]["high"]) == (found.value.low, found.value.high)
     assert (plain["lowest"], plain["highest"]) == (found.lowest, found.highest)
@@ -130,9 +134,9 @@ def test_a_record_has_the_interval_or_the_reason_why_there_is_none():
 
 def test_many_subgroups_have_the_spread_of_a_few_at_a_time(monkeypatch):
     rows, score = draw(np.random.default_rng(4), shift=1.0)
-    whole = subgroup_spread(rows, score)
-    monkeypatch.setattr("bias_metrics.report.between._BLOCK", 2)
-    assert subgroup_spread(rows, score) == whole
+    whole = spreads(rows, score)
+    monkeypatch.setattr("bias_metrics.spread._BLOCK", 2)
+    assert spreads(rows, score) == whole
 
 
 def test_who_has_no_interval_is_named_and_left_out():
@@ -141,10 +145,11 @@ def test_who_has_no_interval_is_named_and_left_out():
     one = np.zeros(40, bool)
     one[0] = True
     groups = {"a": np.arange(40) < 20, "b": np.arange(40) >= 20}
-    found = subgroup_spread(Rows(y_true, groups | {"one": one}), score)["bnsp_auc"]
+    found = evaluate_bias(Rows(y_true, groups | {"one": one}), score).difference("bnsp_auc")
     assert found.undefined == {"one": "fewer than 2 rows in a class"}
-    assert found.value == subgroup_spread(Rows(y_true, groups), score)["bnsp_auc"].value
-    alone = subgroup_spread(Rows(y_true, {"a": groups["a"], "one": one}), score)["bnsp_auc"]
+    assert found.value == evaluate_bias(Rows(y_true, groups), score).difference("bnsp_auc").value
+    groups = {"a": groups["a"], "one": one}
+    alone = evaluate_bias(Rows(y_true, groups), score).difference("bnsp_auc")
     assert alone.value.reason == "fewer than two subgroups with an interval"
     assert (alone.lowest, alone.highest, alone.value.value) == (None, None, None)
 
@@ -168,7 +173,7 @@ def test_each_end_misses_the_true_spread_in_at_most_one_of_40_samples(options):
     above, below = dict.fromkeys(SUBGROUP_METRICS, 0), dict.fromkeys(SUBGROUP_METRICS, 0)
     shown = 0
     for _ in range(R):
-        found = subgroup_spread(*draw(rng, **options))
+        found = spreads(*draw(rng, **options))
         shown += found["bpsn_auc"].value.low > 0
         for metric, one in found.items():
             above[metric] += one.value.low > true[metric] + 0.002
@@ -189,7 +194,7 @@ def test_of_two_groups_that_are_apart_the_ends_miss_about_as_often_as_asked():
     for _ in range(1000):
         y_true, group = rng.random(600) < 0.4, rng.random(600) < 0.5
         score = 1.5 * y_true + rng.normal(size=600) + group * ~y_true
-        found = subgroup_spread(Rows(y_true, {"g": group, "others": ~group}), score)
+        found = spreads(Rows(y_true, {"g": group, "others": ~group}), score)
         above += found["subgroup_auc"].value.low > true
         below += found["subgroup_auc"].value.high < true
     assert 2 <= above <= 22  # at Bonferroni's level for two bounds, 1.25 %: 12.5 and 2.8 errors
