@@ -127,7 +127,7 @@ class CalibrationComparison(Tabular):
         return labelled(
             "subgroup",
             {
-                name: [{"metric": metric} | vars(one) for metric, one in cells.items()]
+                name: [{"metric": metric} | one.rows()[0] for metric, one in cells.items()]
                 for name, cells in every.items()
             },
         )
