@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from bias_metrics.report.worst import worst_first
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, Rows
-from bias_metrics.report import jointly
 from bias_metrics.families import bonferroni_level, selected
+from bias_metrics.report import jointly
 from bias_metrics.report.jointly import joint_level
 
 
