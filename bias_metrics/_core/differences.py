@@ -15,7 +15,7 @@ from bias_metrics._core.values import Estimate, MetricValue
 _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Difference(Estimate, Tabular):
     """One metric of two models on the same rows, and the first minus the second."""
 

@@ -60,13 +60,16 @@ class Estimate:
             raise ValueError(msg)
         return found.ends
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
     @property
     def ends(self) -> tuple[float, float] | None:
         """The interval, if there is one."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MetricValue(Estimate):
     """One metric's value and confidence interval, or null with the reason why.
 
