@@ -1,7 +1,7 @@
 """The same inputs through the command of several checkouts, in turn, for `same_numbers`.
 
 Inputs are small, and made from fixed seeds: the demo; two nights of a set with 24 identities,
-clusters, weights and a slice; and, where `BIASGATE_REAL_DATA` has them, the scores of toxic-bert
+clusters, weights and a slice; counts of their scores; and, where `BIASGATE_REAL_DATA` has them, the scores of toxic-bert
 and of Perspective.
 """
 
@@ -29,7 +29,7 @@ REAL = {
     "toxic_bert": "toxic_bert_submission.csv",
     "perspective": "perspective_templates.parquet",
 }
-POLICY = {
+POLICY: dict[str, Any] = {
     "version": 1,
     "name": "own",
     "allow_first": True,
@@ -47,7 +47,7 @@ POLICY = {
 }
 
 
-NAMES = ("demo", *(f"night_{number + 1}" for number in range(NIGHTS)), *REAL)
+NAMES = ("demo", *(f"night_{number + 1}" for number in range(NIGHTS)), "counts", *REAL)
 
 
 class Command(NamedTuple):
@@ -79,6 +79,8 @@ def _commands(work: Path) -> Iterator[Command]:
     for night in range(NIGHTS):
         write_night(work, night)
         yield Command(f"night_{night + 1}", ["nightly", "many.yaml"])
+    write_shards(work)
+    yield Command("counts", ["evaluate", "counts.yaml"])
     data = Path(os.environ.get("BIASGATE_REAL_DATA", ""))
     for name, file in REAL.items():
         if (data / file).is_file():
@@ -105,6 +107,25 @@ def write_night(work: Path, night: int) -> None:
     content |= {"candidates": [new], "champion": old}
     (work / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
     (work / "many.yaml").write_text(yaml.safe_dump(content), "utf-8")
+
+
+def write_shards(work: Path) -> None:
+    """Write two nights as shards that are counted, with the scores of two models as columns."""
+    (work / "shards").mkdir()
+    for night in range(NIGHTS):
+        rows, scores = night_of(night)
+        columns = rows[["id", "label", *IDENTITIES]].assign(**scores)
+        columns.to_csv(work / "shards" / f"{night}.csv", index=False)
+    content = {"name": "counts", "source": "shards", "path": "shards/*.csv", "policy": "whole.yaml"}
+    content |= {"identities": IDENTITIES}
+    content |= {
+        role: {"name": name, "score": name, "threshold": 0.5}
+        for role, name in (("candidate", "new"), ("champion", "old"))
+    }
+    rules = [rule for rule in POLICY["rules"] if "slice" not in rule]
+    rules.append({"metric": "fpr_gap", "scope": "each", "threshold": "given", "ceiling": 0.3})
+    (work / "whole.yaml").write_text(yaml.safe_dump({**POLICY, "rules": rules}), "utf-8")
+    (work / "counts.yaml").write_text(yaml.safe_dump(content), "utf-8")
 
 
 def night_of(night: int) -> tuple[pd.DataFrame, dict[str, Any]]:
