@@ -64,7 +64,7 @@ class Shares:
         self.errors += errors
         self.named += bool(harms) or errors
         self.first_below += lowest.high is not None and lowest.high < AUC
-        worst = bias.worst["bpsn_auc"].value
+        worst = bias.worst("bpsn_auc").value
         self.worst_below += worst.high is not None and worst.high < AUC
 
     def holds(self) -> bool:

@@ -22,15 +22,13 @@ from benchmarks._situations import Situation, situations
 from bias_metrics import (
     Rows,
     compare_bias,
-    compare_rate_gaps,
     equal_error_range,
     equal_error_rate,
     evaluate_bias,
-    rate_gaps,
 )
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.verdict import Evidence
-from bias_metrics.table import BiasTable
+from bias_metrics.thresholds import MeasuredRates
 
 TODAY = date(2026, 1, 1)
 Floats = npt.NDArray[np.float64]
@@ -62,10 +60,11 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
     if rule.threshold is not None:
         evidence = _errors(situation, labels, members, first, second)
     elif second is None:
-        evidence = Evidence(BiasTable.of(evaluate_bias(labels, first, members, confidence=level)))
+        evidence = Evidence(evaluate_bias(labels, first, members, confidence=level))
     else:
         found = compare_bias(labels, first, second, members, confidence=level)
-        evidence = Evidence(BiasTable.of(found.first).with_differences("champion", found))
+        report = evaluate_bias(labels, first, members, intervals=False)
+        evidence = Evidence(report.with_numbers(found, against="champion"))
     return decide({(rule.slice, rule.level): evidence}, [rule]).outcome
 
 
@@ -86,25 +85,15 @@ def _errors(
         return equal_error_rate(labels, scores).threshold or 0.0, span
 
     at, span = own(first)
-    report = evaluate_bias(labels, first, members, intervals=False)
-    gaps = rate_gaps(
-        Rows(labels, members), first, threshold=at, threshold_range=span, confidence=level
-    )
-    table = BiasTable.of(report, {name: gaps})
+    rows = Rows(labels, members)
+    gaps = MeasuredRates(rows, {"y_score": first}, [at]).report(level, span, at=name)
+    table = evaluate_bias(rows, first, intervals=False).with_numbers(gaps)
     if second is None:
         return Evidence(table)
     at_b, span_b = own(second)
-    found = compare_rate_gaps(
-        Rows(labels, members),
-        first,
-        second,
-        threshold_a=at,
-        threshold_b=at_b,
-        threshold_range_a=span,
-        threshold_range_b=span_b,
-        confidence=level,
-    )
-    return Evidence(table.with_differences("champion", rates={name: found}))
+    rates = MeasuredRates(rows, {"y_score_a": first, "y_score_b": second}, [at, at_b])
+    found = rates.comparison(level, (span, span_b), at=name)
+    return Evidence(table.with_numbers(found, against="champion"))
 
 
 def allowed_error(share: float, draws: int) -> float:

@@ -103,8 +103,10 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
 
     def shown(level: float) -> tuple[Loss, ...]:
         compared = compare_bias(labels, first, second, members, confidence=level)
-        table = BiasTable.of(compared.first).with_differences("champion", compared)
-        return Losses.of(table, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level).cells
+        differences = BiasTable({}, compared.counts).with_numbers(compared, against="champion")
+        return Losses.of(
+            differences, "champion", dict.fromkeys(members, SUBGROUP_METRICS), level
+        ).cells
 
     # To save time: at the joint level, which is never below this one, no more is listed.
     if change.grew is None and not shown(1 - 2 * ALPHA):

@@ -44,7 +44,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks._made_scores import MODELS, made_scores
 from benchmarks._measurement import Measurement
-from bias_metrics import BiasComparison, BiasReport, ScoreCounts, compare_bias, evaluate_bias
+from bias_metrics import BiasTable, Key, ScoreCounts, compare_bias, evaluate_bias
 from biasgate.tasks.counting.settings import read_count_file
 from biasgate.tasks.counting.shards import counted_shard
 from biasgate.tasks.data.civil_comments import IDENTITIES
@@ -195,8 +195,8 @@ def by_counts(folder: Path) -> dict[str, Any]:
 def described(counts: ScoreCounts) -> dict[str, Any]:
     """Return the numbers of one model, and how wide their brackets are."""
     report, brackets = counts.report(), counts.brackets()
-    cells = {name: bias.by_metric() for name, bias in report.subgroups.items()}
-    known = {name: [brackets[name][metric] for metric in of] for name, of in cells.items()}
+    cells = report.subgroups
+    known = {name: [brackets[Key(metric, name)] for metric in of] for name, of in cells.items()}
     width = {name: [high - low for low, high in of] for name, of in known.items()}  # type: ignore[misc]
     relative = [
         wide / cell.std_error  # type: ignore[operator]
@@ -205,7 +205,7 @@ def described(counts: ScoreCounts) -> dict[str, Any]:
     ]
     return {
         "numbers": numbers_of(report),
-        "brackets": known | {None: [brackets[None]["auc"]]},
+        "brackets": known | {None: [brackets[Key("auc")]]},
         "widest": max(max(of) for of in width.values()),
         "relative": max(relative),
     }
@@ -228,16 +228,15 @@ def by_ranks(folder: Path) -> dict[str, Any]:
     return {"numbers": numbers, "differences": differences}
 
 
-def numbers_of(report: BiasReport) -> Numbers:
+def numbers_of(report: BiasTable) -> Numbers:
     """Return the overall AUC and the five numbers of each identity."""
     cells = {
-        name: [float(cell) for cell in bias.by_metric().values()]
-        for name, bias in report.subgroups.items()
+        name: [float(cell) for cell in bias.values()] for name, bias in report.subgroups.items()
     }
     return {**cells, None: [float(report.overall.auc)]}
 
 
-def ends_of(comparison: BiasComparison) -> dict[str, list[tuple[float, float]]]:
+def ends_of(comparison: BiasTable) -> dict[str, list[tuple[float, float]]]:
     """Return the interval of each identity's differences."""
     return {
         name: [cell.ends for cell in cells.values() if cell.ends is not None]

@@ -18,27 +18,26 @@ from benchmarks.coverage.populations import (
     shift_of,
     true_final_score,
 )
-from bias_metrics import BiasReport, Difference, MetricValue, Rows
+from bias_metrics import BiasTable, Difference, MetricValue, Rows
 from bias_metrics.report.measurement import Measurement
 from bias_metrics.report.steps import Options
 
 CONFIDENCES = (0.95, 0.9)
 
 
-def reports_of(rows: Rows, scores: Floats, *, power: float = -5.0) -> Iterator[BiasReport]:
+def reports_of(rows: Rows, scores: Floats, *, power: float = -5.0) -> Iterator[BiasTable]:
     """Yield what `evaluate_bias` returns at each of `CONFIDENCES`; rows are measured once."""
     measured = Measurement(rows, scores)
     for confidence in CONFIDENCES:
         yield measured.report(Options.of(rows, power=power, confidence=confidence))
 
 
-def numbers_of(report: BiasReport) -> dict[str, MetricValue | Difference]:
+def numbers_of(report: BiasTable) -> dict[str, MetricValue | Difference]:
     """Return the aggregates of a report."""
     means = {
-        f"{name} power mean": getattr(report.power_mean, f"{name}_auc")
-        for name in ("subgroup", "bpsn", "bnsp")
+        f"{name} power mean": report.overall[f"{name}_auc"] for name in ("subgroup", "bpsn", "bnsp")
     }
-    return {**means, "final score": report.final_score}
+    return {**means, "final score": report.overall.final_score}
 
 
 Numbers = Mapping[str, MetricValue | Difference]

@@ -13,8 +13,7 @@ from benchmarks.coverage.aggregates import CONFIDENCES, reports_of, samples_of
 from benchmarks.coverage.held import Case, Sample
 from benchmarks.coverage.populations import POWER, Floats, shift_of
 from bias_metrics import (
-    BiasComparison,
-    BiasReport,
+    BiasTable,
     Difference,
     MetricValue,
     Rows,
@@ -180,9 +179,14 @@ class OneAuc(Case):
 NUMBERS = ("subgroup AUC", "BNSP AUC", "bnsp power mean", "final score")
 
 
-def _numbers(report: BiasReport | BiasComparison) -> dict[str, MetricValue | Difference]:
+def _numbers(report: BiasTable) -> dict[str, MetricValue | Difference]:
     cells = report.subgroups["0"]
-    found = (cells.subgroup_auc, cells.bnsp_auc, report.power_mean.bnsp_auc, report.final_score)
+    found = (
+        cells.subgroup_auc,
+        cells.bnsp_auc,
+        report.overall.bnsp_auc,
+        report.overall.final_score,
+    )
     return dict(zip(NUMBERS, found, strict=True))
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bias_metrics import BiasTable, evaluate_bias, rate_gaps
+from bias_metrics import evaluate_bias
 from biasgate.extend import Evidence, decide, read_policy
 
 RULES = read_policy("acme.yaml", Path(__file__).parents[1]).decision_rules()
@@ -15,9 +15,8 @@ def outcome(score_of_harmless_gay_comments):
     scores[~toxic & gay] = score_of_harmless_gay_comments
     evidence = {}
     for level in {rule.level for rule in RULES}:
-        report = evaluate_bias(toxic, scores, {"gay": gay}, confidence=level)
-        gaps = rate_gaps(toxic, scores, {"gay": gay}, threshold=0.5, confidence=level)
-        evidence[None, level] = Evidence(BiasTable.of(report, {"given": gaps}))
+        table = evaluate_bias(toxic, scores, {"gay": gay}, threshold=0.5, confidence=level)
+        evidence[None, level] = Evidence(table)
     return decide(evidence, RULES).outcome
 
 
