@@ -1,8 +1,8 @@
 """The same inputs through the command of several checkouts, in turn, for `same_numbers`.
 
 Inputs are small, and made from fixed seeds: the demo; two nights of a set with 24 identities,
-clusters, weights and a slice; counts of their scores; and, where `BIASGATE_REAL_DATA` has them, the scores of toxic-bert
-and of Perspective.
+clusters, weights and a slice; counts of their scores; and, where `BIASGATE_REAL_DATA` has them, the
+scores of toxic-bert and of Perspective.
 """
 
 from __future__ import annotations

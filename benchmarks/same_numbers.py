@@ -216,6 +216,8 @@ def _values(found: Differences, place: tuple[str, ...], first: Any, second: Any)
             else:
                 kind, value = ("missing", first[key]) if key in first else ("added", second[key])
                 found.add(kind, (*place, key), _short(value), harm=key in first)
+    elif None not in (tables := (_numbers_by_key(first), _numbers_by_key(second))):
+        _values(found, place, *tables)
     elif isinstance(first, list) and isinstance(second, list):
         if len(first) != len(second):
             found.add("changed", place, f"{len(first)} -> {len(second)} items", harm=True)
@@ -225,6 +227,17 @@ def _values(found: Differences, place: tuple[str, ...], first: Any, second: Any)
         _texts(found, place, first, second)
     else:
         _numbers(found, place, first, second)
+
+
+def _numbers_by_key(value: Any) -> dict[str, Any] | None:
+    """Return the numbers of a table by what each is about; None for anything else."""
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(isinstance(one, dict) and {"metric", "value"} <= one.keys() for one in value):
+        return None
+    parts = ("metric", "threshold", "against", "group")
+    found = {"/".join(str(one[part]) for part in parts if part in one): one for one in value}
+    return found if len(found) == len(value) else None
 
 
 def _ignored(found: Differences, key: str) -> bool:

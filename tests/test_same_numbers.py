@@ -86,6 +86,19 @@ def test_a_number_or_a_verdict_that_differs_fails(compared, values, told):
     assert told in printed
 
 
+def test_numbers_of_a_table_are_compared_by_what_they_are_about(tmp_path, capsys):
+    auc = {"metric": "auc", "value": 0.9}
+    bpsn = {"metric": "bpsn_auc", "group": "muslim", "value": 0.8}
+    folders = [
+        str(write(tmp_path / str(at), changed(numbers=numbers)))
+        for at, numbers in enumerate(([auc, bpsn], [bpsn, auc], [auc, bpsn | {"value": 0.7}]))
+    ]
+    assert same_numbers.main(folders[:2]) == 0
+    assert same_numbers.main(folders[1:]) == 1
+    told = "changed: set/verdict.json: numbers.bpsn_auc/*.value (1 times; 0.8 -> 0.7)"
+    assert told in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("key", ["measured", "group"])
 def test_a_key_that_is_missing_fails_and_one_that_is_new_does_not(compared, tmp_path, key):
     other = changed()
