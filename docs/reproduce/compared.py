@@ -10,7 +10,6 @@ folder; MLflow and results are there afterwards (`biasgate ui --store STORE`).
 from __future__ import annotations
 
 import csv
-import json
 import logging
 import os
 import platform
@@ -25,11 +24,13 @@ import numpy as np
 from served import served
 
 from benchmarks._measurement import describe_machine
+from bias_metrics import MetricValue
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.score import train
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.store import Workplace
@@ -135,21 +136,17 @@ def table(
             continue
         name = verdict["candidate"]["name"]
         report = store / "results" / of_set / name / "report.json"
-        bias = json.loads(report.read_text("utf-8"))["bias"]
-        worst = bias["worst"]["bpsn_auc"]
-        n = bias["overall"]["n"], bias["overall"]["n_positive"]
-        columns = [name, interval(bias["overall"]["auc"]), interval(bias["final_score"])]
-        columns += [interval(worst), worst["subgroup"], verdict["outcome"]]
-        yield [of_set, *map(str, n), *columns, f"{scored[of_set, name][1]:.0f}"]
+        bias = Report.read(report.read_text("utf-8")).bias
+        worst, rows = bias.worst("bpsn_auc"), bias.counts[None]
+        columns = [name, interval(bias.overall.auc), interval(bias.overall.final_score)]
+        columns += [interval(worst.value), str(worst.subgroup), verdict["outcome"]]
+        n = str(rows.n), str(rows.n_positive)
+        yield [of_set, *n, *columns, f"{scored[of_set, name][1]:.0f}"]
 
 
-def interval(value: Mapping[str, Any]) -> str:
+def interval(number: MetricValue) -> str:
     """Return a value with its interval, as far as there is one."""
-    if value["value"] is None:
-        return "undefined"
-    if value["low"] is None:
-        return f"{value['value']:.3f}"
-    return f"{value['value']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+    return "undefined" if number.value is None else str(number)
 
 
 def doors(of_set: str, scored: Mapping[tuple[str, str], tuple[np.ndarray, float]]) -> str:

@@ -4,16 +4,16 @@
     found = bias.compute(references=toxic, predictions=scores, subgroups={"gay": mentions_gay})
     found["subgroups"]["gay"]["bpsn_auc"]  # {"value": ..., "low": ..., "high": ...}
 
-The results are those of `evaluate_bias(...).to_dict()`: a number that is undefined is None with a
-reason.
+The numbers are those of `evaluate_bias`: one that is undefined is None with a reason.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import evaluate
 from datasets import Features, Value
 
-from bias_metrics import evaluate_bias
+from bias_metrics import MetricValue, evaluate_bias
 
 
 class IdentityBias(evaluate.Metric):
@@ -30,4 +30,11 @@ class IdentityBias(evaluate.Metric):
 
     def _compute(self, predictions: Any, references: Any, **options: Any) -> dict[str, Any]:
         """Measure; options are those of `evaluate_bias`: `subgroups`, `clusters`, `confidence`."""
-        return evaluate_bias(references, predictions, **options).to_dict()
+        table = evaluate_bias(references, predictions, **options)
+        return {"overall": _plain(table.overall)} | {
+            "subgroups": {name: _plain(numbers) for name, numbers in table.subgroups.items()}
+        }
+
+
+def _plain(numbers: Mapping[str, MetricValue]) -> dict[str, Any]:
+    return {metric: number.to_dict(interval=True) for metric, number in numbers.items()}
