@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from bias_metrics import BiasTable
 from bias_metrics.parts import PackedMasks
 from bias_metrics.rows import Background
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
@@ -80,6 +82,12 @@ class MeasuredRows:
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the measured rows of one column of the frozen set; null becomes NaN."""
         return np.asarray(np.asarray(self.frozen.column(name).to_numpy())[self.measured])
+
+
+def group_record(table: BiasTable, group: str) -> dict[str, Any]:
+    """Return the number of rows of a group and its numbers by metric, as plain values."""
+    rows, numbers = table.counts[group], table.subgroups[group]
+    return {"n": rows.n} | rows.to_dict() | plain(numbers)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,14 @@ from bias_metrics.groups import SEPARATOR
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from bias_metrics.parts import PackedMasks
 from bias_metrics.report import Measurement, Options, joint_level, worst_first
-from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
+from biasgate.tasks.analysing.analysis import (
+    Analysis,
+    Findings,
+    MeasuredRows,
+    Row,
+    group_record,
+)
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -95,11 +100,7 @@ class IntersectionsAnalysis(Analysis):
                 for metric in SUBGROUP_METRICS
                 for one in (report.worst(metric),)
             },
-            "subgroups": {
-                name: {count: getattr(report.counts[name], count) for count in COUNTS}
-                | plain(bias[name])
-                for name in shown[: self.most]
-            },
+            "subgroups": {name: group_record(report, name) for name in shown[: self.most]},
             "jointly": {
                 "confidence": level,
                 "subgroups": {

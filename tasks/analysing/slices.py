@@ -15,7 +15,13 @@ from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import AUCS
 from bias_metrics.parts import counted
 from bias_metrics.report import within_strata, worst_first
-from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, Row
+from biasgate.tasks.analysing.analysis import (
+    Analysis,
+    Findings,
+    MeasuredRows,
+    Row,
+    group_record,
+)
 from biasgate.tasks.data.evaluation_set import CLUSTER, SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -72,9 +78,9 @@ class SlicesAnalysis(Analysis):
             "rolled_up": rolled,
             "slices": {
                 name: {
-                    "n": report.overall.n,
+                    "n": report.counts[None].n,
                     "auc": report.overall.auc.to_dict(interval=True),
-                    "subgroups": {one: report.subgroups[one].to_dict() for one in names},
+                    "subgroups": {one: group_record(report, one) for one in names},
                 }
                 for name, report in found.items()
             },

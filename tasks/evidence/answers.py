@@ -116,6 +116,9 @@ def refuse_other_numbers(report: Report, again: BiasTable) -> None:
     if lacking := [key for key in again if key not in known]:
         msg = f"the report must have every number of the evidence; it lacks {_path(lacking[0])}."
         raise RuntimeError(msg)
+    if further := [key for key in known if key not in again]:
+        msg = f"the evidence must give every number of the report; it lacks {_path(further[0])}."
+        raise RuntimeError(msg)
     for key, reported in known.items():
         value, found = reported.value, again[key].value
         same = value == found or (

@@ -66,14 +66,15 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         sample_weight=columns.get("weight"),
     )
     explained = explaining.explain(evidence, bias, threshold)
+    found = dict(vars(explained))
     report = report_of(
-        bias,
+        found.pop("bias"),
         on=of_set,
         digest="5e7" * 20,
         choices=choices,
         source=source,
         candidate={"name": name, "digest": "ca" * 32},
-        **vars(explained),
+        **found,
     )
     rivals = {}
     if "score/champion" in columns:

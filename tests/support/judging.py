@@ -4,6 +4,8 @@ from datetime import date
 
 import pyarrow.parquet as pq
 
+from bias_metrics import Rows, equal_error_rate
+from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.evidence.join import evidence_table
@@ -54,14 +56,25 @@ def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candid
     )
 
 
-def given(threshold, gaps=None):
+def with_gaps(bias, y_true, y_score, members, threshold=None, **options):
+    """Return a table with the gaps in error rates at equal errors, and at a given threshold."""
+    rows = Rows(y_true, members, **options)
+    at = {"equal_errors": equal_error_rate(y_true, y_score).threshold, "given": threshold}
+    for name, one in at.items():
+        if one is not None:
+            measured = MeasuredRates(rows, {"y_score": y_score}, [one])
+            bias = bias.with_numbers(measured.report(0.95, at=name))
+    return bias
+
+
+def given(threshold):
     """Return what a report says at a threshold that is given, where nothing else is asked of it."""
     undefined = {"value": None, "reason": "not measured"}
     rates = ("false_positive_rate", "false_negative_rate", "precision", "recall", "accuracy")
     counts = [f"n_{of}_{sign}" for of in ("true", "false") for sign in ("positive", "negative")]
     errors = {"threshold": threshold, **dict.fromkeys(counts, 0), **dict.fromkeys(rates, undefined)}
     sums = {"fped": undefined, "fned": undefined}
-    parts = {"overall": errors, "subgroups": {}, "groups": [], "gaps": gaps or {}}
+    parts = {"overall": errors, "subgroups": {}, "groups": []}
     return {"given": AtThreshold.from_dict({"threshold": threshold, **parts, **sums})}
 
 

@@ -2,12 +2,13 @@
 
 from support.judging import NO_FILES, report_of
 
-from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
+from bias_metrics import BiasTable, Key, MetricValue, RowCounts
 from bias_metrics.gate.harm import Bounds
 from bias_metrics.gate.losses import Loss
 from bias_metrics.gate.objective import Objective
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.table import of_groups
 from biasgate.tasks.records import (
     Bound,
     CandidateDecision,
@@ -30,27 +31,28 @@ def number(value, low=None, high=None):
     return MetricValue(value, low=low, high=high)
 
 
-def bias_of(subgroups, *, auc=UNDEFINED, n_positive=1, n_negative=1):
-    """Return the numbers of identities by metric; those that are not given are undefined."""
-    means = dict.fromkeys(FINAL_SCORE_PARTS, UNDEFINED)
-    return BiasReport(
-        overall=Overall(n=n_positive + n_negative, n_positive=n_positive, auc=auc),
-        subgroups={
-            name: SubgroupBias(
-                n_positive=n_positive,
-                n_negative=n_negative,
-                **dict.fromkeys(SUBGROUP_METRICS, UNDEFINED) | dict(cells),
-            )
-            for name, cells in subgroups.items()
-        },
-        power_mean=PowerMeans(power=-5.0, groups=tuple(subgroups), **means),
-        final_score=UNDEFINED,
+def bias_of(subgroups, *, auc=UNDEFINED, n_positive=1, n_negative=1, counts=None):
+    """Return the numbers of identities by metric; those that are not given are undefined.
+
+    Each identity has as many rows as there are, unless `counts` has others of it.
+    """
+    whole = dict.fromkeys((*FINAL_SCORE_PARTS, "final_score"), UNDEFINED)
+    cells = {
+        name: dict.fromkeys(SUBGROUP_METRICS, UNDEFINED) | dict(one)
+        for name, one in subgroups.items()
+    }
+    rows = dict.fromkeys((None, *subgroups), RowCounts(n_positive, n_negative))
+    return BiasTable(
+        {Key(metric): one for metric, one in {"auc": auc, **whole}.items()} | of_groups(cells),
+        rows | (counts or {}),
+        covered=tuple(subgroups),
     )
 
 
 def report_with(subgroups, **parts):
     """Return a report with these numbers of identities; `parts` are of `report_of`."""
-    return report_of(bias_of(subgroups), **parts)
+    counts = {"counts": parts.pop("counts", None)}
+    return report_of(bias_of(subgroups, **counts), **parts)
 
 
 def result(outcome="pass", **parts):

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from bias_metrics.report.worst import worst_first
 
 from bias_metrics import (
     MetricValue,
@@ -15,7 +14,7 @@ from bias_metrics import (
 )
 from bias_metrics.families import bonferroni_level
 from bias_metrics.metrics import AUCS
-from bias_metrics.report import within_strata
+from bias_metrics.report import within_strata, worst_first
 from biasgate.tasks.analysing import intersections as intersecting
 from biasgate.tasks.analysing import slices
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
@@ -23,6 +22,7 @@ from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.analysing.slices import _sentences
 from biasgate.tasks.common.errors import AnalysisError, InputError
+from biasgate.tasks.common.plain import plain
 
 GROUPS = ("black", "female", "muslim")
 N_TOO_MANY = 9_999
@@ -221,7 +221,10 @@ def test_slices_have_the_numbers_of_their_rows_alone_side_by_side(frame, measure
         told = found.result["slices"][name]
         assert told["n"] == mask.sum()
         assert told["subgroups"] == {
-            group: expected.subgroups[group].to_dict() for group in told["subgroups"]
+            group: {"n": expected.counts[group].n}
+            | expected.counts[group].to_dict()
+            | plain(expected.subgroups[group])
+            for group in told["subgroups"]
         }
         row = next(one for one in found.table if (one["identity"], one["slice"]) == ("black", name))
         assert row["bpsn_auc_low"] == expected.subgroups["black"].bpsn_auc.low

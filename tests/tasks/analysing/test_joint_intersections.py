@@ -1,10 +1,10 @@
 """The bounds of all intersections hold together, as the bounds of each alone do not."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.made import bias_of
 from support.partial import partial
 
 from bias_metrics import MetricValue, evaluate_bias, intersections
@@ -57,12 +57,9 @@ def test_the_joint_bounds_are_said_to_hold_for_those_that_have_any(bounded, whom
     cell = MetricValue(0.8, low=0.7, high=0.9)
     worst = [MetricValue(0.5, low=0.4, high=0.6)] + [cell] * (bounded - 1)
     cells = worst + [MetricValue(0.8)] * (3 - bounded)
-    each = {
-        f"g{at} & h": SimpleNamespace(n=9, **dict.fromkeys(SUBGROUP_METRICS, one))
-        for at, one in enumerate(cells)
-    }
+    each = {f"g{at} & h": dict.fromkeys(SUBGROUP_METRICS, one) for at, one in enumerate(cells)}
     analysis = IntersectionsAnalysis(kind="intersections")
-    [told] = analysis._sentences(_Counts(3, 3, 0), each, each, list(each))
+    [told] = analysis._sentences(_Counts(3, 3, 0), bias_of(each), each, list(each))
     assert f" Bounds that hold for {whom} together: [0.400, 0.600]." in told
 
 
@@ -83,10 +80,10 @@ def test_together_they_miss_in_at_most_one_of_20_samples(options):
         def wrong(cells):
             return any(
                 one.low is not None
-                and not one.low - 0.002 <= getattr(true[name], metric).value <= one.high + 0.002
+                and not one.low - 0.002 <= true[name][metric].value <= one.high + 0.002
                 for name in cells
                 for metric in SUBGROUP_METRICS
-                for one in [getattr(cells[name], metric)]
+                for one in [cells[name][metric]]
             )
 
         together, alone = together + wrong(jointly), alone + wrong(report.subgroups)

@@ -72,12 +72,9 @@ def test_the_sum_is_that_of_all_measured_rows(home):
     exact = evaluate_bias(
         rows.toxicity >= 0.5, rows.new, {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
     )
-    assert found.final_score.value == pytest.approx(exact.final_score.value, abs=1e-5)
-    for name, bias in exact.subgroups.items():
-        for metric, cell in bias.by_metric().items():
-            assert found.subgroups[name].by_metric()[metric].value == pytest.approx(
-                cell.value, abs=1e-5
-            )
+    assert found.keys() == exact.keys()
+    for key, number in exact.items():
+        assert found[key].value == pytest.approx(number.value, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +190,7 @@ def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
         size = max(abs(gaps.subgroups[name]["fpr_gap"].low), gaps.subgroups[name]["fpr_gap"].high)
         assert bounds["fpr_gap", "ceiling", name] == pytest.approx(size, abs=1e-3)
     assert bounds["auc", "floor", None] <= exact.overall.auc.low
-    assert bounds["final_score", "floor", None] <= exact.final_score.low
+    assert bounds["final_score", "floor", None] <= exact.overall.final_score.low
 
 
 def test_a_rule_at_equal_errors_is_judged_as_by_the_rows(home):

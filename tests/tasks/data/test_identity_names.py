@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
-from support.partial import partial
+from support.made import bias_of
 
 from bias_metrics.metrics import SUBGROUP_METRICS, changed_metrics
 from biasgate.tasks.common.errors import InputError
@@ -15,10 +15,7 @@ from biasgate.tasks.tracking.log_runs import count_keys
 KEYS = [
     *SUBGROUP_METRICS,
     *changed_metrics(),
-    *{
-        key.partition("/")[0]
-        for key in count_keys(partial({"overall": {"n": 1, "n_positive": 1}, "subgroups": {}}))
-    },
+    *{key.partition("/")[0] for key in count_keys(bias_of({}))},
 ]
 
 

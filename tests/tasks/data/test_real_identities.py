@@ -3,13 +3,7 @@
 import pandas as pd
 import pytest
 
-from bias_metrics import (
-    IDENTITY_HIERARCHY,
-    evaluate_bias,
-    intersections,
-    roll_up,
-    worst_subgroup,
-)
+from bias_metrics import IDENTITY_HIERARCHY, evaluate_bias, intersections, roll_up
 from biasgate.tasks.data.civil_comments import IDENTITIES, JIGSAW_NINE
 
 
@@ -37,11 +31,11 @@ def test_the_hierarchy_names_the_identity_columns_of_civil_comments():
 
 
 def test_the_worst_subgroups_of_toxic_bert_are_those_of_the_reference(rated, identities, expected):
-    report = evaluate_bias(rated.toxicity >= 0.5, rated.prediction, identities).to_dict()
+    table = evaluate_bias(rated.toxicity >= 0.5, rated.prediction, identities)
     for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc"):
-        assert worst_subgroup(report, metric).subgroup == expected[metric].idxmin()
+        assert table.worst(metric).subgroup == expected[metric].idxmin()
     for metric in ("positive_aeg", "negative_aeg"):
-        assert worst_subgroup(report, metric).subgroup == expected[metric].abs().idxmax()
+        assert table.worst(metric).subgroup == expected[metric].abs().idxmax()
 
 
 def test_an_intersection_of_real_identities_fares_worse_than_any_of_them(rated, identities):
@@ -50,9 +44,9 @@ def test_an_intersection_of_real_identities_fares_worse_than_any_of_them(rated, 
     for name, support in crossed.kept.items():
         both = rated[list(support.members)].ge(0.5).all(axis=1)
         assert (support.n, support.n_positive) == (both.sum(), (both & toxic).sum()), name
-    alone = evaluate_bias(toxic, rated.prediction, identities).to_dict()
-    joint = evaluate_bias(toxic, rated.prediction, crossed.masks).to_dict()
-    one, two = worst_subgroup(alone, "bpsn_auc"), worst_subgroup(joint, "bpsn_auc")
+    alone = evaluate_bias(toxic, rated.prediction, identities)
+    joint = evaluate_bias(toxic, rated.prediction, crossed.masks)
+    one, two = alone.worst("bpsn_auc"), joint.worst("bpsn_auc")
     assert one.subgroup == "homosexual_gay_or_lesbian"
     assert two.subgroup == "homosexual_gay_or_lesbian & white"
     assert two.value.value < one.value.value

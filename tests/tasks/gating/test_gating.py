@@ -12,7 +12,6 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 from support.partial import partial
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.table import BiasTable
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.freezing import SOURCES, freeze
@@ -303,7 +302,7 @@ def test_evidence_is_measured_against_the_background_on_its_record(tmp_path, row
         found = evidence.measure([(None, 0.9)])[None, 0.9].table
         options = {"power_mean_groups": ["gay"], "confidence": 0.9, "background": background}
         scores = rows["label"], rows["score/candidate"]
-        table = BiasTable.of(evaluate_bias(*scores, groups, **options))
+        table = evaluate_bias(*scores, groups, **options)
         assert {key: found[key] for key in table} == dict(table)
 
 

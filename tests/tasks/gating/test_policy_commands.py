@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.verdict import Evidence
-from bias_metrics.table import BiasTable
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.civil_comments import IDENTITIES
@@ -118,7 +117,7 @@ def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, wo
     assert f"checks against it {words}" in "\n".join(explain_policy(made))
     bias = evaluate_bias([0, 1] * 4, [0.1, 0.9] * 4, {"gay": [1, 1, 0, 0] * 2}, confidence=level)
     found = decide(
-        {(None, level): Evidence(BiasTable.of(bias))},
+        {(None, level): Evidence(bias)},
         made.decision_rules(),
         allow_first=made.allow_first,
     )

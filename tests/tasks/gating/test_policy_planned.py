@@ -7,6 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from support.cells import cell, counts_of, n_of
 from support.judging import evidence_of, policy_of
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
@@ -82,8 +83,10 @@ def passes(policy, counts, outside, rng):
     own = np.sqrt(1 - SCORES_ALIKE) * rng.standard_normal((2, labels.size))
     rules = policy.decision_rules()
     [key] = evidence_needed(rules)
-    found = compare_bias(labels, *(base + own), members, confidence=key[1])
-    evidence = {key: Evidence(BiasTable.of(found.first).with_differences("champion", found))}
+    candidate, champion = base + own
+    measured = evaluate_bias(labels, candidate, members, confidence=key[1])
+    apart = compare_bias(labels, candidate, champion, members, confidence=key[1])
+    evidence = {key: Evidence(measured.with_numbers(apart, "champion"))}
     return decide(evidence, rules).outcome == "pass"
 
 
@@ -458,20 +461,21 @@ def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(result
     found = comments_of_evidence(results, policy, correlation=0.8, auc=0.9)
     report = json.loads((results / "report.json").read_text("utf-8"))["bias"]
     for name, one in found.identities.items():
-        cells = report["subgroups"][name]
-        assert one.have == (cells["n_positive"], cells["n"] - cells["n_positive"])
-        n = report["overall"]["n"]
+        rows = counts_of(report, name)
+        cells = {key: cell(report, key, name) for key in AUCS}
+        assert one.have == (rows["n_positive"], rows["n_negative"])
+        n = n_of(report)
         assert [one.toxic * n, one.harmless * n] == pytest.approx(one.have)
         assert one.guess.value("bpsn_auc") == cells["bpsn_auc"]["value"]
         outside = [all_of - own for all_of, own in zip(found.have, one.have, strict=True)]
-        counts, aucs = Counts(*one.have, *outside), ("subgroup_auc", "bpsn_auc", "bnsp_auc")
-        errors = [standard_error(key, cells[key]["value"], counts) for key in aucs]
+        counts = Counts(*one.have, *outside)
+        errors = [standard_error(key, cells[key]["value"], counts) for key in AUCS]
         factors = [
-            (cells[key]["std_error"] / error) ** 2 for key, error in zip(aucs, errors, strict=True)
+            (cells[key]["std_error"] / error) ** 2 for key, error in zip(AUCS, errors, strict=True)
         ]
         assert one.guess.inflation == pytest.approx(np.median(factors))
-    assert found.toxic == report["overall"]["n_positive"] / report["overall"]["n"]
-    assert found.have[0] == report["overall"]["n_positive"]
+    assert found.toxic == counts_of(report)["n_positive"] / n_of(report)
+    assert found.have[0] == counts_of(report)["n_positive"]
     said = command("default", results)
     assert said.exit_code == 0
     assert "as things are" in said.output
@@ -492,7 +496,7 @@ def planned_for_two(folder, score):
 def test_two_comments_of_a_class_are_enough_to_know_an_error(tmp_path):
     score = np.random.default_rng(0).standard_normal(1500) + 1.5 * (np.arange(1500) < 450)
     guess, group = planned_for_two(tmp_path, score)
-    counts, cells = Counts(2, 30, 448, 1020), {metric: getattr(group, metric) for metric in AUCS}
+    counts, cells = Counts(2, 30, 448, 1020), {metric: group[metric] for metric in AUCS}
     factors = [
         (cell.std_error / standard_error(metric, cell.value, counts)) ** 2
         for metric, cell in cells.items()

@@ -8,9 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from support.judging import evidence_of, given, report_of, verdict_of
+from support.cells import with_number
+from support.judging import evidence_of, given, report_of, verdict_of, with_gaps
 
-from bias_metrics import Rows, compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
+from bias_metrics import (
+    MetricValue,
+    Rows,
+    compare_rate_gaps,
+    equal_error_rate,
+    evaluate_bias,
+    rate_gaps,
+)
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import Policy
@@ -47,15 +55,16 @@ def rows():
     }
 
 
-def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
-    """Judge the candidate by its rows; `gaps` are what the report says of them."""
+def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gap=None):
+    """Judge the candidate by its rows; `gap` is what the report says of them."""
     evidence = evidence_of(folder, columns)
     measured = columns["label"], columns["score/candidate"], {"gay": columns["identity/gay"]}
-    report = report_of(evaluate_bias(*measured, power_mean_groups=["gay"]).to_dict())
-    if threshold is not None:
-        labels, scores, masks = measured
-        found = rate_gaps(Rows(labels, masks), scores, threshold=threshold).to_dict()
-        report.thresholds.update(given(threshold, found["subgroups"] if gaps is None else gaps))
+    bias = evaluate_bias(*measured, power_mean_groups=["gay"])
+    bias = with_gaps(bias, *measured, threshold)
+    if gap is not None:
+        bias = with_number(bias, gap, "fpr_gap", "gay", "given")
+    thresholds = {} if threshold is None else given(threshold)
+    report = report_of(bias, thresholds=thresholds)
     return build_verdict(
         report,
         policy(*rules),
@@ -73,7 +82,8 @@ def test_each_model_is_judged_at_its_own_threshold(tmp_path, rows):
     options = {"threshold_a": 0.8, "threshold_b": 0.9, "confidence": 0.9}
     scores = rows["score/candidate"], rows["score/champion"]
     found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options)
-    own, change = (one.subgroups["gay"]["fpr_gap"] for one in (found.first, found))
+    own = rate_gaps(Rows(rows["label"], masks), scores[0], threshold=0.8, confidence=0.9)
+    own, change = (one["fpr_gap", "gay"] for one in (own, found))
     assert (ceiling.value, ceiling.high) == (own.value, own.high)
     assert (margin.rival, margin.high) == (change.second, change.size_high)
     assert (margin.at, margin.rival_at) == (0.8, 0.9)
@@ -141,9 +151,8 @@ def test_a_model_without_a_threshold_of_its_own_is_refused(tmp_path, rows, optio
 
 
 def test_rows_that_do_not_give_the_reported_gaps_decide_nothing(tmp_path, rows):
-    wrong = {"gay": {name: {"value": 0.0} for name in ("fpr_gap", "fnr_gap")}}
     with pytest.raises(RuntimeError, match="fpr_gap/gay/given is 0"):
-        judge(tmp_path, rows, [GIVEN], gaps=wrong)
+        judge(tmp_path, rows, [GIVEN], gap=MetricValue(0.0))
 
 
 def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):

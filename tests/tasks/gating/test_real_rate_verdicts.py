@@ -11,7 +11,7 @@ from statistics import NormalDist
 import pandas as pd
 import pyarrow as pa
 import pytest
-from support.judging import evidence_of, given, report_of
+from support.judging import evidence_of, given, report_of, with_gaps
 
 from bias_metrics import equal_error_range, evaluate_bias
 from biasgate.tasks.data.civil_comments import JIGSAW_NINE
@@ -73,8 +73,9 @@ def results(table, tmp_path_factory):
         for (metric, threshold), ceiling in CEILINGS.items()
     ]
     policy = Policy.model_validate({"version": 1, "name": "errors", "rules": rules})
-    bias = evaluate_bias(rows["label"], rows["score/candidate"], masks, intervals=False)
-    report = report_of(bias.to_dict(), thresholds=given(HALF))
+    measured = rows["label"], rows["score/candidate"], masks
+    bias = with_gaps(evaluate_bias(*measured, intervals=False), *measured, HALF)
+    report = report_of(bias, thresholds=given(HALF))
     verdict = build_verdict(report, policy, evidence, {}, n_candidates=1, today=date(2026, 11, 21))
     assert verdict.outcome == "fail"
     return {(one.metric, one.threshold, one.group): one for one in verdict.results}

@@ -6,7 +6,15 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import CHAMPION, TODAY, evidence_of, given, policy_of, report_of
+from support.judging import (
+    CHAMPION,
+    TODAY,
+    evidence_of,
+    given,
+    policy_of,
+    report_of,
+    with_gaps,
+)
 
 from bias_metrics import Rows, compare_bias, compare_rate_gaps, evaluate_bias
 from bias_metrics.families import bonferroni_level
@@ -53,13 +61,11 @@ def verdict_of(folder, columns, policy, choices=None, n_candidates=1, today=TODA
         choices={"background": "outside_subgroup"} | (choices or {}),
     )
     members = {name: columns[f"identity/{name}"] for name in ROLL_UP["religion"]}
-    bias = evaluate_bias(
-        columns["label"],
-        columns["score/candidate"],
-        members,
-        background=(choices or {}).get("background", "outside_subgroup"),
-    )
-    report = report_of(bias.to_dict(), thresholds=given(1.0))
+    measured = columns["label"], columns["score/candidate"], members
+    background = (choices or {}).get("background", "outside_subgroup")
+    bias = evaluate_bias(*measured, background=background)
+    bias = with_gaps(bias, *measured, 1.0, background=background)
+    report = report_of(bias, thresholds=given(1.0))
     rivals = {"champion": replace(CHAMPION, threshold=1.0)}
     return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=today)
 
@@ -133,8 +139,8 @@ def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp
     groups = {"religion": religion, "muslim": rows["identity/muslim"]}
     own = evaluate_bias(rows["label"], rows["score/candidate"], groups, confidence=0.9)
     [one] = verdict.results
-    assert one.value == pytest.approx(own.final_score.value, abs=1e-12)
-    assert one.low == pytest.approx(own.final_score.low, abs=1e-12)
+    assert one.value == pytest.approx(own.overall.final_score.value, abs=1e-12)
+    assert one.low == pytest.approx(own.overall.final_score.low, abs=1e-12)
 
 
 def test_a_small_identity_that_got_much_worse_fails_though_its_category_passes(tmp_path):
@@ -171,17 +177,15 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
     both = rows["score/candidate"], rows["score/champion"]
     options = {"threshold_a": 1.0, "threshold_b": 1.0}
     alone, hindu = (
-        compare_rate_gaps(
-            Rows(rows["label"], groups), *both, **options, confidence=confidence
-        ).to_dict()["subgroups"]
+        compare_rate_gaps(Rows(rows["label"], groups), *both, **options, confidence=confidence)
         for groups, confidence in (
             (religion, 0.9),
             ({"hindu": rows["identity/hindu"]}, bonferroni_level(2 * 7, 0.05)),
         )
     )
-    assert found["religion"].value == alone["religion"]["fpr_gap"]["first"]
-    assert found["religion"].high == alone["religion"]["fpr_gap"]["size_high"]
-    assert found["hindu"].high == hindu["hindu"]["fpr_gap"]["size_high"]
+    assert found["religion"].value == alone["fpr_gap", "religion"].first
+    assert found["religion"].high == alone["fpr_gap", "religion"].size_high
+    assert found["hindu"].high == hindu["fpr_gap", "hindu"].size_high
 
 
 def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path):

@@ -5,7 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import CHAMPION, TODAY, evidence_of, given, policy_of, report_of
+from support.judging import (
+    CHAMPION,
+    TODAY,
+    evidence_of,
+    given,
+    policy_of,
+    report_of,
+    with_gaps,
+)
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import worst
@@ -53,10 +61,9 @@ def judged(folder, columns, policy, threshold=None, rivals=("champion",)):
         folder, columns, power_mean_groups=None, choices={"background": "outside_subgroup"}
     )
     members = {name: columns[f"identity/{name}"] for name in NAMES}
-    bias = evaluate_bias(columns["label"], columns["score/candidate"], members)
-    report = report_of(bias.to_dict())
-    if threshold is not None:
-        report.thresholds.update(given(threshold))
+    measured = columns["label"], columns["score/candidate"], members
+    bias = with_gaps(evaluate_bias(*measured), *measured, threshold)
+    report = report_of(bias, thresholds={} if threshold is None else given(threshold))
     known = replace(CHAMPION, threshold=threshold)
     compared = dict.fromkeys(rivals, known)
     return build_verdict(report, policy, evidence, compared, n_candidates=1, today=TODAY)

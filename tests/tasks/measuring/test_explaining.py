@@ -3,20 +3,18 @@
 import numpy as np
 import pytest
 from support.judging import evidence_of, report_of
-from support.made import verdict_of
-from support.partial import partial
+from support.made import bias_of, verdict_of
 
 from bias_metrics import (
     MetricValue,
-    Rows,
-    SubgroupBias,
+    RowCounts,
     equal_error_rate,
     error_rates,
     evaluate_bias,
-    subgroup_spread,
     threshold_report,
 )
 from bias_metrics.families import selected
+from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.measuring.explaining import describe_harm, explain, look_first
 from biasgate.tasks.reporting.story import Story
@@ -26,16 +24,17 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 
 
-def cells_of(n_positive, n_negative, **values):
+def cells_of(**values):
     """The numbers of an identity; AUCs that are not given are its `subgroup_auc`."""
     values = {auc: values.get(auc, values["subgroup_auc"]) for auc in AUCS} | values
     known = {name: MetricValue(value, None if value else "r") for name, value in values.items()}
-    gaps = dict.fromkeys(("positive_aeg", "negative_aeg"), MetricValue(0.0))
-    return SubgroupBias(n_positive=n_positive, n_negative=n_negative, **known, **gaps)
+    return known | dict.fromkeys(("positive_aeg", "negative_aeg"), MetricValue(0.0))
 
 
-def bias_of(subgroups):
-    return partial({"subgroups": subgroups})
+def table_of(subgroups, auc=0.9, **counts):
+    """A table of these numbers; identities without counts have 20 rows of each class."""
+    known = dict.fromkeys(subgroups, RowCounts(20, 20)) | counts
+    return bias_of(subgroups, auc=MetricValue(auc), counts=known)
 
 
 def rows(n=4000):
@@ -63,9 +62,10 @@ def written(tmp_path):
 
 def test_the_spread_of_identities_is_that_of_the_library_unless_there_are_very_many(written):
     y_true, y_score, groups = rows()
-    found = explain(written(*rows()), evaluate_bias(*rows()))
-    assert found.spread == subgroup_spread(Rows(y_true, groups), y_score)
-    report = report_of(evaluate_bias(*rows()), spread=plain(found.spread))
+    bias = evaluate_bias(*rows())
+    found = explain(written(*rows()), bias)
+    assert found.spread == {metric: bias.difference(metric) for metric in SUBGROUP_METRICS}
+    report = report_of(bias, spread=plain(found.spread))
     assert report.spread == found.spread
     shown = dict(Story.of(report, verdict_of()).numbers)
     assert shown["Highest minus lowest BPSN AUC"] == found.spread["bpsn_auc"].value
@@ -93,7 +93,7 @@ def test_a_low_auc_is_significant_by_bounds_that_hold_together(written):
     level = 1 - 2 * 0.05 / (3 * 3 + 1)
     jointly = evaluate_bias(*rows(), confidence=level)
     least = jointly.overall.auc.low
-    cells = {name: [getattr(one, auc) for auc in AUCS] for name, one in jointly.subgroups.items()}
+    cells = {name: [one[auc] for auc in AUCS] for name, one in jointly.subgroups.items()}
     low = {name for name, of in cells.items() if any(one.high < least for one in of)}
     assert low == {"gay"}
 
@@ -107,7 +107,7 @@ def test_an_auc_that_is_low_by_its_own_interval_alone_is_not_called_low(written)
     own = [
         name
         for name, one in alone.subgroups.items()
-        if any(getattr(one, auc).high < alone.overall.auc.value for auc in AUCS)
+        if any(one[auc].high < alone.overall.auc.value for auc in AUCS)
     ]
     assert own
     assert explain(written(y_true, y_score, groups), alone).harms == {}
@@ -125,8 +125,8 @@ def test_an_auc_that_is_low_by_its_own_interval_alone_is_not_called_low(written)
     ],
 )
 def test_a_harm_is_said_by_the_number_beside_it(metric, said):
-    cells = cells_of(20, 20, **dict.fromkeys(AUCS, 0.9) | {metric: 0.702})
-    bias = partial({"subgroups": {"gay": cells}, "overall": partial({"auc": MetricValue(0.871)})})
+    cells = cells_of(**dict.fromkeys(AUCS, 0.9) | {metric: 0.702})
+    bias = table_of({"gay": cells}, auc=0.871)
     told = describe_harm(bias, {"gay": metric}, "gay")
     assert told.startswith(said.format("comments that"))
     assert told.endswith("mention it (29.8% of pairs; all comments: 12.9%).")
@@ -155,8 +155,8 @@ def test_the_sums_cover_the_groups_of_the_power_means(written):
 def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
-    report = explain(written(*rows()), bias, threshold=0.5)
-    report = report_of(bias, **vars(report))
+    parts = dict(vars(explain(written(*rows()), bias, threshold=0.5)))
+    report = report_of(parts.pop("bias"), **parts)
     look, at = list(explained(report, Story.of(report, verdict_of())))[::2]
     lowest = selected(bias.subgroups["gay"].bpsn_auc, 3 * len(bias.subgroups))
     number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"
@@ -171,9 +171,9 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
 
 def test_a_significantly_low_auc_comes_before_a_lower_one_that_is_not():
     values = {"a": 0.5, "b": 0.8, "c": 0.4, "d": 0.7}
-    cells = {name: cells_of(20, 20, subgroup_auc=value) for name, value in values.items()}
-    cells["d"] = cells_of(20, 20, subgroup_auc=0.7, bpsn_auc=None)
-    bias = partial({"subgroups": cells, "overall": partial({"auc": MetricValue(0.9)})})
+    cells = {name: cells_of(subgroup_auc=value) for name, value in values.items()}
+    cells["d"] = cells_of(subgroup_auc=0.7, bpsn_auc=None)
+    bias = table_of(cells)
     found = look_first(bias, {"b": "bpsn_auc", "d": "bnsp_auc"})
     assert (found.subgroup, found.metric) == ("d", "bnsp_auc")
     assert found.sentence == (
@@ -184,20 +184,18 @@ def test_a_significantly_low_auc_comes_before_a_lower_one_that_is_not():
     found = look_first(bias, {})
     assert found.subgroup == "c"
     assert found.sentence.startswith("No identity has a significantly low AUC; the lowest AUC with")
-    empty = {name: cells_of(20, 20, subgroup_auc=None) for name in cells}
-    assert look_first(bias_of(empty), {}).subgroup is None
+    empty = {name: cells_of(subgroup_auc=None) for name in cells}
+    assert look_first(table_of(empty), {}).subgroup is None
 
 
 def test_an_auc_of_few_rows_is_not_the_one_to_look_at_first():
     few = {"subgroup_auc": 0.9, "bpsn_auc": 0.8, "bnsp_auc": 0.2}
-    cells = {"nearly empty": cells_of(19, 20, **few), "many": cells_of(20, 20, subgroup_auc=0.9)}
-    found = look_first(bias_of(cells), {})
-    assert (found.subgroup, found.metric) == ("nearly empty", "bpsn_auc")
-    assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of nearly" in found.sentence
-    cells["nearly empty"] = cells_of(19, 19, **few)
-    assert look_first(bias_of(cells), {}).subgroup == "many"
-    cells["many"] = cells_of(1, 1, subgroup_auc=0.9)
-    found = look_first(bias_of(cells), {})
+    cells = {"few": cells_of(**few), "many": cells_of(subgroup_auc=0.9)}
+    found = look_first(table_of(cells, few=RowCounts(19, 20)), {})
+    assert (found.subgroup, found.metric) == ("few", "bpsn_auc")
+    assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of few" in found.sentence
+    assert look_first(table_of(cells, few=RowCounts(19, 19)), {}).subgroup == "many"
+    found = look_first(table_of(cells, few=RowCounts(19, 19), many=RowCounts(1, 1)), {})
     assert found.subgroup is None
     assert "20 rows of each class" in found.sentence
 

@@ -6,7 +6,7 @@ import pytest
 from support.judging import policy_of
 
 from bias_metrics import Rows, evaluate_bias, evaluate_slices
-from bias_metrics.table import BiasTable, Key
+from bias_metrics.table import Key
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence.choose import choose_rows
@@ -109,14 +109,14 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
     options = {"sample_weight": rated["times"], "weight_kind": kind, "clusters": rated["thread"]}
     options["confidence"] = 0.9
     slices = {"short": rated["short"] == 1}
-    whole = BiasTable.of(evaluate_bias(*given, **options))
+    whole = evaluate_bias(*given, **options)
     assert {key: found[None, 0.9].table[key] for key in whole} == dict(whole)
     labels, scores, groups = given
     confidence = options.pop("confidence")
     rows = Rows(labels, groups, **options)
     short = evaluate_slices(rows, scores, slices=slices, confidence=confidence)["short"]
     table = found["short", 0.9].table
-    assert {key: table[key] for key in BiasTable.of(short)} == dict(BiasTable.of(short))
+    assert {key: table[key] for key in short} == dict(short)
     change = found[None, 0.9].table[Key("final_score", against="champion")]
     assert 0 < change.high < 0.002
 

@@ -16,7 +16,7 @@ from support.made import (
     verdict_of,
 )
 
-from bias_metrics import MetricValue, MissingScores, MissingShare
+from bias_metrics import MetricValue, MissingScores, MissingShare, RowCounts
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import USEFUL, judge_missing
 from bias_metrics.gate.exceptions import PassException
@@ -387,10 +387,7 @@ def test_for_whom_there_is_no_interval_is_said(unknown, said):
 
 def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst():
     cells = {"subgroup_auc": MetricValue(0.7, low=0.6, high=0.8)}
-    report = report_with({"a": {}, "b": {}})
-    low = replace(report.bias.subgroups["a"], n_positive=100, n_negative=100, **cells)
-    subgroups = {**report.bias.subgroups, "a": low}
-    report = replace(report, bias=replace(report.bias, subgroups=subgroups))
+    report = report_with({"a": cells, "b": {}}, counts={"a": RowCounts(100, 100)})
     loss_of_b = check("X.", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
     story = Story.of(report, verdict_of(loss_of_b))
     assert story.treated_worst == (

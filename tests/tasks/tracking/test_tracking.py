@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from support.cells import with_number
 from support.judging import given
 from support.made import bias_of, number
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.data.identity_names import metric_name
-from biasgate.tasks.records import Numbers, Value
+from biasgate.tasks.records import Value
 from biasgate.tasks.tracking.log_runs import metric_keys
 
 
@@ -20,20 +21,20 @@ def report(*names):
         equal_error_rate=Value(value=0.2),
         fped=replace(at.fped, value=0.7),
     )
-    return Numbers(
-        bias=bias_of(dict.fromkeys(names, cells), auc=number(0.9)), thresholds={"equal_errors": at}
-    )
+    table = bias_of(dict.fromkeys(names, cells), auc=number(0.9))
+    table = with_number(table, number(0.4), "fpr_gap", names[0], "equal_errors")
+    return table, {"equal_errors": at}
 
 
 def test_metric_keys_group_by_metric_and_leave_undefined_numbers_out():
-    keys = metric_keys(report("muslim"))
+    keys = metric_keys(*report("muslim"))
     assert keys["bpsn_auc/muslim"] == 0.5
     assert keys["auc/overall"] == 0.9
     assert not [key for key in keys if key.startswith(("power_mean", "final"))]
 
 
 def test_of_errors_at_a_threshold_only_those_of_all_identities_together_are_metrics():
-    at = {key: value for key, value in metric_keys(report("muslim")).items() if "equal" in key}
+    at = {key: value for key, value in metric_keys(*report("muslim")).items() if "equal" in key}
     assert at == {
         "threshold/equal_errors": 0.3,
         "equal_error_rate/equal_errors": 0.2,
@@ -44,4 +45,4 @@ def test_of_errors_at_a_threshold_only_those_of_all_identities_together_are_metr
 def test_two_names_that_would_share_a_metric_key_are_refused():
     assert metric_name("men & boys") == metric_name("men / boys") == "men _ boys"
     with pytest.raises(ValueError, match="must give different MLflow keys"):
-        metric_keys(report("men & boys", "men / boys"))
+        metric_keys(*report("men & boys", "men / boys"))

@@ -20,7 +20,7 @@ def test_two_versions_are_compared_by_the_rows_of_their_verdicts(gateway, promot
         sides = [published_of(name, gateway, kept) for name in names]
         [found] = compare_published(*sides, names)
     assert (found.evaluation_set, found.paired) == ("comments", True)
-    assert found.comparison.overall.n == 600
+    assert found.comparison.counts[None].n == 600
     alias = f"models:/{MODEL}@champion"
     with ExitStack() as kept:
         [same] = compare_published(sides[1], published_of(alias, gateway, kept), names)

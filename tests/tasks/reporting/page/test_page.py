@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from support.cells import with_number
 from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics import MetricValue
 from bias_metrics.families import selected
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.table import of_groups
+from biasgate.tasks.analysing.analysis import group_record
 from biasgate.tasks.records import AnalysisRecord
 from biasgate.tasks.reporting import tables
 from biasgate.tasks.reporting.candidates import CandidateStory
@@ -93,7 +96,7 @@ def test_every_number_of_the_grid_is_the_reports(judged, page):
     assert set(grid) == set(subgroups)
     for name in ("gay", "muslim"):
         for metric in SUBGROUP_METRICS:
-            cell, known = grid[name][METRICS[metric].title], getattr(subgroups[name], metric)
+            cell, known = grid[name][METRICS[metric].title], subgroups[name][metric]
             assert without_marks(cell) == shown(known, signed=METRICS[metric].is_gap)
 
 
@@ -130,11 +133,10 @@ def test_each_number_stands_beside_the_champions(judged, page):
 
 def with_a_gain(details, *, p_holm):
     """Let the BPSN AUC of one identity be higher than the champion's."""
-    known = details.champion.subgroups
     ends = {"first": 0.9, "second": 0.5, "value": 0.4, "low": 0.3, "high": 0.5}
-    cell = replace(known["muslim"]["bpsn_auc"], **ends, p_holm=p_holm)
-    subgroups = {**known, "muslim": {**known["muslim"], "bpsn_auc": cell}}
-    return replace(details, champion=replace(details.champion, subgroups=subgroups))
+    cell = replace(details.champion["bpsn_auc", "muslim"], **ends, p_holm=p_holm)
+    champion = with_number(details.champion, cell, "bpsn_auc", "muslim")
+    return replace(details, champion=champion)
 
 
 def test_what_is_shown_to_be_worse_or_better_than_the_champions_is_marked(judged):
@@ -195,7 +197,7 @@ def test_the_first_screen_says_who_is_treated_worst_for_whom_it_fails_and_holds(
     facts = facts_of(page.one("ul", class_="verdicts"))
     story = Story.of(*judged[:2])
     focus = story.focus
-    cell = getattr(judged[0].bias.subgroups[focus.group], focus.metric)
+    cell = judged[0].bias[focus.metric, focus.group]
     n_aucs_gaps_and_error_gaps = 5 + 2
     cell = selected(cell, n_aucs_gaps_and_error_gaps * len(judged[0].bias.subgroups))
     value = shown(cell, signed=METRICS[focus.metric].is_gap)
@@ -222,13 +224,21 @@ def test_the_first_screen_says_who_is_flagged_how_many_times_as_often(judged, pa
     at = judged[0].thresholds["given"]
     rates = (at.subgroups["gay"], at.overall)
     own, every = (100 * one.false_positive_rate.value for one in rates)
-    gap = selected(at.gaps["gay"]["fpr_gap"], 2 * len(at.gaps))
+    gaps = judged[0].bias.at_threshold("given")
+    gap = selected(gaps["gay"]["fpr_gap"], 2 * len(gaps))
     low, high = 100 * gap.low, 100 * gap.high
     assert facts_of(page.one("ul", class_="verdicts"))["At threshold 0.9"] == (
         f"{own:.1f}% of harmless comments about gay are flagged, {every:.1f}% of all harmless ones "
         f"(gap to others [{low:+.1f}, {high:+.1f}] points)"
     )
     assert "no error rates" not in page.one("header").text
+
+
+def with_gaps(report, gaps):
+    """Return a report that has only these gaps at the given threshold, by group and metric."""
+    others = {key: one for key, one in report.bias.items() if key.threshold != "given"}
+    table = replace(report.bias, numbers={**others, **of_groups(gaps, "given")})
+    return replace(report, bias=table)
 
 
 def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
@@ -240,8 +250,8 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
         "muslim": {"fpr_gap": far, "fnr_gap": MetricValue(0.2, low=-0.1, high=0.5)},
     }
     overall = replace(at.overall, false_negative_rate=MetricValue(0.3))
-    at = replace(at, gaps=gaps, overall=overall)
-    found = Story.of(replace(report, thresholds={"given": at}), verdict)
+    at = replace(at, overall=overall)
+    found = Story.of(with_gaps(replace(report, thresholds={"given": at}), gaps), verdict)
     flagged, missed = found.errors.text.split(". ")
     assert " of harmless comments about muslim are flagged, " in flagged
     low, high = (20 + sign * 10 * 2.497705 / 1.959964 for sign in (-1, 1))  # of four gaps
@@ -253,9 +263,8 @@ def test_both_kinds_of_errors_are_told_with_all_of_whom_they_are_shown(judged):
 
 def test_errors_that_are_not_shown_to_be_more_are_not_told(judged):
     report, verdict, _ = judged
-    at = report.thresholds["given"]
-    unsure = {name: {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)} for name in at.gaps}
-    found = Story.of(replace(report, thresholds={"given": replace(at, gaps=unsure)}), verdict)
+    unsure = {"fpr_gap": MetricValue(0.2, low=-0.1, high=0.5)}
+    found = Story.of(with_gaps(report, dict.fromkeys(report.bias.groups, unsure)), verdict)
     nobody = "nobody's comments are shown to be flagged or missed more often than others'"
     assert (found.errors.threshold, found.errors.text) == ("0.9", nobody)
 
@@ -296,9 +305,9 @@ def test_errors_at_the_given_threshold_are_the_reports(judged, page):
         if rate is None:
             assert (flagged, gap) == ("\N{EN DASH}", "no evidence")
             continue
-        cell = at.gaps[name]["fpr_gap"]
+        cell = judged[0].bias.at_threshold("given")[name]["fpr_gap"]
         ends = [f"{100 * getattr(cell, key):+.1f}" for key in ("value", "low", "high")]
-        n = judged[0].bias.subgroups[name].n_negative
+        n = judged[0].bias.counts[name].n_negative
         known = binomtest(round(rate * n), n).proportion_ci(0.95, "wilson")
         assert flagged == f"{rate:.1%} [{known.low:.1%}, {known.high:.1%}]"
         assert gap == "{} [{}, {}]".format(*ends).replace("-", "\N{MINUS SIGN}")
@@ -310,11 +319,11 @@ def test_errors_at_the_given_threshold_are_the_reports(judged, page):
 def test_counts_of_comments_are_the_reports(judged, page):
     bias = judged[0].bias
     first, *others = page.one("section", id="data").one("table").rows()
-    n, n_toxic = bias.overall.n, bias.overall.n_positive
+    n, n_toxic = bias.counts[None].n, bias.counts[None].n_positive
     assert first == ["all comments", str(n), str(n_toxic), str(n - n_toxic)]
     assert {name: numbers for name, *numbers in others} == {
-        name: [str(getattr(one, key)) for key in ("n", "n_positive", "n_negative")]
-        for name, one in bias.subgroups.items()
+        name: [str(getattr(bias.counts[name], key)) for key in ("n", "n_positive", "n_negative")]
+        for name in bias.subgroups
     }
 
 
@@ -398,7 +407,7 @@ def test_analyses_are_told_in_their_own_words(judged):
 
 def test_an_identity_stands_side_by_side_in_each_slice(judged):
     report, verdict, details = judged
-    whole = {name: one.to_dict() for name, one in report.bias.subgroups.items()}
+    whole = {name: group_record(report.bias, name) for name in report.bias.subgroups}
     slices = {name: {"subgroups": whole} for name in ("language.german", "language.(others)")}
     told = {"slices": AnalysisRecord(options={}, sentences=[], result={"slices": slices})}
     found = page_of((replace(report, analyses=told), verdict, details))
