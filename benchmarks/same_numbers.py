@@ -3,10 +3,12 @@
 Without folders, `BENCHMARK_TREE=FOLDER` runs the same small inputs through the command of that
 checkout and of this one, and compares what they wrote (`benchmarks/_whole_runs.py`).
 
-Every JSON, CSV and Parquet file is compared value by value, at its place in the file. Numbers must
-agree to 1e-12 of max(1, |number|), texts must be equal. Of HTML, Markdown, JUnit and plain text the
-visible lines must be equal (texts, table cells, titles and alternative texts; of JUnit all
-attributes). Files of other kinds, such as pictures, are not compared, and counted.
+Every JSON, CSV and Parquet file is compared value by value, at its place in the file. Items of a
+list that are about a metric or a group, such as the numbers of a table, are compared by these
+(`KEYS`), in whatever order. Numbers must agree to 1e-12 of max(1, |number|), texts must be equal.
+Of HTML, Markdown, JUnit and plain text the visible lines must be equal (texts, table cells, titles
+and alternative texts; of JUnit all attributes). Files of other kinds, such as pictures, are not
+compared, and counted.
 
 Ignored, and counted in what is printed:
 
@@ -63,6 +65,7 @@ TOKENS = {
 }
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 LINES = {".html", ".md", ".xml", ".txt"}
+KEYS = ("metric", "group", "threshold", "against")
 
 
 @dataclass
@@ -209,35 +212,52 @@ def _values(found: Differences, place: tuple[str, ...], first: Any, second: Any)
     """Compare two values and all that is in them."""
     if isinstance(first, dict) and isinstance(second, dict):
         for key in dict.fromkeys([*first, *second]):
-            if _ignored(found, key):
-                continue
-            if key in first and key in second:
-                _values(found, (*place, key), first[key], second[key])
-            else:
-                kind, value = ("missing", first[key]) if key in first else ("added", second[key])
-                found.add(kind, (*place, key), _short(value), harm=key in first)
-    elif None not in (tables := (_numbers_by_key(first), _numbers_by_key(second))):
-        _values(found, place, *tables)
+            if not _ignored(found, key):
+                _items(found, (*place, key), key, first, second)
     elif isinstance(first, list) and isinstance(second, list):
-        if len(first) != len(second):
-            found.add("changed", place, f"{len(first)} -> {len(second)} items", harm=True)
-        for at, pair in enumerate(zip(first, second, strict=False)):
-            _values(found, (*place, str(at)), *pair)
+        _lists(found, place, first, second)
     elif isinstance(first, str) and isinstance(second, str):
         _texts(found, place, first, second)
     else:
         _numbers(found, place, first, second)
 
 
-def _numbers_by_key(value: Any) -> dict[str, Any] | None:
-    """Return the numbers of a table by what each is about; None for anything else."""
-    if not isinstance(value, list) or not value:
-        return None
-    if not all(isinstance(one, dict) and {"metric", "value"} <= one.keys() for one in value):
-        return None
-    parts = ("metric", "threshold", "against", "group")
-    found = {"/".join(str(one[part]) for part in parts if part in one): one for one in value}
-    return found if len(found) == len(value) else None
+def _items(found: Differences, place: tuple[str, ...], key: Any, *sides: dict[Any, Any]) -> None:
+    """Compare what both sides have of a key; what only the second has does no harm."""
+    first, second = sides
+    if key in first and key in second:
+        _values(found, place, first[key], second[key])
+    else:
+        kind, side = ("missing", first) if key in first else ("added", second)
+        found.add(kind, place, _short(side[key]), harm=key in first)
+
+
+def _lists(found: Differences, place: tuple[str, ...], *sides: list[Any]) -> None:
+    first, second = sides
+    if len(first) != len(second):
+        found.add("changed", place, f"{len(first)} -> {len(second)} items", harm=True)
+    before, after = _keyed(first), _keyed(second)
+    if before and after:
+        for key in dict.fromkeys([*before, *after]):
+            _items(found, (*place, _label(key)), key, before, after)
+    else:
+        for at, pair in enumerate(zip(first, second, strict=False)):
+            _values(found, (*place, str(at)), *pair)
+
+
+def _keyed(items: list[Any]) -> dict[tuple[Any, ...], Any]:
+    """Return items by what they are about; empty unless that names each of them once."""
+    if not all(isinstance(one, dict) and not {"metric", "group"}.isdisjoint(one) for one in items):
+        return {}
+    found = {tuple(one.get(key) for key in KEYS): one for one in items}
+    return found if len(found) == len(items) else {}
+
+
+def _label(key: tuple[Any, ...]) -> str:
+    """Return what an item is about, without the name of its group."""
+    metric, group, *others = key
+    parts = [metric, "*" if metric is None or group is not None else None, *others]
+    return "/".join(str(part) for part in parts if part is not None)
 
 
 def _ignored(found: Differences, key: str) -> bool:

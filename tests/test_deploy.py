@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.cells import cell
 from support.promoted import (
     MODEL,
     artifact,
@@ -114,7 +115,7 @@ def test_a_blocked_version_under_the_alias_is_refused(store, tmp_path, deploy):
 def test_a_version_whose_verdict_was_edited_is_refused(store, tmp_path):
     version = promoted(store, tmp_path / "a")
     report = artifact(local(store), version, "report.json")
-    edit_json(report, lambda one: one["bias"]["overall"]["auc"].update(value=0.99))
+    edit_json(report, lambda one: cell(one["bias"], "auc").update(value=0.99))
     assert "the report on comments has the digest that the verdict names." in refusal(store)
 
 

@@ -57,7 +57,7 @@ def show(*arguments, width=80, **environment):
 def worst_of_all(report, metric):
     """The number of gay, bounded by all metrics of all identities from which it was selected."""
     n_metrics = 5 + (2 if "given" in report.thresholds else 0)
-    cell = getattr(report.bias.subgroups["gay"], metric)
+    cell = report.bias[metric, "gay"]
     return selected(cell, n_metrics * len(report.bias.subgroups), bounds=(-1, 1))
 
 
@@ -118,7 +118,7 @@ def test_one_identity_is_shown_with_every_number_and_check(output):
     text = show(output, "--identity", "gay", width=400).stdout
     report = read_report(output / "s/biased")
     for metric in SUBGROUP_METRICS:
-        cell = getattr(report.bias.subgroups["gay"], metric)
+        cell = report.bias[metric, "gay"]
         assert f"{abs(cell.value):.3f} [" in text
     for one in verdict_of(output / "s/biased")["results"]:
         if one["group"] == "gay" and one["outcome"] in {"fail", "insufficient"}:

@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 import yaml
 from sklearn.metrics import roc_auc_score
+from support.cells import cell
 from support.main_job import serving
 from support.release import (
     ARCHIVE,
@@ -188,20 +189,20 @@ def compare_cells(command):
     for candidate in CANDIDATES:
         scores = scores_of(command, candidate)
         table = rated.assign(score=rated["id"].map(scores))
-        cells = command.report(candidate)["bias"]
-        pairs = [(cells["overall"]["auc"]["value"], table)]
+        bias = command.report(candidate)["bias"]
+        pairs = [(cell(bias, "auc"), table)]
         for name in ("male", "female", "christian", "muslim", "white"):
             mentions = table[name] >= 0.5
-            own = cells["subgroups"][name]
             subgroup = table[mentions]
             bpsn = table[mentions & ~table["toxic"] | ~mentions & table["toxic"]]
             bnsp = table[mentions & table["toxic"] | ~mentions & ~table["toxic"]]
             pairs += [
-                (own["subgroup_auc"]["value"], subgroup),
-                (own["bpsn_auc"]["value"], bpsn),
-                (own["bnsp_auc"]["value"], bnsp),
+                (cell(bias, "subgroup_auc", name), subgroup),
+                (cell(bias, "bpsn_auc", name), bpsn),
+                (cell(bias, "bnsp_auc", name), bnsp),
             ]
-        for value, part in pairs:
+        for number, part in pairs:
+            value = number["value"]
             if value is None:
                 assert len(set(part["toxic"])) == 1
                 continue

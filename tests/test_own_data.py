@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 from support.blocks import blocks_of
+from support.cells import counts_of, groups_of, n_of
 from support.hub import COMMIT, serving
 
 pytestmark = pytest.mark.slow
@@ -98,12 +99,12 @@ def test_every_format_gives_the_same_numbers(folder, rows):
     assert bias["json lines"] == bias["parquet"] == bias["pinned"] == bias["repository"]
     assert bias["hub"] == bias["repository"]
     gay = [{"gay", "lesbian"} & set(one) != set() for one in rows["groups"]]
-    assert bias["parquet"]["subgroups"]["gay"]["n"] == sum(gay)
+    assert n_of(bias["parquet"], "gay") == sum(gay)
     named_first = rows["one"].isin(["gay", "lesbian"]).sum()
-    assert bias["one name a row"]["subgroups"]["gay"]["n"] == named_first
+    assert n_of(bias["one name a row"], "gay") == named_first
     highest = rows[["rater0", "rater1", "rater2"]].max(axis=1) >= 0.5
-    assert bias["csv"]["overall"]["n_positive"] == highest.sum()
-    assert bias["weighted"]["subgroups"]["gay"]["n"] == sum(gay)
+    assert counts_of(bias["csv"])["n_positive"] == highest.sum()
+    assert n_of(bias["weighted"], "gay") == sum(gay)
     assert bias["weighted"] != bias["parquet"]
 
 
@@ -112,4 +113,4 @@ def test_the_file_of_the_guide_is_evaluated(folder):
     (folder / "named.yaml").write_text(file)
     evaluate("named.yaml", "named")
     report = json.loads((folder / "named/comments/my_model/report.json").read_text())
-    assert list(report["bias"]["subgroups"]) == ["muslim", "gay"]
+    assert groups_of(report["bias"]) == ["muslim", "gay"]

@@ -97,6 +97,57 @@ def test_numbers_of_a_table_are_compared_by_what_they_are_about(tmp_path, capsys
     assert same_numbers.main(folders[1:]) == 1
     told = "changed: set/verdict.json: numbers.bpsn_auc/*.value (1 times; 0.8 -> 0.7)"
     assert told in capsys.readouterr().out
+TABLE = {
+    "counts": [{"group": None, "n_positive": 40}, {"group": "gay", "n_positive": 7}],
+    "numbers": [
+        {"metric": "auc", "value": 0.9},
+        {"metric": "auc", "group": "gay", "value": 0.8},
+        {"metric": "fpr_gap", "group": "gay", "threshold": "given", "value": 0.1},
+        {"metric": "fpr_gap", "group": "gay", "threshold": "equal_errors", "value": 0.2},
+        {"metric": "auc", "group": "gay", "against": "champion", "value": 0.3},
+    ],
+}
+
+
+def table(part, at, **values):
+    """Return the table with other values of one of its items."""
+    found = json.loads(json.dumps(TABLE))
+    found[part][at] |= values
+    return found
+
+
+@pytest.mark.parametrize("part", TABLE)
+def test_numbers_of_a_table_may_stand_in_any_order(tmp_path, part):
+    before = write(tmp_path / "before", changed(bias=TABLE))
+    after = write(tmp_path / "after", changed(bias=TABLE | {part: TABLE[part][::-1]}))
+    assert same_numbers.main([str(before), str(after)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (table("counts", 1, n_positive=8), "changed: set/verdict.json: bias.counts.*.n_positive"),
+        (table("numbers", 0, value=0.91), "changed: set/verdict.json: bias.numbers.auc.value"),
+        (table("numbers", 1, value=0.81), "changed: set/verdict.json: bias.numbers.auc/*.value"),
+        (table("numbers", 2, value=0.11), "bias.numbers.fpr_gap/*/given.value"),
+        (table("numbers", 4, value=0.31), "bias.numbers.auc/*/champion.value"),
+        (
+            table("numbers", 2, threshold="half"),
+            "missing: set/verdict.json: bias.numbers.fpr_gap/*",
+        ),
+        (
+            TABLE | {"numbers": TABLE["numbers"][1:]},
+            "missing: set/verdict.json: bias.numbers.auc (",
+        ),
+        (TABLE | {"numbers": TABLE["numbers"][:1]}, "5 -> 1 items"),
+    ],
+)
+def test_a_number_of_a_table_that_differs_or_is_missing_fails(tmp_path, capsys, other, told):
+    before = write(tmp_path / "before", changed(bias=TABLE))
+    after = write(tmp_path / "after", changed(bias=other))
+    assert same_numbers.main([str(before), str(after)]) == 1
+    assert told in capsys.readouterr().out
+    assert same_numbers.main([str(after), str(before)]) == 1
 
 
 @pytest.mark.parametrize("key", ["measured", "group"])

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 from support.judging import CHOICES, report_of
-from support.made import UNDEFINED, result, verdict_of
+from support.made import UNDEFINED, bias_of, report_with, result, verdict_of
 
-from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
-from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics import Key, MetricValue, RowCounts
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.reporting.terminal_table import print_table, title_of
 
 NAMES = [
@@ -25,14 +25,13 @@ def cell(value):
     return MetricValue(value, low=None if value is None else value - 0.0165, high=value)
 
 
-def report(**changes):
+def report(numbers=None, **changes):
     cells = {one: cell(-0.123 if one.endswith("_aeg") else 0.783) for one in SUBGROUP_METRICS}
-    one = SubgroupBias(n_positive=2_345, n_negative=10_000, **cells)
-    bias = BiasReport(
-        overall=Overall(n=397_283, n_positive=45_000, auc=cell(0.9)),
-        subgroups=dict.fromkeys(NAMES, one) | {"white": replace(one, bnsp_auc=UNDEFINED)},
-        power_mean=PowerMeans(-5.0, tuple(NAMES), **{x: cells[x] for x in SUBGROUP_METRICS[:3]}),
-        final_score=cell(0.87),
+    known = {"final_score": cell(0.87)} | {one: cells[one] for one in FINAL_SCORE_PARTS}
+    subgroups = dict.fromkeys(NAMES, cells) | {"white": cells | {"bnsp_auc": UNDEFINED}}
+    rows = dict.fromkeys(NAMES, RowCounts(2_345, 10_000)) | {None: RowCounts(45_000, 352_283)}
+    bias = bias_of(subgroups, auc=cell(0.9), counts=rows).with_numbers(
+        {Key(metric): one for metric, one in (known | (numbers or {})).items()}
     )
     choices = CHOICES | {"n_rows": 42870, "n_rows_measured": 42870}
     named = {"on": "comments", "candidate": {"name": "a"}}
@@ -68,9 +67,7 @@ def test_intervals_are_shown_from_80_columns_on(width):
 def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined():
     assert "final score over 24 identities 0.870 ±.008" in title_of(report())
     undefined = MetricValue(None, "undefined: asian has [no] positives")
-    known = report().bias
-    one = replace(known.power_mean, groups=("asian",))
-    found = report(power_mean=one, final_score=undefined)
+    found = report({"final_score": undefined}, covered=("asian",))
     assert title_of(found).endswith("final score over 1 identity undefined")
     out = Console(file=io.StringIO(), width=118, highlight=False)
     print_table(out, found, verdict_of())
@@ -98,7 +95,7 @@ def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identi
 
 
 def test_names_of_identities_are_no_markup():
-    found = report(subgroups={"[red]a[/red]": report().bias.subgroups["asian"]})
+    found = report_with({"[red]a[/red]": report().bias.subgroups["asian"]})
     out = Console(file=io.StringIO(), width=200, highlight=False)
     print_table(out, found, verdict_of())
     assert "│ [red]a[/red] " in out.file.getvalue()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from prefect import get_client
+from support.cells import as_evaluated, cell, counts_of
 from support.contents import contents
 from support.html_page import read_page
 from support.records import KINDS, check_record, check_records
@@ -75,7 +76,7 @@ def test_the_report_equals_one_call_of_the_library(world, first, candidate):
         },
         power_mean_groups=["gay", "muslim"],
     )
-    assert report["bias"] == alone.to_dict()
+    assert as_evaluated(report["bias"]) == alone.to_dict()
 
 
 def test_reports_verdicts_and_the_summary_have_exactly_the_keys_of_their_types(first):
@@ -129,10 +130,10 @@ def test_one_run_per_candidate_and_set_lies_under_one_parent(first):
 def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not(first):
     bias = first.read("comments/words/report.json")["bias"]
     metrics = first.run("words on comments").data.metrics
-    assert metrics["auc/overall"] == bias["overall"]["auc"]["value"]
-    assert metrics["bpsn_auc/muslim"] == bias["subgroups"]["muslim"]["bpsn_auc"]["value"]
-    assert metrics["n_positive/gay"] == bias["subgroups"]["gay"]["n_positive"]
-    assert bias["subgroups"]["deaf"]["subgroup_auc"]["value"] is None
+    assert metrics["auc/overall"] == cell(bias, "auc")["value"]
+    assert metrics["bpsn_auc/muslim"] == cell(bias, "bpsn_auc", "muslim")["value"]
+    assert metrics["n_positive/gay"] == counts_of(bias, "gay")["n_positive"]
+    assert cell(bias, "subgroup_auc", "deaf")["value"] is None
     at = first.read("comments/words/report.json")["thresholds"]["equal_errors"]
     assert metrics["fped/equal_errors"] == at["fped"]["value"]
     of_deaf = {key for key in metrics if key.endswith("/deaf")}

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from support.cells import n_of
 from support.evaluations import FILE, POLICY, run, write_inputs
 from support.services import KEY, judged, serving
 
@@ -97,14 +98,15 @@ def test_refusals_are_reported_by_identity_with_intervals(home):
     assert "44 of 400 comments have no score (44 refused)" in done["unruled"][1]
     assert "significantly more often so for gay" in done["unruled"][1]
     table = pd.read_csv(folder / "unruled/rows/served/bias_metrics.csv")
-    assert table["n_missing"].tolist() == [40]
-    assert table["missing_gap_low"].tolist() == [gay["missing_gap"]["low"]]
+    of_gay = table[table["group"] == "gay"].set_index("metric")
+    assert of_gay.loc["n_missing", "value"] == 40
+    assert of_gay.loc["missing_gap", "low"] == gay["missing_gap"]["low"]
 
 
 def test_rows_without_a_score_are_in_no_other_number_and_in_the_evidence(home):
     folder, _ = home
     report, _ = results(folder, "unruled")
-    assert report["bias"]["overall"]["n"] == 356
+    assert n_of(report["bias"]) == 356
     assert report["evaluation_set"]["choices"]["n_rows_missing"] == 44
     rows = pq.read_table(folder / "unruled/rows/served/evidence.parquet")
     assert rows.num_rows == 400
@@ -170,7 +172,7 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     assert code == 0, text
     verdict = json.loads((folder / "third/rows/file/verdict.json").read_text("utf-8"))
     report = json.loads((folder / "third/rows/file/report.json").read_text("utf-8"))
-    assert report["bias"]["overall"]["n"] == 400
+    assert n_of(report["bias"]) == 400
     compared = next(one for one in verdict["results"] if one["kind"] == "champion")
     assert compared["value"] == compared["rival"]  # the same scores, where both have one
     assert -0.1 < compared["low"] < 0 < compared["high"] < 0.1

@@ -20,6 +20,7 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
 )
+from support.cells import read_table
 from typer.testing import CliRunner
 
 from biasgate.cli import app
@@ -208,12 +209,13 @@ def test_notes_link_report_table_view_and_comparison(first):
 
 def test_runs_have_metrics_and_tags_to_sort_by(first):
     run = first.run("shifted on comments")
-    worst = first.read("comments/shifted/report.json")["bias"]["worst"]["bpsn_auc"]
+    bias = read_table(first.read("comments/shifted/report.json")["bias"])
+    worst = bias.worst("bpsn_auc").value
     results = first.read("comments/shifted/verdict.json")["results"]
     found = run.data.metrics
     assert (found["worst/bpsn_auc"], found["worst_bound/bpsn_auc"]) == (
-        worst["value"],
-        worst["low"],
+        worst.value,
+        worst.low,
     )
     assert found["checks/failed"] == sum(one["outcome"] == "fail" for one in results) > 0
     assert found["checks/insufficient"] == 0

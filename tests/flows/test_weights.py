@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from support.cells import counts_of
 from support.evaluations import FILE, POLICY, run, write_inputs
 
 pytestmark = pytest.mark.evaluates
@@ -57,7 +58,7 @@ def test_support_counts_the_effective_number_of_rows(home):
     results = folder / "weighted" / "rows" / "file"
     verdict = json.loads((results / "verdict.json").read_text("utf-8"))
     report = json.loads((results / "report.json").read_text("utf-8"))
-    gay = report["bias"]["subgroups"]["gay"]
+    gay = counts_of(report["bias"], "gay")
     assert gay["n_positive"] > 60 > gay["effective"]["positive"] > 30
     lacking = next(one for one in verdict["results"] if one["metric"] == "bnsp_auc")
     assert lacking["outcome"] == "insufficient"

@@ -1,6 +1,14 @@
 """Numbers of a table: read from its JSON, or changed in place of measuring others."""
 
+import json
+
+from pydantic import TypeAdapter
+
 from bias_metrics import Key
+from bias_metrics.metrics import CALIBRATION_GAP, threshold_metrics
+from biasgate.tasks.records.numbers import ReadTable
+
+_FURTHER = {CALIBRATION_GAP, *threshold_metrics()}
 
 
 def cell(table, metric, group=None, threshold=None, against=None):
@@ -35,3 +43,14 @@ def groups_of(table):
 def with_number(table, number, metric, group=None, threshold=None):
     """Return a table with a number instead of that of its key."""
     return table.with_numbers({Key(metric, group, threshold): number})
+
+
+def read_table(record):
+    """Return the table that a table's JSON holds."""
+    return TypeAdapter(ReadTable).validate_json(json.dumps(record), strict=True)
+
+
+def as_evaluated(record):
+    """Return a table's JSON with the numbers of `evaluate_bias` only."""
+    kept = [one for one in record["numbers"] if one["metric"] not in _FURTHER]
+    return {key: one for key, one in record.items() if key != "thresholds"} | {"numbers": kept}
