@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.cells import cell, groups_of
 from support.evaluations import run
 from support.judged import rows
 from support.partial import partial
@@ -58,7 +59,7 @@ def test_the_other_way_round_nothing_got_worse_and_differences_have_the_other_si
     there, back = (as_json(*(output / "s" / x for x in pair))[0] for pair in PAIRS)
     assert there["worsened"]
     assert not back["worsened"]
-    one, other = (x["comparison"]["overall"]["auc"]["value"] for x in (there, back))
+    one, other = (cell(x["comparison"], "auc")["value"] for x in (there, back))
     assert one == pytest.approx(-other)
 
 
@@ -116,9 +117,9 @@ def test_without_evidence_values_are_compared_without_intervals(output, tmp_path
     copy = shutil.copytree(output / "s/biased", tmp_path / "copy")
     (copy / "evidence.parquet").unlink()
     [found] = as_json(copy, output / "s/fair")
-    cell = found["comparison"]["subgroups"]["gay"]["bpsn_auc"]
-    assert cell["value"] == pytest.approx(cell["first"] - cell["second"])
-    assert (cell["low"], found["worsened"]) == (None, [])
+    bpsn = cell(found["comparison"], "bpsn_auc", "gay")
+    assert bpsn["value"] == pytest.approx(bpsn["first"] - bpsn["second"])
+    assert (bpsn["low"], found["worsened"]) == (None, [])
     text = compare(copy, output / "s/fair").stdout
     assert "No intervals, so nothing is shown to differ:" in text
     assert "±" not in text
@@ -135,7 +136,7 @@ def test_identities_that_one_lacks_are_named_and_the_others_are_compared(output,
     publish(tmp_path, names=["gay", "white"], candidates={"fair": {"shift": 0.0}})
     [found] = as_json(output / "s/fair", tmp_path / "s/fair")
     assert found["left_out"] == ["deaf", "muslim", "white"]
-    assert list(found["comparison"]["subgroups"]) == ["gay"]
+    assert groups_of(found["comparison"]) == ["gay"]
 
 
 def test_folders_without_a_common_set_are_refused(output, tmp_path):

@@ -43,9 +43,9 @@ def test_a_planted_loss_is_the_loss_of_the_number_over_many_rows(scores, situati
     line = populations.Line(scores, "no-worse", situation, 9, 60_000)
     drawn = populations.sample(line, np.random.default_rng(2))
     first, second = (
-        evaluate_bias(drawn.labels, drawn.scores[role], drawn.members, intervals=False).to_dict()[
-            "subgroups"
-        ][SMALL][situation.metric]["value"]
+        evaluate_bias(drawn.labels, drawn.scores[role], drawn.members, intervals=False)[
+            situation.metric, SMALL
+        ].value
         for role in ("candidate", "champion")
     )
     grows = first > 0  # a gap that is above 0, or at 0, grows upwards
@@ -57,8 +57,8 @@ def test_a_planted_loss_is_the_loss_of_the_number_over_many_rows(scores, situati
 def test_equal_models_have_a_correlation_of_nine_tenths_and_one_auc():
     drawn = populations.sample(LINE._replace(n_rows=50_000), np.random.default_rng(3))
     a, b = drawn.scores.values()
-    aucs = [evaluate_bias(drawn.labels, one, {}).to_dict()["overall"]["auc"] for one in (a, b)]
-    assert aucs[0]["value"] == pytest.approx(aucs[1]["value"], abs=0.005)
+    aucs = [evaluate_bias(drawn.labels, one, {}).overall.auc for one in (a, b)]
+    assert aucs[0].value == pytest.approx(aucs[1].value, abs=0.005)
     for rows in (drawn.labels, ~drawn.labels):
         assert np.corrcoef(a[rows], b[rows])[0, 1] == pytest.approx(0.9, abs=0.01)
 

@@ -337,7 +337,10 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
         everyone[0] / n,
         {name: mentions(name) for name in identities},
         {name: mentions(name) for name in joined},
-        Guess(auc=table["auc"].value or auc, correlation=median(agreed) if agreed else correlation),
+        Guess(
+            auc=table.overall.auc.value or auc,
+            correlation=median(agreed) if agreed else correlation,
+        ),
         everyone,
     )
 

@@ -133,10 +133,10 @@ def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path,
         rows["score/champion"],
         {"gay": rows["identity/gay"]},
         confidence=0.9,
-    ).to_dict()["subgroups"]["gay"]["bpsn_auc"]
+    )["bpsn_auc", "gay"]
     floor, margin = verdict.results
     assert (verdict.outcome, floor.outcome, margin.outcome) == ("fail", "pass", "fail")
-    assert (margin.low, margin.high) == (alone["low"], alone["high"])
+    assert (margin.low, margin.high) == (alone.low, alone.high)
     assert ("bpsn_auc", "gay") in {(one.metric, one.group) for one in verdict.worsened}
 
 

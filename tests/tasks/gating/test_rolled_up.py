@@ -94,9 +94,9 @@ def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(t
         rows["score/champion"],
         {"religion": religion},
         confidence=0.9,
-    ).to_dict()["subgroups"]["religion"]["bpsn_auc"]
+    )["bpsn_auc", "religion"]
     bounds = found["religion"].low, found["religion"].high
-    assert bounds == pytest.approx((alone["low"], alone["high"]), abs=1e-12)
+    assert bounds == pytest.approx((alone.low, alone.high), abs=1e-12)
     assert by_group(verdict, "final_score")[None].instead_of == ("religion", "muslim")
     assert found["muslim"].judged_in is None
 

@@ -8,15 +8,14 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from support.made import report_with, result, verdict_of
+from support.made import number, report_with, result, verdict_of
 
 from biasgate.tasks.analysing.analyse import write_rows
 from biasgate.tasks.common.csv_files import as_cell
 from biasgate.tasks.common.markdown import as_text
-from biasgate.tasks.reporting import report
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.markdown import candidates_markdown
-from biasgate.tasks.reporting.report import write_submission
+from biasgate.tasks.reporting.report import metric_csv, write_submission
 from biasgate.tasks.reporting.story import Story
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
@@ -40,11 +39,11 @@ def test_a_cell_without_its_first_quote_is_the_exact_text(text):
     assert as_cell(text).removeprefix("'") == text
 
 
-def test_identities_in_the_table_of_metrics_are_no_formulas(monkeypatch):
-    table = {"subgroup": ["=cmd()", "gay"], "bpsn_auc": [0.5, -0.5]}
-    monkeypatch.setattr(report, "metric_table", lambda _: table)
-    rows = list(csv.reader(io.StringIO(report.metric_csv({}))))
-    assert rows[1:] == [["'=cmd()", "0.5"], ["gay", "-0.5"]]
+def test_identities_in_the_table_of_metrics_are_no_formulas():
+    report = report_with({"=cmd()": {"bpsn_auc": number(0.5)}, "gay": {"bpsn_auc": number(-0.5)}})
+    rows = csv.DictReader(io.StringIO(metric_csv(report)))
+    of_groups = [(row["group"], row["value"]) for row in rows if row["metric"] == "bpsn_auc"]
+    assert of_groups == [("", ""), ("'=cmd()", "0.5"), ("gay", "-0.5")]
 
 
 def test_ids_in_a_submission_are_no_formulas(tmp_path):
