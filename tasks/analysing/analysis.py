@@ -87,7 +87,7 @@ class MeasuredRows:
 def group_record(table: BiasTable, group: str) -> dict[str, Any]:
     """Return the number of rows of a group and its numbers by metric, as plain values."""
     rows, numbers = table.counts[group], table.subgroups[group]
-    return {"n": rows.n} | rows.to_dict() | plain(numbers)
+    return {"n": rows.n, **rows.to_dict(), **plain(numbers)}
 
 
 @dataclass(frozen=True)
