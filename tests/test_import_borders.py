@@ -30,7 +30,7 @@ PURE = {"numpy", *sys.stdlib_module_names} - OUTSIDE
 # Where `bias_metrics` uses a library that it does not need.
 ON_REQUEST = {
     "matplotlib": ("bias_metrics/plot/",),
-    "pandas": ("bias_metrics/_core/tables.py", "bias_metrics/kaggle.py"),
+    "pandas": ("bias_metrics/_core/tables.py", "bias_metrics/kaggle.py", "bias_metrics/table.py"),
     "polars": ("bias_metrics/_core/tables.py",),
 }
 PREFECT_AT_HOME = (

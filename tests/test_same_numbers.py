@@ -97,6 +97,8 @@ def test_numbers_of_a_table_are_compared_by_what_they_are_about(tmp_path, capsys
     assert same_numbers.main(folders[1:]) == 1
     told = "changed: set/verdict.json: numbers.bpsn_auc/*.value (1 times; 0.8 -> 0.7)"
     assert told in capsys.readouterr().out
+
+
 TABLE = {
     "counts": [{"group": None, "n_positive": 40}, {"group": "gay", "n_positive": 7}],
     "numbers": [

@@ -2,7 +2,7 @@
 
     bias = evaluate.load("docs/reproduce/identity_bias.py")
     found = bias.compute(references=toxic, predictions=scores, subgroups={"gay": mentions_gay})
-    found["numbers"]  # [{"metric": "bpsn_auc", "group": "gay", "value": ..., "low": ...}, ...]
+    found["subgroups"]["gay"]["bpsn_auc"]  # {"value": ..., "low": ..., "high": ...}
 
 The numbers are those of `evaluate_bias`: one that is undefined is None with a reason.
 """

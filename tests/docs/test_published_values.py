@@ -223,12 +223,12 @@ def test_every_column_of_the_toxic_bert_table_is_recomputed(real_data, reference
     table = pd.DataFrame.from_dict(
         {
             name: {
-                "n": bias.n,
-                "n_pos": bias.n_positive,
-                "n_neg": bias.n_negative,
-                "bg_pos": y_true.sum() - bias.n_positive,
-                "bg_neg": (~y_true).sum() - bias.n_negative,
-                **{metric: getattr(bias, metric).value for metric in SUBGROUP_METRICS},
+                "n": found.counts[name].n,
+                "n_pos": found.counts[name].n_positive,
+                "n_neg": found.counts[name].n_negative,
+                "bg_pos": y_true.sum() - found.counts[name].n_positive,
+                "bg_neg": (~y_true).sum() - found.counts[name].n_negative,
+                **{metric: bias[metric].value for metric in SUBGROUP_METRICS},
                 "fpr_at_0_5": errors[name].at(0).false_positive_rate.value,
                 "fnr_at_0_5": errors[name].at(0).false_negative_rate.value,
             }
