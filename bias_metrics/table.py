@@ -207,16 +207,18 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         full = key if isinstance(key, Key) else Key(*key)
         if full in self.numbers:
             return self.numbers[full]
-        at = [one for one in self.numbers if one._replace(threshold=None) == full]
-        if len(at) == 1:
-            return self.numbers[at[0]]
+        like = [one for one in self.numbers if (one.group, one.against) == full[1::2]]
+        at = {one.threshold: one for one in like if one.metric == full.metric and one.threshold}
+        if full.threshold is None and len(at) == 1:
+            return self.numbers[at.popitem()[1]]
         if full.against is not None:
             known_name(dict.fromkeys(self.rivals), full.against)
         if full.group is not None:
             known_name(self.subgroups, full.group)
-        like = {one.metric: one for one in self.numbers if one.group == full.group}
-        known_name(like, full.metric)
-        msg = f"there is no number {tuple(full)}; metrics at several thresholds need one's name."
+        known_name({one.metric: one for one in like}, full.metric)
+        if full.threshold is not None:
+            known_name(at, full.threshold)
+        msg = f"{full.metric!r} must have the name of its threshold (known: {', '.join(at)})."
         raise KeyError(msg)
 
     def __contains__(self, key: object) -> bool:
@@ -285,7 +287,7 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Raises
         ------
         ValueError
-            If the table has no such numbers of one model.
+            If the table has no such numbers of one model, or has them at several thresholds.
 
         Examples
         --------
@@ -312,7 +314,7 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Raises
         ------
         ValueError
-            If the table has no such numbers of one model, or was read from a file.
+            As `worst`; or if the table was read from a file.
 
         Examples
         --------
@@ -333,9 +335,17 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             for key, number in self.numbers.items()
             if key.group is not None and isinstance(number, MetricValue)
         }
+        if not of_groups and any(key.group is not None for key in self.numbers):
+            msg = "the table must have numbers of one model; it has differences of two."
+            raise ValueError(msg)
         metrics = tuple(dict.fromkeys(key.metric for key in of_groups)) or SUBGROUP_METRICS
         check_choice("metric", metric, metrics)
-        return {key.group or "": one for key, one in of_groups.items() if key.metric == metric}
+        found = {key: one for key, one in of_groups.items() if key.metric == metric}
+        at = dict.fromkeys(str(key.threshold) for key in found)
+        if len(at) > 1:
+            msg = f"{metric} must be at one threshold; got {', '.join(at)}."
+            raise ValueError(msg)
+        return {str(key.group): one for key, one in found.items()}
 
     def minus(self, other: BiasTable) -> BiasTable:
         """Return the differences from another model's table of the same rows: see `compare_bias`.
@@ -343,7 +353,8 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Raises
         ------
         ValueError
-            If a table is not from `evaluate_bias`, or they are of other rows or options.
+            If a table is not from `evaluate_bias` with intervals, or they are of other rows or
+            options.
         """
         if self.measured is None or other.measured is None:
             msg = "both tables must be from `evaluate_bias`; use `compare_bias` with both scores."

@@ -146,13 +146,16 @@ class Scored:
         Raises
         ------
         ValueError
-            If the rows or options differ.
+            If the rows or options differ, or there are no intervals.
         """
         if not self.rows.equals(other.rows):
             msg = "both tables must be of the same rows in the same order and the same subgroups."
             raise ValueError(msg)
         if self.options != other.options or (self.threshold is None) != (other.threshold is None):
             msg = "both tables must have the same options: power means, confidence, threshold."
+            raise ValueError(msg)
+        if self.options.confidence is None:
+            msg = "both tables must have intervals; measure them with `intervals=True`."
             raise ValueError(msg)
         thresholds = None
         if self.threshold is not None and other.threshold is not None:
