@@ -116,26 +116,6 @@ class Tabular:
         return Table.of(self.rows())
 
 
-class ByGroup(Tabular):
-    """A result with numbers of each subgroup: `result["gay"]`, `result["bpsn_auc", "gay"]`."""
-
-    subgroups: Mapping[str, Any]
-
-    def __getitem__(self, key: str | tuple[str, str]) -> Any:
-        """Return the numbers of a subgroup, or its number of one metric.
-
-        Raises
-        ------
-        KeyError
-            If there is no such subgroup or metric; the message lists the known ones.
-        """
-        metric, name = (None, key) if isinstance(key, str) else key
-        cells = known_name(self.subgroups, name)
-        if metric is None:
-            return cells
-        return known_name(cells, metric)
-
-
 def known_name(named: Mapping[str, Any], name: str) -> Any:
     """Return the value of a name; a KeyError lists the known names."""
     if name not in named:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,14 @@ from bias_metrics._core.cuts import reaches
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.tables import ByGroup, Row, labelled
+from bias_metrics._core.tables import Row, Tabular, known_name, labelled
 from bias_metrics.metrics import Changed, changed_metrics
 from bias_metrics.rows import RowOptions, Rows
 from bias_metrics.thresholds.shares import CountedShare, Events, Share
 
 
 @dataclass(frozen=True)
-class ChangedDecisions(ByGroup):
+class ChangedDecisions(Tabular):
     """The changed decisions of each subgroup."""
 
     thresholds: tuple[float, float]
@@ -30,6 +30,18 @@ class ChangedDecisions(ByGroup):
     """By subgroup and direction: `newly_flagged` and `newly_missed`."""
     confidence: float
     """With which all intervals hold together."""
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Any:
+        """Return the changes of a subgroup, or those in one direction: `["newly_flagged", "gay"]`.
+
+        Raises
+        ------
+        KeyError
+            If there is no such subgroup or direction; the message lists the known ones.
+        """
+        metric, name = (None, key) if isinstance(key, str) else key
+        changed = known_name(self.subgroups, name)
+        return changed if metric is None else known_name(changed, metric)
 
     def without_intervals(self) -> ChangedDecisions:
         """Return the same of rows that are not a sample."""

@@ -19,9 +19,8 @@ from bias_metrics import (
     compare_bias,
     evaluate_bias,
     intersections,
-    rate_gaps,
 )
-from bias_metrics._core.tables import MAX_ROWS, ByGroup, Table, Tabular, flat
+from bias_metrics._core.tables import MAX_ROWS, Table, Tabular, flat
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -96,8 +95,7 @@ def test_no_function_is_forgotten():
 def test_every_type_of_result_is_importable_from_the_package():
     for module in pkgutil.walk_packages(bias_metrics.__path__, "bias_metrics."):
         importlib.import_module(module.name)
-    kinds = {*Tabular.__subclasses__(), *ByGroup.__subclasses__()} - {ByGroup}
-    names = {one.__name__ for one in kinds}
+    names = {one.__name__ for one in Tabular.__subclasses__()}
     assert len(names) > 25
     assert names <= set(bias_metrics.__all__)
 
@@ -276,19 +274,3 @@ def test_a_frame_needs_its_library(monkeypatch):
 def test_a_result_as_a_dict_passes_through_strict_json(name):
     plain = result(name).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-
-
-def test_numbers_are_found_by_subgroup_and_metric():
-    y_true, masks = [0, 1] * 40, {"gay": [1, 1, 0, 0] * 20}
-    first, second = [0.1, 0.9, 0.4, 0.3] * 20, [0.2, 0.8, 0.4, 0.6] * 20
-    report = evaluate_bias(y_true, first, masks)
-    compared = compare_bias(y_true, first, second, masks)
-    gaps = rate_gaps(y_true, first, masks, threshold=0.35)
-    assert report["gay"] is report.subgroups["gay"]
-    assert report["bpsn_auc", "gay"] is report.subgroups["gay"].bpsn_auc
-    assert compared["bpsn_auc", "gay"] is compared.subgroups["gay"].bpsn_auc
-    assert gaps["fpr_gap", "gay"] is gaps.subgroups["gay"]["fpr_gap"]
-    with pytest.raises(KeyError, match=r"there is no 'gya' \(known: gay\)\. Did you mean 'gay'\?"):
-        report["gya"]
-    with pytest.raises(KeyError, match=r"there is no 'bspn_auc' \(known: subgroup_auc, .*bpsn_auc"):
-        report["bspn_auc", "gay"]

@@ -27,6 +27,16 @@ def test_the_changes_of_nine_rows_are_those_counted_by_hand():
     assert [(one.count, one.n) for one in swapped.values()] == [(1, 5), (1, 4)]
 
 
+def test_changes_are_found_by_subgroup_and_direction():
+    found = changed_decisions(Rows(Y_TRUE, {"all": [1] * 9}), FIRST, SECOND, **AT)
+    assert found["all"] is found.subgroups["all"]
+    assert found["newly_flagged", "all"] is found.subgroups["all"]["newly_flagged"]
+    with pytest.raises(KeyError, match=r"there is no 'gay' \(known: all\)"):
+        found["newly_flagged", "gay"]
+    with pytest.raises(KeyError, match=r"no 'newly_flaged' \(known: newly_flagged, newly_missed\)"):
+        found["newly_flaged", "all"]
+
+
 def test_intervals_are_exact_and_hold_together():
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(0)
