@@ -1,5 +1,7 @@
 """Measuring: which rows count, and the same numbers as one call of `evaluate_bias`."""
 
+import csv
+import io
 import pickle
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,7 +28,7 @@ from biasgate.tasks.measuring.identities import (
     summarise_identities,
 )
 from biasgate.tasks.records import Bound
-from biasgate.tasks.reporting.report import build_report, metric_table
+from biasgate.tasks.reporting.report import build_report, metric_csv, metric_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -238,21 +240,56 @@ def test_guessed_scores_draw_a_warning_and_informed_ones_do_not():
     assert warn_of_misjoin(informed) is None
 
 
-def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefined(frame, measure):
+@pytest.fixture
+def reported(frame, measure):
+    """A report on rows of which none mentions `muslim`."""
     rows, scored, evidence, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
-    report = build_report(
-        rows,
-        evidence.record.choices,
-        CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"}),
-        scored.record,
-        explain(evidence, bias),
-    )
-    table = metric_table(report)
+    candidate = CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"})
+    explained = explain(evidence, bias, threshold=0.5)
+    return build_report(rows, evidence.record.choices, candidate, scored.record, explained)
+
+
+def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefined(reported):
+    table = metric_table(reported)
     assert table["subgroup"] == ["gay", "muslim"]
-    assert table["bpsn_auc"] == [bias.subgroups["gay"].bpsn_auc.value, None]
-    gaps = report.bias.at_threshold("equal_errors")["gay"]
-    for metric in ("fpr_gap", "fnr_gap"):
-        columns = [f"{metric}_at_equal_errors{end}" for end in ("", "_low", "_high")]
-        assert [table[one][0] for one in columns] == [
-            getattr(gaps[metric], key) for key in ("value", "low", "high")
-        ]
+    assert table["bpsn_auc"] == [reported.bias["bpsn_auc", "gay"].value, None]
+    for name, errors in reported.thresholds.items():
+        at = {"equal_errors": "at_equal_errors", "given": "at_threshold"}[name]
+        gaps = reported.bias.at_threshold(name)["gay"]
+        for metric in ("fpr_gap", "fnr_gap"):
+            columns = [f"{metric}_{at}{end}" for end in ("", "_low", "_high")]
+            assert [table[one][0] for one in columns] == [
+                getattr(gaps[metric], key) for key in ("value", "low", "high")
+            ]
+        rate = errors.subgroups["gay"].false_positive_rate.value
+        assert table[f"false_positive_rate_{at}"] == [rate, None]
+    assert {len(column) for column in table.values()} == {2}
+
+
+def test_the_csv_file_has_a_row_for_each_number_and_its_reason_where_undefined(reported):
+    rows = list(csv.DictReader(io.StringIO(metric_csv(reported))))
+    assert list(rows[0]) == [
+        *("metric", "group", "threshold", "value", "std_error", "low", "high"),
+        *("n_positive", "n_negative", "n_clusters", "reason"),
+    ]
+    found = {(row["metric"], row["group"], row["threshold"]): row for row in rows}
+    assert len(found) == len(rows)
+    for key, one in reported.bias.items():
+        row = found.pop((key.metric, key.group or "", key.threshold or ""))
+        for end in ("value", "low", "high"):
+            assert row[end] == ("" if getattr(one, end) is None else str(getattr(one, end)))
+        counts = reported.bias.counts[key.group]
+        assert (row["n_positive"], row["n_negative"]) == (
+            str(counts.n_positive),
+            str(counts.n_negative),
+        )
+        assert row["reason"] == (one.reason or "")
+    rates = {
+        (f"false_{kind}_rate", group, name)
+        for kind in ("positive", "negative")
+        for group in ("", "gay", "muslim")
+        for name in ("equal_errors", "given")
+    }
+    assert found.keys() == rates
+    rate = reported.thresholds["given"].overall.false_negative_rate.value
+    assert found["false_negative_rate", "", "given"]["value"] == str(rate)
