@@ -6,7 +6,7 @@ Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its
 from bias_metrics import plot
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.ranks import SortedClasses, SortedScores
-from bias_metrics._core.values import MetricValue, Named
+from bias_metrics._core.values import Estimate, MetricValue, Named
 from bias_metrics.binned.counts import ScoreCounts
 from bias_metrics.borkan import (
     bnsp_auc,
@@ -26,7 +26,6 @@ from bias_metrics.calibration import (
     calibration_report,
     compare_calibration,
 )
-from bias_metrics.estimate import Estimate
 from bias_metrics.gate.selection import selection_flattery
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.intersecting import Intersections, Support, intersections

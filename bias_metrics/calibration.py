@@ -19,7 +19,7 @@ from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, plain
 from bias_metrics._core.values import MetricValue
-from bias_metrics.estimate import Change, Estimate, Number
+from bias_metrics.estimate import Change, LinearEstimate, Number
 from bias_metrics.metrics import CALIBRATION_GAP, METRICS
 from bias_metrics.rows import Places, RowOptions, Rows
 
@@ -304,7 +304,7 @@ class _Side(NamedTuple):
 
     n: int
     n_positive: int
-    numbers: Sequence[Estimate]
+    numbers: Sequence[LinearEstimate]
     bins: _Bins | None = None
 
     @property
@@ -374,12 +374,12 @@ class MeasuredCalibration:
         numbers = [self._number(scores, sample) for scores in self._scores]
         return _Side(places.size, int(np.count_nonzero(sample.y_true)), numbers, bins)
 
-    def _number(self, of_model: Floats, sample: Sample) -> Estimate:
+    def _number(self, of_model: Floats, sample: Sample) -> LinearEstimate:
         n, places = self._rows.n, sample.rows
         if self.reason is not None or not places.size:
-            return Estimate.undefined(self.reason or "no rows", n)
+            return LinearEstimate.undefined(self.reason or "no rows", n)
         value, influence = bias_of(of_model[places], sample)
-        found = Estimate.of(
+        found = LinearEstimate.of(
             value,
             influence,
             places,

@@ -66,7 +66,7 @@ class Number:
     n_effective: float
     bounds: tuple[float, float]
     reason: str | None = None
-    """As in `Estimate`."""
+    """As in `LinearEstimate`."""
     row_std_error: float | None = None
     """If rows come in clusters: the standard error if they were independent."""
     n_clusters: int = 0
@@ -116,7 +116,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class LinearEstimate:
     """A number, how far each row or cluster moves it, and what its interval needs.
 
     Two estimates from the same rows are subtracted with `minus`, row by row: no covariance has a
@@ -126,7 +126,7 @@ class Estimate:
     --------
     >>> import numpy as np
     >>> of_rows = np.array([0.3, -0.1, -0.2]) / 3
-    >>> print(Estimate(0.5, of_rows, freedom=2.0, n_effective=3.0).measured(0.95))
+    >>> print(LinearEstimate(0.5, of_rows, freedom=2.0, n_effective=3.0).measured(0.95))
     0.500 [-0.037, 1.037]
     """
 
@@ -153,7 +153,7 @@ class Estimate:
     """Which of these it rests on; None for all."""
 
     @classmethod
-    def undefined(cls, reason: str, n: int) -> Estimate:
+    def undefined(cls, reason: str, n: int) -> LinearEstimate:
         """Return a number of no rows, out of n."""
         none = np.zeros(n, np.bool_)
         return cls(None, np.zeros(n), 1.0, 0.0, reason=reason, counted=none)
@@ -171,7 +171,7 @@ class Estimate:
         clusters: npt.NDArray[np.intp] | None = None,
         bounds: tuple[float, float],
         reason: str | None = None,
-    ) -> Estimate:
+    ) -> LinearEstimate:
         """Return a number of some of n rows, given their influences on it.
 
         A row, or cluster, with much of the weight pulls the number towards itself, so its own
@@ -244,11 +244,11 @@ class Estimate:
         return self.number.at(confidence)
 
     def minus(
-        self, other: Estimate, bounds: tuple[float, float] = (-math.inf, math.inf)
-    ) -> Estimate:
+        self, other: LinearEstimate, bounds: tuple[float, float] = (-math.inf, math.inf)
+    ) -> LinearEstimate:
         """Return the difference of two numbers of the same n rows."""
         if self.value is None or other.value is None:
-            return Estimate.undefined(_lacking(self, other), self.influence.size)
+            return LinearEstimate.undefined(_lacking(self, other), self.influence.size)
         by_cluster, rows = None, self.influence - other.influence
         counted = None
         if self.counted is not None and other.counted is not None:
@@ -258,7 +258,7 @@ class Estimate:
             freedom = min(self.freedom, other.freedom)
         else:
             freedom = squares_of([rows if counted is None else rows[counted]])[1]
-        return Estimate(
+        return LinearEstimate(
             self.value - other.value,
             rows,
             freedom,
@@ -271,7 +271,7 @@ class Estimate:
             counted,
         )
 
-    def negated(self) -> Estimate:
+    def negated(self) -> LinearEstimate:
         """Return minus the number: `minus` of it adds two numbers of the same rows."""
         return replace(
             self,
@@ -284,7 +284,7 @@ class Estimate:
 
     def resting_on(
         self, share: float, noise: float, step: float, mixed_clusters: int = 0
-    ) -> Estimate:
+    ) -> LinearEstimate:
         """Return the number with the labels that it rests on, if few are positive or negative.
 
         `mixed_clusters`: those with a positive, or with a negative, if they are fewer.
@@ -305,7 +305,7 @@ class Estimate:
             return self.n_effective
         return min(self.n_effective, float(self.n_clusters))
 
-    def beside(self, other: Estimate) -> Change:
+    def beside(self, other: LinearEstimate) -> Change:
         """Return this model's number beside another's, of the same rows."""
         if self.value is None or other.value is None:
             return Change(self.number, other.number, None)
@@ -327,7 +327,7 @@ def _root(each: Floats) -> float:
     return float(np.sqrt(inner(each, each)))
 
 
-def _lacking(own: Estimate, other: Estimate) -> str:
+def _lacking(own: LinearEstimate, other: LinearEstimate) -> str:
     if own.value is None:
         return f"subgroup: {own.reason}"
     return f"background: {other.reason}"

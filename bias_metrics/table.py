@@ -155,7 +155,10 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
                 of_group[key.group][key] = number
         numbers = {key: one for of in of_group.values() for key, one in of.items()}
         return replace(
-            self, numbers=numbers, counts={name: self.counts[name] for name in (None, *names)}
+            self,
+            numbers=numbers,
+            counts={name: self.counts[name] for name in (None, *names)},
+            measured=None,
         )
 
     def against(self, rival: str) -> BiasTable | None:
@@ -165,7 +168,7 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             for key, number in self.numbers.items()
             if key.against == rival
         }
-        return replace(self, numbers=numbers) if numbers else None
+        return replace(self, numbers=numbers, measured=None) if numbers else None
 
     def at_threshold(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the numbers at a decision threshold, by group and metric."""

@@ -1,7 +1,7 @@
 """Shares of decisions at a threshold that are right or wrong, by subgroup, with intervals.
 
 Accuracy, precision, negative predictive value, recall and true negative rate, and what each lacks
-to 1. Each is an `Estimate`: a mean over the rows that it counts, so that weights and clusters need
+to 1. Each is an `LinearEstimate`: a mean over the rows that it counts, so that weights and clusters need
 no formula of their own. Its interval is Wilson's, for as many rows as its variance is worth.
 """
 
@@ -25,7 +25,7 @@ from bias_metrics._core.proportions import share_difference_interval, wilson_int
 from bias_metrics._core.ranks import Floats
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.estimate import Estimate
+from bias_metrics.estimate import LinearEstimate
 from bias_metrics.rows import Places, RowOptions, Rows
 from bias_metrics.thresholds.errors import RATES
 
@@ -204,7 +204,7 @@ def decision_indicators(
 class _Share:
     """A share of some rows as an estimate, and what its interval needs."""
 
-    estimate: Estimate
+    estimate: LinearEstimate
     k: int  # Rows with the event
     n: int  # Rows that it counts
     # The largest share of the weight that one more row, or cluster, with and without the event may
@@ -240,7 +240,7 @@ class _Share:
         return _with_ends(estimate, low, high, confidence)
 
 
-def _with_ends(estimate: Estimate, low: float, high: float, confidence: float) -> MetricValue:
+def _with_ends(estimate: LinearEstimate, low: float, high: float, confidence: float) -> MetricValue:
     """Return an estimate with an interval of its own, unless it has none."""
     found = estimate.measured(confidence)
     return found if found.low is None else replace(found, low=low, high=high)
@@ -317,12 +317,12 @@ class _Decided:
         counts = np.logical_or.reduce([self.kinds[one][members] for one in wholes])
         counted = members[counts]
         if not counted.size:
-            return _Share(Estimate.undefined(lack, n), 0, 0, None, None)
+            return _Share(LinearEstimate.undefined(lack, n), 0, 0, None, None)
         events = np.logical_or.reduce([self.kinds[part][counted] for part in parts])
         weight = self.weight[counted]
         whole = float(weight.sum())
         share = float(weight[events].sum()) / whole
-        estimate = Estimate.of(
+        estimate = LinearEstimate.of(
             share,
             weight * (events - share) / whole,
             counted,

@@ -475,11 +475,7 @@ class CountedEvidence:
             gaps = self._calibration_gaps(CANDIDATE, confidence)
             apart = {key: widest(gap, its[key], metric, confidence) for key, gap in gaps.items()}
             table = table.with_numbers(apart, rival)
-        named = dict(table.thresholds)
-        for name, at in thresholds.items():
-            if rival in at:
-                named[name, rival] = at[rival]
-        return replace(table, thresholds=named)
+        return table
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated."""

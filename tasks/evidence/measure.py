@@ -132,11 +132,7 @@ class Measuring:
                 rates = self._rates(name, roles)
                 changes = rates.comparison(asked.confidence, spans, asked.names, name)
                 table = table.with_numbers(changes, rival)
-        thresholds = dict(table.thresholds)
-        for name, at in self.thresholds.items():
-            if rival in at:
-                thresholds[name, rival] = at[rival]
-        return replace(table, thresholds=thresholds)
+        return table
 
     def _as_drawn(self, table: BiasTable) -> BiasTable:
         """Return the table; on a list of phrases its numbers have no sampling error."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import BiasTable
+from bias_metrics import BiasTable, MetricValue
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.common.files import write_json
@@ -27,6 +27,7 @@ from biasgate.tasks.records import (
     ModelRecord,
     Report,
     ReportedChoices,
+    Value,
     error_rates,
 )
 from biasgate.tasks.reporting.decisions import TERMS_FILE, terms_csv
@@ -123,14 +124,18 @@ def _further_numbers(report: Report) -> Iterator[dict[str, Any]]:
     for threshold, errors in report.thresholds.items():
         for group, of_group in [(None, errors.overall), *errors.subgroups.items()]:
             for rate, cell in error_rates(of_group).items():
-                yield {"metric": rate, "group": group, "threshold": threshold, **vars(cell)}
+                yield {"metric": rate, "group": group, "threshold": threshold} | _ends(cell)
     if report.missing is not None:
         for group, lacking in [(None, report.missing.overall), *report.missing.subgroups.items()]:
             yield {"metric": "n_missing", "group": group, "value": lacking.n_missing}
             for metric in ("missing_rate", "missing_gap"):
                 cell = getattr(lacking, metric)
                 if cell is not None:
-                    yield {"metric": metric, "group": group, **vars(cell)}
+                    yield {"metric": metric, "group": group} | _ends(cell)
+
+
+def _ends(cell: MetricValue | Value) -> dict[str, Any]:
+    return {name: getattr(cell, name, None) for name in ("value", "low", "high", "reason")}
 
 
 def metric_csv(report: Report) -> str:

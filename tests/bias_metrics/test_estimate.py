@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bias_metrics import Estimate
 from bias_metrics._core.intervals import MIN_CLUSTERS, independent_rows, unseen_reach
 from bias_metrics._core.ranks import squares_of
+from bias_metrics.estimate import LinearEstimate
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -19,7 +19,7 @@ def mean_of(values, places=None, clusters=None, bounds=(-9.0, 9.0)):
     mean = values[places].mean()
     influence = (values[places] - mean) / places.size
     ones = np.ones(places.size)
-    return Estimate.of(mean, influence, places, ones, N, clusters=clusters, bounds=bounds)
+    return LinearEstimate.of(mean, influence, places, ones, N, clusters=clusters, bounds=bounds)
 
 
 def test_the_error_of_a_mean_is_that_of_the_textbook():
@@ -123,14 +123,14 @@ def test_few_clusters_are_a_reason():
 
 
 def test_without_a_number_the_difference_says_of_which_side():
-    nothing = Estimate.undefined("no rows", N)
+    nothing = LinearEstimate.undefined("no rows", N)
     assert mean_of(X).minus(nothing).reason == "background: no rows"
     assert nothing.minus(mean_of(X)).measured(0.95).reason == "subgroup: no rows"
     assert nothing.negated().value is None
 
 
 def test_beside_a_model_without_a_number_there_is_no_difference():
-    own, nothing = mean_of(X, clusters=np.arange(N) // 4), Estimate.undefined("no rows", N)
+    own, nothing = mean_of(X, clusters=np.arange(N) // 4), LinearEstimate.undefined("no rows", N)
     for first, second in ((own, nothing), (nothing, own), (nothing, nothing)):
         found = first.beside(second).at(0.95, is_gap=False)
         assert (found.first, found.second) == (first.value, second.value)
