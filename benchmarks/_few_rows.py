@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from benchmarks._operating import allowed_error
-from bias_metrics import Rows, compare_bias, compare_rate_gaps
+from bias_metrics import Rows, compare_bias
+from bias_metrics.thresholds import compare_rate_gaps
 
 DRAWS, BACKGROUND, OTHERS = 2000, (400, 1600), 300
 IN_ARTICLE = 4

@@ -7,6 +7,7 @@ from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.proportions import wilson_interval
+from bias_metrics._core.ranks import SortedClasses, SortedScores
 from bias_metrics._core.tables import Table
 from bias_metrics.groups.dominance import DominantUnits, dominant_units
 
@@ -17,6 +18,8 @@ __all__ = [
     "DominantUnits",
     "PackedMasks",
     "RankedRows",
+    "SortedClasses",
+    "SortedScores",
     "Table",
     "counted",
     "dominant_units",

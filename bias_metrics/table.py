@@ -17,7 +17,7 @@ from bias_metrics.rows import Background
 from bias_metrics.spread import SubgroupSpread, spread_of
 from bias_metrics.worst import WorstSubgroup, worst_of
 
-__all__ = ["BiasTable", "Estimate", "Key", "RowCounts"]
+__all__ = ["BiasTable", "Estimate", "Key", "Named", "RowCounts"]
 
 SECOND = "second"
 """The rival in a table of differences, whose numbers are the first model's minus the second's."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bias_metrics import CountedShare
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
-from bias_metrics.thresholds import ErrorsByTerm
+from bias_metrics.thresholds import CountedShare, ErrorsByTerm
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy

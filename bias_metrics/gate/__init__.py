@@ -50,8 +50,9 @@ from bias_metrics.gate.rules import (
     correct_for_candidates,
     corrected_confidence,
 )
+from bias_metrics.gate.selection import selection_flattery
 from bias_metrics.gate.targets import targets_of, without_sampling_error
-from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
+from bias_metrics.gate.verdict import Evidence, Rolled, RuleResult, SmallGroups, Verdict
 
 __all__ = [
     "AGGREGATE",
@@ -86,7 +87,9 @@ __all__ = [
     "PassException",
     "Rolled",
     "Rule",
+    "RuleResult",
     "SmallGroups",
+    "Verdict",
     "bounds_looked_at",
     "chance_of_auc",
     "chance_of_group",
@@ -105,6 +108,7 @@ __all__ = [
     "measure_objective",
     "needs_calibration",
     "rows_for_margin",
+    "selection_flattery",
     "small_groups",
     "standard_error",
     "targets_of",

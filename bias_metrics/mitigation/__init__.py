@@ -1,6 +1,6 @@
 """What balances the labels of terms in training data: rows of a pool, or weights."""
 
-from bias_metrics.mitigation.pool import balance_with_pool
-from bias_metrics.mitigation.weights import balancing_weights
+from bias_metrics.mitigation.pool import PoolChoice, balance_with_pool
+from bias_metrics.mitigation.weights import BalancingWeights, balancing_weights
 
-__all__ = ["balance_with_pool", "balancing_weights"]
+__all__ = ["BalancingWeights", "PoolChoice", "balance_with_pool", "balancing_weights"]

@@ -1,7 +1,7 @@
 """Shares of decisions at a threshold that are right or wrong, by subgroup, with intervals.
 
 Accuracy, precision, negative predictive value, recall and true negative rate, and what each lacks
-to 1. Each is an `LinearEstimate`: a mean over the rows that it counts, so that weights and clusters need
+to 1. Each is a `LinearEstimate`: a mean over the rows that it counts: weights and clusters need
 no formula of their own. Its interval is Wilson's, for as many rows as its variance is worth.
 """
 

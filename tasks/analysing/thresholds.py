@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 from pydantic import FiniteFloat
 
-from bias_metrics import ThresholdTransfer, transfer_threshold
+from bias_metrics import transfer_threshold
 from bias_metrics.families import selected
+from bias_metrics.thresholds import ThresholdTransfer
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.evaluation_set import EvaluationSet

@@ -12,9 +12,10 @@ from functools import partial
 
 import numpy as np
 
-from bias_metrics import GroupIndicators, Indicators, decision_indicators
+from bias_metrics import decision_indicators
 from bias_metrics.metrics import GIVEN
 from bias_metrics.suggestion import did_you_mean
+from bias_metrics.thresholds import GroupIndicators, Indicators
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import SLICE

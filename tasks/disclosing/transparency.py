@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from bias_metrics import GroupIndicators, MetricValue
+from bias_metrics import MetricValue
 from bias_metrics.parts import wilson_interval
+from bias_metrics.thresholds import GroupIndicators
 from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.common.files import whole_file, write_json
 from biasgate.tasks.common.markdown import as_text, table_row

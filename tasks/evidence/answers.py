@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bias_metrics import MissingScores, equal_error_rate
+from bias_metrics import equal_error_rate
 from bias_metrics.gate import (
     RIVALS,
     Evidence,
@@ -22,6 +22,7 @@ from bias_metrics.gate import (
 )
 from bias_metrics.metrics import CALIBRATION_GAP, EQUAL_ERRORS, GIVEN
 from bias_metrics.table import BiasTable, Estimate, Key
+from bias_metrics.thresholds import MissingScores
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.counted import CountedEvidence
 from biasgate.tasks.evidence.file import EvidenceFile

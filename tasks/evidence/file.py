@@ -22,17 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import (
-    ChangedDecisions,
-    MissingScores,
-    equal_error_range,
-    missing_scores,
-)
+from bias_metrics import equal_error_range, missing_scores
 from bias_metrics.gate import Evidence, EvidenceKey, Losses, Rule, SmallGroups, needs_calibration
 from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.parts import DominantUnits, PackedMasks, dominant_units
 from bias_metrics.report import Measurement
 from bias_metrics.rows import Background
+from bias_metrics.thresholds import ChangedDecisions, MissingScores
 from biasgate.tasks.common.arrow_arrays import as_numpy, give_back_memory
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import BiasTable, ChangedDecisions, Key, changed_decisions
+from bias_metrics import BiasTable, Key, changed_decisions
 from bias_metrics.calibration import MeasuredCalibration
 from bias_metrics.families import bonferroni_level
 from bias_metrics.gate import (
@@ -29,7 +29,7 @@ from bias_metrics.parts import PackedMasks
 from bias_metrics.report import Measurement, Options, Pairing, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
-from bias_metrics.thresholds import MeasuredRates
+from bias_metrics.thresholds import ChangedDecisions, MeasuredRates
 from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 from biasgate.tasks.records.numbers import CONFIDENCE
 

@@ -9,13 +9,13 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from bias_metrics import CountedShare, RuleResult
 from bias_metrics.gate import (
     RIVALS,
     Flagged,
     HarmLimit,
     MissingLimits,
     Outcome,
+    RuleResult,
     bounds_looked_at,
     decide,
     extent_of,
@@ -28,6 +28,7 @@ from bias_metrics.gate import (
     worst,
 )
 from bias_metrics.metrics import GIVEN
+from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, write_json

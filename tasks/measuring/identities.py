@@ -12,9 +12,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bias_metrics import BiasTable, MissingScores
+from bias_metrics import BiasTable
 from bias_metrics.families import bonferroni_level
 from bias_metrics.report import MeasuredSubgroup, Options
+from bias_metrics.thresholds import MissingScores
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evidence.file import EvidenceFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics import MissingShare
+from bias_metrics.thresholds import MissingShare
 from biasgate.tasks.records.record import Record
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bias_metrics import CountedShare, RuleResult
-from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException
+from bias_metrics.gate import Bounds, Loss, Objective, Outcome, PassException, RuleResult
+from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.report import Model, ModelRecord

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics import RuleResult
-from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS

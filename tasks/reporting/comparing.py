@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bias_metrics import CountedShare, Difference
+from bias_metrics import Difference
 from bias_metrics.gate import ALPHA, Loss
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.table import Estimate
+from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.common.command_lines import command_line, store_option
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside

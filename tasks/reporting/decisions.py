@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bias_metrics import CountedShare
-from bias_metrics.thresholds import ErrorsByTerm, TermErrors
+from bias_metrics.thresholds import CountedShare, ErrorsByTerm, TermErrors
 from biasgate.tasks.common.csv_files import csv_of
 from biasgate.tasks.records import Report, Verdict
 from biasgate.tasks.reporting.tables import (

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bias_metrics import BiasTable, MetricValue, RuleResult
+from bias_metrics import BiasTable, MetricValue
 from bias_metrics.families import selected
-from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, unjudged
+from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult, unjudged
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.measuring.cautions import (

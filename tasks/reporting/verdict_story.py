@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bias_metrics import RuleResult
-from bias_metrics.gate import RIVALS, USEFUL, WORST_FIRST, Loss
+from bias_metrics.gate import RIVALS, USEFUL, WORST_FIRST, Loss, RuleResult
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist, median
 
-from bias_metrics import selection_flattery
+from bias_metrics.gate import selection_flattery
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.records import LoggedVerdict, SetUse, Verdict
 from biasgate.tasks.records.summary import SpentBy

@@ -15,13 +15,13 @@ from bias_metrics import (
     RowCounts,
     Rows,
     compare_bias,
-    compare_rate_gaps,
     evaluate_bias,
     evaluate_slices,
     rate_gaps,
 )
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.table import SECOND
+from bias_metrics.thresholds import compare_rate_gaps
 
 N = 400
 RNG = np.random.default_rng(0)

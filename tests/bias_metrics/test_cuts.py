@@ -10,7 +10,6 @@ from bias_metrics import (
     Rows,
     ScoreCounts,
     changed_decisions,
-    compare_rate_gaps,
     decision_indicators,
     error_rates,
     fned,
@@ -21,6 +20,7 @@ from bias_metrics import (
     transfer_threshold,
 )
 from bias_metrics.parts import reaches, widened
+from bias_metrics.thresholds import compare_rate_gaps
 
 CUTS = (0.1, 0.3, 0.6, 0.7, 0.9)
 WIDTHS = {

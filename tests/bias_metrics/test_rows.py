@@ -12,7 +12,6 @@ from bias_metrics import (
     changed_decisions,
     compare_bias,
     compare_calibration,
-    compare_rate_gaps,
     decision_indicators,
     evaluate_bias,
     evaluate_slices,
@@ -20,6 +19,7 @@ from bias_metrics import (
 )
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.rows import MOST_ROWS
+from bias_metrics.thresholds import compare_rate_gaps
 
 Y_TRUE = [0, 1, 1, 0]
 GROUPS = {"a": [1, 1, 0, 0], "b": [0, 1, 0, 0]}

@@ -16,10 +16,10 @@ from bias_metrics import (
     RowCounts,
     compare_bias,
     compare_candidates,
-    compare_rate_gaps,
     evaluate_bias,
     rate_gaps,
 )
+from bias_metrics.thresholds import compare_rate_gaps
 from biasgate.tasks.common.untrusted import check
 from biasgate.tasks.records import Report
 

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from bias_metrics import PoolChoice
-from bias_metrics.mitigation import balance_with_pool, balancing_weights
+from bias_metrics.mitigation import PoolChoice, balance_with_pool, balancing_weights
 from bias_metrics.parts import counted, reaches
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.terms import TermMatcher

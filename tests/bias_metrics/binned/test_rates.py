@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from bias_metrics import (
     Rows,
     ScoreCounts,
-    compare_rate_gaps,
     equal_error_range,
     equal_error_rate,
     rate_gaps,
@@ -17,6 +16,7 @@ from bias_metrics import (
 from bias_metrics.binned.pairs import Pairs
 from bias_metrics.metrics import GIVEN
 from bias_metrics.table import SECOND
+from bias_metrics.thresholds import compare_rate_gaps
 
 THRESHOLD = 0.6
 

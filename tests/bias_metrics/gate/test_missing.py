@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bias_metrics import MetricValue, MissingScores, MissingShare, missing_scores
+from bias_metrics import MetricValue, missing_scores
 from bias_metrics.gate.missing import MissingLimits, judge_missing
+from bias_metrics.thresholds import MissingScores, MissingShare
 
 N, LEVEL = 1000, MissingLimits(each=0.5).level
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bias_metrics import selection_flattery
+from bias_metrics.gate import selection_flattery
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 60])

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics import Rows, compare_rate_gaps, equal_error_range, equal_error_rate, rate_gaps
+from bias_metrics import Rows, equal_error_range, equal_error_rate, rate_gaps
 from bias_metrics._core.intervals import quantile, student_quantile
 from bias_metrics._core.proportions import (
     clopper_pearson,
@@ -16,6 +16,7 @@ from bias_metrics._core.proportions import (
     share_difference_interval,
 )
 from bias_metrics.estimate import Number
+from bias_metrics.thresholds import compare_rate_gaps
 from bias_metrics.thresholds.thresholds import reach_of
 
 Z = NormalDist().inv_cdf(0.95)

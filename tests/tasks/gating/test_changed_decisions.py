@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.judged import judge, rows
 
-from bias_metrics import CountedShare
+from bias_metrics.thresholds import CountedShare
 from biasgate.tasks.records.verdict import Verdict
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.story import Story

@@ -11,14 +11,8 @@ import yaml
 from support.cells import with_number
 from support.judging import evidence_of, given, report_of, verdict_of, with_gaps
 
-from bias_metrics import (
-    MetricValue,
-    Rows,
-    compare_rate_gaps,
-    equal_error_rate,
-    evaluate_bias,
-    rate_gaps,
-)
+from bias_metrics import MetricValue, Rows, equal_error_rate, evaluate_bias, rate_gaps
+from bias_metrics.thresholds import compare_rate_gaps
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import Policy

@@ -16,8 +16,9 @@ from support.judging import (
     with_gaps,
 )
 
-from bias_metrics import Rows, compare_bias, compare_rate_gaps, evaluate_bias
+from bias_metrics import Rows, compare_bias, evaluate_bias
 from bias_metrics.families import bonferroni_level
+from bias_metrics.thresholds import compare_rate_gaps
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.verdict import build_verdict
 

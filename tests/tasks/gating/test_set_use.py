@@ -3,7 +3,7 @@
 import pytest
 from support.partial import partial
 
-from bias_metrics import selection_flattery
+from bias_metrics.gate import selection_flattery
 from biasgate.tasks.tracking.set_uses import use_of
 
 Z95 = 1.6448536

@@ -16,10 +16,11 @@ from support.made import (
     verdict_of,
 )
 
-from bias_metrics import MetricValue, MissingScores, MissingShare, RowCounts
+from bias_metrics import MetricValue, RowCounts
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import USEFUL, judge_missing
 from bias_metrics.gate.exceptions import PassException
+from bias_metrics.thresholds import MissingScores, MissingShare
 from biasgate.cli import app
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
