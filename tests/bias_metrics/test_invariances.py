@@ -111,13 +111,11 @@ AT_A_THRESHOLD = {
     *("pinned_auc_equality_difference", "threshold_report", "threshold_table"),
 }
 # Gaps of error rates, and changes of decisions, have theirs in thresholds/.
-RATES = {"changed_decisions", "compare_rate_gaps", "equal_error_range", "rate_gaps"}
+RATES = {"changed_decisions", "equal_error_range", "rate_gaps"}
 # Indicators have theirs in thresholds/test_indicators.py.
 INDICATORS = {"decision_indicators"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
-# The best of several candidates has its own in gate/test_selection.py.
-SELECTED = {"selection_flattery"}
 # Rows without a score have theirs in thresholds/test_missing.py.
 UNSCORED = {"missing_scores"}
 # Moving from one model to another has its own in thresholds/.
@@ -132,7 +130,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, AT_A_THRESHOLD),
-        *(RENAMED, RATES, CALIBRATION, SELECTED, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, UNSCORED, SUCCESSION),
         INDICATORS,
     )
 

@@ -44,9 +44,6 @@ RESULTS = {
     "changed_decisions": lambda f: f(
         CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
     ),
-    "compare_rate_gaps": lambda f: f(
-        CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
-    ),
     "decision_indicators": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
     "error_rates": lambda f: f(Y_TRUE, Y_SCORE, threshold=0.5),
@@ -72,7 +69,7 @@ OF_A_TABLE = {
 PLAIN = {
     *("bnsp_auc", "bpsn_auc", "final_score", "negative_aeg", "pinned_auc", "positive_aeg"),
     *("compute_bias_metrics_for_model", "equal_error_range", "power_mean", "roc_auc"),
-    *("selection_flattery", "subgroup_auc"),
+    "subgroup_auc",
 }
 SHOWN_IN_NO_NAME = {"equal_error_rate", "error_rates"}
 
@@ -92,12 +89,17 @@ def test_no_function_is_forgotten():
     assert set(RESULTS) | PLAIN == functions
 
 
-def test_every_type_of_result_is_importable_from_the_package():
+def test_every_type_of_result_is_importable_from_a_public_module():
+    faces = {"bias_metrics": bias_metrics}
     for module in pkgutil.walk_packages(bias_metrics.__path__, "bias_metrics."):
-        importlib.import_module(module.name)
+        member = importlib.import_module(module.name)
+        if "._" not in module.name:
+            faces[module.name] = member
     names = {one.__name__ for one in Tabular.__subclasses__()}
     assert len(names) > 25
-    assert names <= set(bias_metrics.__all__)
+    assert names <= {
+        name for face in faces.values() for name in getattr(face, "__all__", vars(face))
+    }
 
 
 @every_result
