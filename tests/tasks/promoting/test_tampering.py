@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.cells import cell, key_of
 from support.promoted import (
     LEDGER,
     MODEL,
@@ -35,7 +36,7 @@ from support.promoted import (
 from support.registry import Template
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.common.files import file_digest, write_json
+from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.ledger.entry import TAG, Move, Pinned
@@ -43,7 +44,7 @@ from biasgate.tasks.ledger.ledger import Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.verify import NotVerifiedError, require_champion, verify
-from biasgate.tasks.records import LoggedVerdict, Verdict
+from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 from biasgate.tasks.reporting.version_tags import tags_of
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest, verdict_digest
@@ -204,6 +205,39 @@ def forged_by(forger):
     return forge
 
 
+def rewritten_report(change):
+    """Change the numbers of the report, and everything that follows from them."""
+
+    def rewrite_numbers(world):
+        path = world.file("report.json")
+        edit_json(path, lambda report: change(report["bias"]))
+        known = json.loads(path.read_text("utf-8"))
+        numbers = known["bias"]["numbers"]
+        known["bias"]["numbers"] = list({key_of(number): number for number in numbers}.values())
+        digest = json_digest(Report.from_dict(known))
+        verdict = Verdict.read(world.file(VERDICT).read_bytes())
+        exchange(world, replace(verdict, report_digest=digest))
+
+    return rewrite_numbers
+
+
+def without_a_number(table):
+    table["numbers"].remove(cell(table, "bpsn_auc", "gay"))
+
+
+def with_another_group(table):
+    table["counts"].append(table["counts"][-1] | {"group": "muslim"})
+    table["numbers"].append(cell(table, "bpsn_auc", "gay") | {"group": "muslim"})
+
+
+def with_another_metric(table):
+    table["numbers"].append(cell(table, "bpsn_auc", "gay") | {"metric": "another"})
+
+
+def with_a_number_twice(table):
+    table["numbers"].insert(0, cell(table, "bpsn_auc", "gay") | {"value": 0.99})
+
+
 def forged_sentence(world):
     """Forge a sentence, and say that other code made the verdict."""
     verdict = Verdict.read(world.file(VERDICT).read_bytes())
@@ -269,7 +303,19 @@ ATTACKS = {
         edited("policy.json", "rules.0.floor", 0.5), {"policy", "attestation"}, on_mlflow=True
     ),
     "an edited report": Attack(
-        edited("report.json", "bias.overall.auc.value", 0.99), {"report", "attestation"}
+        edited("report.json", "bias.numbers.0.value", 0.99), {"report", "attestation"}
+    ),
+    "a report without a number": Attack(
+        rewritten_report(without_a_number), {"verdict"}, "cannot be recomputed: RuntimeError"
+    ),
+    "a report with another group": Attack(
+        rewritten_report(with_another_group), {"verdict"}, "cannot be recomputed: RuntimeError"
+    ),
+    "a report with another metric": Attack(
+        rewritten_report(with_another_metric), {"verdict"}, "cannot be recomputed: RuntimeError"
+    ),
+    "a report with a number twice": Attack(
+        rewritten_report(with_a_number_twice), {"verdict"}, "not as it is written"
     ),
     "edited scores": Attack(edited_scores, {"evidence", "attestation", "verdict"}),
     "evidence of more rows": Attack(

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.cells import cell, key_of
 from support.made import result, verdict_of
 from support.partial import partial
 from support.promoted import (
