@@ -12,6 +12,7 @@ from bias_metrics.gate import RULE as HARM
 from bias_metrics.gate import Loss
 from bias_metrics.parts import counted
 from bias_metrics.thresholds import CountedShare, ErrorsByTerm
+from biasgate.tasks.check_messages import check_message, exception_message, loss_message
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.outcomes import COPY, EXCEPT, REPORTED, WORDS, Word, word_of
 from biasgate.tasks.records import CandidateDecision, Verdict, is_champions_copy
@@ -106,9 +107,9 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
         if entry.reason is not None:
             unmeasured.setdefault(entry.reason, []).append(str(entry.group))
         elif entry.group:  # the sentence begins with its name
-            yield f"Except{comma} {entry.sentence}"
+            yield f"Except{comma} {exception_message(entry)}"
         else:
-            yield f"Except{on_set}: {entry.sentence}"
+            yield f"Except{on_set}: {exception_message(entry)}"
     for reason, unnamed in unmeasured.items():
         yield f"Except{comma} not measured ({reason}): {', '.join(unnamed)}."
 
@@ -116,7 +117,7 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
 def in_short(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
     """Return a candidate's outcome in a few words: the first check against it, what was decided."""
     against = [
-        result.sentence
+        check_message(result)
         for verdict in verdicts
         if verdict.candidate.name == decision.candidate and verdict.evaluation_set.required
         for result in verdict.results

@@ -1,4 +1,4 @@
-"""Rules, verdicts, and the sentences that explain them."""
+"""Rules and verdicts, as data: messages are written elsewhere."""
 
 from bias_metrics.gate.decide import (
     WORST_FIRST,
@@ -52,7 +52,7 @@ from bias_metrics.gate.rules import (
 )
 from bias_metrics.gate.selection import selection_flattery
 from bias_metrics.gate.targets import targets_of, without_sampling_error
-from bias_metrics.gate.verdict import Evidence, Rolled, RuleResult, SmallGroups, Verdict
+from bias_metrics.gate.verdict import Evidence, Lack, Rolled, RuleResult, SmallGroups, Verdict
 
 __all__ = [
     "AGGREGATE",
@@ -77,6 +77,7 @@ __all__ = [
     "Guess",
     "HarmLimit",
     "Hierarchy",
+    "Lack",
     "Loss",
     "Losses",
     "MissingLimits",

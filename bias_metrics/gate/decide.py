@@ -18,7 +18,6 @@ from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, Rule
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
-from bias_metrics.gate.wording import over
 from bias_metrics.metrics import METRICS
 from bias_metrics.table import Key
 
@@ -110,14 +109,17 @@ def _results(
     if not found.is_sample:
         rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
     covered: tuple[str, ...] = ()
-    of = found.of
+    n_categories = 0
     if rule.scope == AGGREGATE:
         hierarchy = found.small.hierarchy
         found, covered = rolled(rule, found)
-        of = found.of if hierarchy is None else over(covered, hierarchy.categories) + found.of
+        if hierarchy is not None:
+            n_categories = sum(name in hierarchy.categories for name in covered)
     targets = list(targets_of(found.table, rule, found.background))
     for kind, limit in rule.checks:
-        check = Check(rule, kind, limit, found.table, of, LEAST_COMPARED)
+        check = Check(
+            rule, kind, limit, found.table, LEAST_COMPARED, n_categories, not found.is_sample
+        )
         if found.has(kind):
             yield from judge_all(check, targets, found, covered)
         else:

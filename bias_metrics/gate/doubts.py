@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.gate.verdict import Reason, RuleResult
 from bias_metrics.groups.dominance import DominantUnits
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS, threshold_metrics
 from bias_metrics.table import BiasTable, Key
 
 USEFUL, FLAGGED = "useful", "flag_rate"
@@ -70,11 +70,6 @@ def judge_usefulness(
     }
     found = []
     if auc.value is not None and (bound is None or bound <= CHANCE):
-        text = f"The overall AUC {auc} is not shown to be above 0.5"
-        if bound is None:
-            text += f", since it has no interval: {auc.reason or 'none was measured'}."
-        else:
-            text += ": nothing shows that toxic comments score higher, so no rule passes them."
         found.append(
             RuleResult(
                 kind="floor",
@@ -84,30 +79,25 @@ def judge_usefulness(
                 low=auc.low,
                 high=auc.high,
                 bound=bound,
-                sentence=text,
+                reason="no_better_than_chance",
+                why=auc.reason if bound is None else None,
                 **known,
             )
         )
-    if at is not None and (text := _of_threshold(at)):
-        flags: dict[str, Any] = {"metric": FLAGGED, "value": at.negative}
-        found.append(RuleResult(kind="floor", limit=LEAST_FLAGGED, sentence=text, **flags, **known))
+    if at is not None and (reason := _of_threshold(at)) is not None:
+        flags: dict[str, Any] = {"metric": FLAGGED, "value": at.negative, "at": at.threshold}
+        flags |= {"threshold": GIVEN, "positives_flagged": at.positive, "reason": reason}
+        found.append(RuleResult(kind="floor", limit=LEAST_FLAGGED, **flags, **known))
     return tuple(found)
 
 
-def _of_threshold(at: Flagged) -> str:
-    """Say that a threshold flags hardly any comment, or nearly every one; empty if it does not."""
+def _of_threshold(at: Flagged) -> Reason | None:
+    """Return whether a threshold flags hardly any comment, or nearly every one."""
     if at.negative is None or at.positive is None:
-        return ""
-    shares = at.negative, at.positive
-    none, every = max(shares) < LEAST_FLAGGED, min(shares) > 1 - LEAST_FLAGGED
-    if not (none or every):
-        return ""
-    which = "hardly any comment" if none else "nearly every comment"
-    return (
-        f"At its threshold {at.threshold:g} the model flags {which}: {shares[1]:.2%} of the "
-        f"toxic and {shares[0]:.2%} of the harmless ones, so that error rates say nothing. Is the "
-        "threshold on the scale of the scores?"
-    )
+        return None
+    if max(at.negative, at.positive) < LEAST_FLAGGED:
+        return "flags_nothing"
+    return "flags_everything" if min(at.negative, at.positive) > 1 - LEAST_FLAGGED else None
 
 
 def unjudged(judged: Collection[str], *, at_threshold: bool) -> tuple[str, ...]:
@@ -158,10 +148,4 @@ def _doubted(
     units = next((heavy[one] for one in compared if one in heavy), None)
     if units is None:
         return result
-    kind = "harmless" if units.label == "negative" else "toxic"
-    whose = "" if units.subgroup is None else f" about {units.subgroup}"
-    text = (
-        f"{result.sentence} That is not enough: of the {kind} comments{whose} {units}, so that its "
-        "bound is not proven."
-    )
-    return replace(result, outcome="insufficient", sentence=text)
+    return replace(result, outcome="insufficient", dominated_by=units)

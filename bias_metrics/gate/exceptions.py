@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
+from bias_metrics._core.tables import plain
 from bias_metrics.gate.doubts import USEFUL
 from bias_metrics.gate.judging import RIVALS
-from bias_metrics.gate.rules import WORST
+from bias_metrics.gate.losses import Loss
+from bias_metrics.gate.rules import WORST, Kind
 from bias_metrics.gate.targets import SUBGROUP
 from bias_metrics.gate.verdict import RuleResult
-from bias_metrics.gate.wording import would_be_seen
-from bias_metrics.metrics import METRICS
 
-_CLASS = {"positive": "toxic", "negative": "non-toxic"}
+AllowedBy = Literal["warning", "no_rule"] | float
+"""Why a loss does not block: its rule only warns, there is none, or a tolerance."""
 Why = Literal["category", "blind", "not_measured", "no_rival", "no_rule", "estimate", "shown_worse"]
 
 
@@ -33,10 +34,31 @@ class PassException:
     """What stands for the checks: a category, the margin `blind`, somebody's word, or nothing."""
     n_checks: int
     """How many checks it is about."""
-    sentence: str
-    """The check that leaves most open, in words."""
+    check: RuleResult | None = None
+    """The check that leaves most open."""
+    n_unbounded: int = 0
+    """How many checks have no bound, if another has one."""
+    kind: Kind | None = None
+    """The rival that does not exist."""
+    groups: tuple[str, ...] | None = None
+    """The groups that no blocking rule is about; None for all."""
+    loss: Loss | None = None
+    """The largest significant loss against the champion."""
+    allowed_by: AllowedBy | None = None
+    """Why that loss does not block."""
+    may_be_shared: bool = False
+    """Whether it may come from rows of another group that loses."""
     reason: str | None = None
-    """Why the group is not measured, if somebody said so and its own rows bound nothing."""
+    """Why the group is not measured, if the policy says so and its own rows bound nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without defaults but for `group`."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        return {
+            name: plain(value)
+            for name, (value, default) in values.items()
+            if name in {"group", "groups"} or value != default
+        }
 
 
 @dataclass(frozen=True)
@@ -115,31 +137,26 @@ def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator
             assert why is not None  # noqa: S101 - chosen above
             reason = worst.not_measured if why == "not_measured" and not bounded else None
             n_unbounded = len(own) - len(bounded) if bounded else 0
-            yield PassException(name, why, len(own), _words(worst, len(own), n_unbounded), reason)
+            yield PassException(
+                name, why, len(own), check=worst, n_unbounded=n_unbounded, reason=reason
+            )
 
 
 def _of_all(results: Sequence[RuleResult]) -> Iterator[PassException]:
     estimated = [one for one in results if one.mode == "estimate" and one.counts]
     if estimated:
-        n = len(estimated)
-        checks = "1 check was" if n == 1 else f"{n:,} checks were"
-        text = f"{checks} decided by the estimate alone, however unsure it is (`mode: estimate`)."
-        yield PassException(None, "estimate", n, text)
+        yield PassException(None, "estimate", len(estimated))
     for kind in RIVALS:
         lacking = [one for one in results if one.outcome == "skipped" and one.kind == kind]
         lacking = [one for one in lacking if _why(one) is None]
         if lacking:
-            n = len(lacking)
-            checks = "1 check was" if n == 1 else f"{n:,} checks were"
-            text = f"no {kind} to compare with: {checks} skipped."
-            yield PassException(None, "no_rival", n, text)
+            yield PassException(None, "no_rival", len(lacking), kind=kind)
 
 
 def _unruled(names: Sequence[str], groups: Sequence[str]) -> Iterator[PassException]:
-    if not names:
-        return
-    listed = "any identity" if len(names) == len(groups) else ", ".join(names)
-    yield PassException(None, "no_rule", 0, f"no blocking rule is about {listed}.")
+    if names:
+        every = len(names) == len(groups)
+        yield PassException(None, "no_rule", 0, groups=None if every else tuple(names))
 
 
 def _why(result: RuleResult) -> Why | None:
@@ -161,43 +178,3 @@ def _open(result: RuleResult) -> float:
         return result.not_excluded / result.limit
     distance = result.limit - result.not_excluded
     return distance if result.kind == "floor" else -distance
-
-
-def _words(result: RuleResult, n_checks: int, n_unbounded: int = 0) -> str:
-    """Say what stands for the checks of a group, what the worst leaves open, what is missing."""
-    checks = "1 check" if n_checks == 1 else f"{n_checks:,} checks"
-    stands = f"judged in the category {result.judged_in}"
-    if result.not_measured is not None:
-        stands = f"not measured ({result.not_measured})"
-    elif result.judged_in is None:
-        stands = f"judged by few rows, with the wider margin {result.blind:g}"
-    parts = [f"{result.group}: {stands} ({checks})", *_left_open(result)]
-    if n_unbounded:
-        parts.append(f"{n_unbounded:,} of the checks without a bound")
-    more = [f"{n:,} more {_CLASS[name]}" for name, n in result.rows_needed.items()]
-    if more:
-        parts.append(f"{' and '.join(more)} comments needed")
-    return f"{'; '.join(parts)}."
-
-
-def _left_open(result: RuleResult) -> Iterator[str]:
-    """Say what a group's own rows say, and what they do not exclude."""
-    among = "" if result.slice is None else f" in slice {result.slice}"
-    if result.value is None or result.not_excluded is None or result.visible is None:
-        yield f"no bound of {result.metric}{among}"
-        return
-    if result.kind not in RIVALS:
-        own_size = abs(result.value) if result.kind == "ceiling" else result.value
-        would = would_be_seen(result.metric, result.kind, result.limit, result.visible)
-        own = f"own {result.metric}{among} {own_size:.3f}"
-        yield f"{own}; {result.not_excluded:.2f} is not excluded, {would}"
-        return
-    signed = "+" if METRICS[result.metric].is_gap else ""
-    rival = result.value if result.rival is None else result.rival
-    values = f"{result.value:{signed}.3f}, the {result.kind}'s {rival:{signed}.3f}"
-    own = f"own {result.metric}{among} {values}"
-    left = f"a loss of {result.not_excluded:.2g} is not excluded"
-    if result.not_excluded <= 0:
-        left = "no loss is left open"
-    seen = f", one of {result.visible:.2g} would be seen" if result.visible else ""
-    yield f"{own}; {left}{seen}"

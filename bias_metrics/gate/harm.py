@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics._core.counted import counted
-from bias_metrics.gate.exceptions import PassException
+from bias_metrics.gate.exceptions import AllowedBy, PassException
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, RuleResult
-from bias_metrics.metrics import METRICS, THRESHOLDS
+from bias_metrics.metrics import METRICS
 from bias_metrics.table import RowCounts
 
 RULE = "shown_harm"
@@ -85,14 +84,15 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
     losses, limit
         As in `judge_harm`.
     """
-    by_group: dict[str, list[tuple[Loss, str]]] = {}
+    by_group: dict[str, list[tuple[Loss, AllowedBy]]] = {}
+    why: AllowedBy
     for cell in losses["champion"].cells if "champion" in losses else ():
         if cell.without:
             continue  # only by comments that also mention somebody else who is named
         if limit is None or limit.action == "warn":
-            why = "the policy only warns" if limit else "the policy has no rule on that"
+            why = "warning" if limit else "no_rule"
         elif cell.worse_by_at_least <= limit.of(cell.metric):
-            why = f"the policy tolerates {limit.of(cell.metric):g}"
+            why = limit.of(cell.metric)
         else:
             continue
         by_group.setdefault(cell.group, []).append((cell, why))
@@ -101,8 +101,9 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
             group,
             "shown_worse",
             len(cells),
-            f"{group}: shown to be worse than with the champion ({cells[0][0].bound}); "
-            f"{cells[0][1]} (`{RULE}`).{losses['champion'].doubt}",
+            loss=cells[0][0],
+            allowed_by=cells[0][1],
+            may_be_shared=losses["champion"].may_be_shared,
         )
         for group, cells in by_group.items()
     ]
@@ -110,12 +111,15 @@ def unruled_harm(losses: Mapping[str, Losses], limit: HarmLimit | None) -> list[
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """How many bounds were looked at, apart and jointly, and how many are wrong on average."""
+    """How many bounds were computed, separately and jointly, and how many are wrong on average."""
 
     separately: int
     expected_wrong: float
     jointly: int
-    sentence: str
+    alpha: float
+    """The chance that any of the joint bounds is wrong; 0 if values are of these rows only."""
+    without_threshold: tuple[str, ...] = ()
+    """Rivals without a threshold, so that losses in error rates were not tested."""
 
 
 def bounds_looked_at(
@@ -142,29 +146,19 @@ def bounds_looked_at(
         Whether the verdict is about more rows than these.
     """
     if not is_sample:
-        text = "Values are of these rows alone: nothing is estimated."
-        return Bounds(separately=0, expected_wrong=0.0, jointly=0, sentence=text)
+        return Bounds(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0)
     apart = [
         result
         for result in results
         if result.bound is not None and result.mode == "proven" and result.rule != RULE
     ]
-    expected = sum(1 - result.confidence for result in apart)
-    jointly = sum(of_rival.n_bounds for of_rival in losses.values())
-    text = f"Looked at: {counted(len(apart), 'bound', 'bounds')} of rules"
-    if apart:
-        text += f", of which on average at most {expected:.2g} are wrong by chance"
-    if jointly:
-        share = 100 * alpha
-        text += f"; {jointly:,} joint bounds of losses, any wrong in at most {share:g} of 100 sets"
     unknown = [role for role in losses if thresholds.get(role) is None]
-    if unknown and thresholds["candidate"] is not None:
-        text += (
-            f". Losses in fpr_gap and fnr_gap were not looked at: the {' and the '.join(unknown)} "
-            f"{'has' if len(unknown) == 1 else 'have'} no `threshold`"
-        )
     return Bounds(
-        separately=len(apart), expected_wrong=expected, jointly=jointly, sentence=f"{text}."
+        separately=len(apart),
+        expected_wrong=sum(1 - result.confidence for result in apart),
+        jointly=sum(of_rival.n_bounds for of_rival in losses.values()),
+        alpha=alpha,
+        without_threshold=() if thresholds["candidate"] is None else tuple(unknown),
     )
 
 
@@ -175,64 +169,36 @@ def _of_rival(
     found: Evidence,
 ) -> Iterator[RuleResult]:
     beyond = [cell for cell in losses.cells if cell.worse_by_at_least > limit.of(cell.metric)]
-    looked_at = f"{losses.n_bounds:,} bounds that hold together at {100 * limit.confidence:g} %"
-    shown, how = "shown to be worse", "shown to be worse by at least"
-    if not found.is_sample:
-        looked_at, shown, how = (
-            f"{losses.n_bounds:,} differences on these rows",
-            "worse",
-            "worse by",
-        )
+    known: dict[str, Any] = {"rule": RULE, "kind": kind, "n_bounds": losses.n_bounds}
     if not beyond:
-        more = "" if not limit.tolerance else f" by more than {limit.tolerance:g} (gaps: twice)"
         yield RuleResult(
-            rule=RULE,
-            kind=kind,
             metric=ANY_METRIC,
             scope="overall",
             group=None,
             outcome="pass",
-            sentence=f"Nobody is {shown} than with the {kind}{more}: {looked_at}.",
+            reason="no_loss",
+            **known,
             **_fixed(limit, limit.tolerance, found.table.counts[None], is_sample=found.is_sample),
         )
     for cell in beyond:
-        metric, group = METRICS[cell.metric], cell.group
-        threshold = cell.threshold
-        at = "" if threshold is None else f" at {THRESHOLDS[threshold]}"
-        sign = "+" if metric.is_gap else ""
-        noun = "the gap is wider by" if metric.is_gap else "it is lower by"
+        rows, of_metric = found.table.counts[cell.group], limit.of(cell.metric)
         yield RuleResult(
-            rule=RULE,
-            kind=kind,
             metric=cell.metric,
             scope="subgroup",
-            group=group,
+            group=cell.group,
             outcome="fail",
-            sentence=(
-                f"{cell.metric} of {group}{at}{found.of} is {cell.first:{sign}.4f}, the "
-                f"{kind}'s {cell.second:{sign}.4f}: {noun} {cell.worse_by:.4f}, {how} "
-                f"{cell.worse_by_at_least:.4f} ({looked_at})."
-                f"{_without(cell.without)}{losses.doubt}"
-            ),
+            reason="loss",
             value=cell.first,
             rival=cell.second,
             low=cell.low,
             high=cell.high,
-            bound=cell.low if metric.is_gap else cell.high,
-            threshold=threshold,
-            **_fixed(
-                limit,
-                limit.of(cell.metric),
-                found.table.counts[group],
-                is_sample=found.is_sample,
-            ),
+            bound=cell.low if METRICS[cell.metric].is_gap else cell.high,
+            threshold=cell.threshold,
+            without=cell.without,
+            may_be_shared=losses.may_be_shared,
+            **known,
+            **_fixed(limit, of_metric, rows, is_sample=found.is_sample),
         )
-
-
-def _without(causes: Sequence[str]) -> str:
-    """Say whose comments a loss comes from, if it is not shown without them."""
-    names = " or ".join(causes)
-    return f" Without comments that also mention {names} it is not shown." if causes else ""
 
 
 def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
@@ -243,7 +209,7 @@ def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
         scope="overall",
         group=None,
         outcome="skipped",
-        sentence="Nobody can be shown to be worse: no champion to compare with.",
+        reason="no_rival",
         **_fixed(limit, limit.tolerance, found.table.counts[None], is_sample=found.is_sample),
     )
 
@@ -259,4 +225,5 @@ def _fixed(
         "confidence": limit.confidence,
         "limit": of_metric,
         "action": limit.action,
+        "on_these_rows": not is_sample,
     }

@@ -38,17 +38,6 @@ class Loss:
     """The subgroups without whose rows it is no longer shown, in the order in which they were left
     out; empty if it is the subgroup's own."""
 
-    @property
-    def at_least(self) -> str:
-        """Its lower bound in words."""
-        least = self.worse_by_at_least
-        return f"at least {least:.3f}" if least >= 0.0005 else "more than 0"
-
-    @property
-    def bound(self) -> str:
-        """The metric and its lower bound in words."""
-        return f"{self.metric} by {self.at_least}"
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; that of a threshold only if there is one."""
         content = vars(self) | {"without": list(self.without)}
@@ -108,14 +97,9 @@ class Losses:
         return list(dict.fromkeys(cell.group for cell in self.cells))
 
     @property
-    def doubt(self) -> str:
-        """What cannot be told of each loss if several subgroups lose and there are no rows."""
-        if self.by_rows or len(self.groups) < 2:
-            return ""
-        return (
-            " Counts do not tell whether it comes from comments that also mention another who "
-            "loses."
-        )
+    def may_be_shared(self) -> bool:
+        """Whether several subgroups lose, and counts do not tell by whose rows."""
+        return not self.by_rows and len(self.groups) > 1
 
     def attributed(self, again: Again) -> Losses:
         """Say of each cell whose rows it comes from.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from bias_metrics._core.values import MetricValue
 from bias_metrics.gate.judging import Outcome
 from bias_metrics.gate.rules import Action, Mode
-from bias_metrics.gate.verdict import RuleResult
-from bias_metrics.gate.wording import bounds
+from bias_metrics.gate.verdict import Reason, RuleResult
 from bias_metrics.thresholds.missing import MissingScores, MissingShare
 
 RULE = "max_missing"
@@ -108,25 +107,11 @@ def _judged(
     number = share.missing_rate if metric == RATE else share.missing_gap
     assert number is not None  # noqa: S101 - a subgroup has both
     outcome, bound = _outcome(number, share.n_missing, limit, proven=proven)
-    name = f"{metric} of {group}" if group else f"overall {metric}"
-    has = "has" if share.n_missing == 1 else "have"
-    told = f"{share.n_missing:,} of {share.n:,} comments {has} no score"
+    reason: Reason = "few_missing"
     if number.value is None:
-        text = f"{name} is undefined: {number.reason}."
+        reason = "missing_undefined"
     elif not share.n_missing:
-        text = f"{name}: none of {share.n:,} comments is without a score."
-    else:
-        shown = "" if not proven else "shown to be "
-        against = {
-            "pass": f"{shown}at most the limit {limit:g}",
-            "fail": f"{shown}above the limit {limit:g}",
-            "insufficient": f"not shown to be either at most or above the limit {limit:g}",
-        }[outcome]
-        ends = ""
-        if proven and number.low is not None and number.high is not None:
-            known = bounds(limits.confidence)
-            ends = f" ({known} {number.low:.4f} and {number.high:.4f})"
-        text = f"{name} is {number.value:.4f}{ends}, {against}: {told}."
+        reason = "none_missing"
     return RuleResult(
         rule=RULE,
         kind="ceiling",
@@ -141,7 +126,10 @@ def _judged(
         n_negative=0,
         outcome=outcome,
         action=limits.action,
-        sentence=text,
+        reason=reason,
+        why=number.reason if number.value is None else None,
+        n_missing=share.n_missing,
+        n_rows=share.n,
         value=number.value,
         low=number.low,
         high=number.high,
@@ -167,8 +155,6 @@ def _outcome(
 
 
 def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
-    has = "has" if n_missing == 1 else "have"
-    whose = "" if role == "candidate" else f" of the {role}"
     return RuleResult(
         rule=RULE,
         kind="ceiling",
@@ -183,9 +169,9 @@ def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
         n_negative=0,
         outcome="insufficient",
         action="block",
-        sentence=(
-            f"{n_missing:,} of {n:,} comments {has} no score{whose}, and the policy does not say "
-            f"how many may have none (`{RULE}`)."
-        ),
+        reason="missing_not_ruled",
+        n_missing=n_missing,
+        n_rows=n,
+        role=role,
         value=n_missing / n,
     )

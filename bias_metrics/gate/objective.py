@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bias_metrics._core.differences import Difference
 from bias_metrics.gate.verdict import Evidence
-from bias_metrics.gate.wording import bounds
 from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
 from bias_metrics.table import Key
 
@@ -49,31 +48,6 @@ class Objective:
     def is_lower(self) -> bool:
         """Whether it is shown to be lower than the champion's."""
         return self.high is not None and self.high < 0
-
-    @property
-    def name(self) -> str:
-        """The metric in words."""
-        means = AGGREGATE_METRICS[:-1]
-        return f"power mean of {self.metric}" if self.metric in means else self.metric
-
-    @property
-    def comparison(self) -> str:
-        """How it compares with the champion's, in words.
-
-        Examples
-        --------
-        >>> Objective("auc", 0.95, 0.91, 0.90, 0.01, 0.004, 0.016).comparison
-        'auc is higher by 0.0100 (one-sided 95 % bounds 0.0040 and 0.0160)'
-        """
-        if self.change is None:
-            return f"{self.name} has no difference: {self.reason or 'it is undefined'}"
-        how = f"{'higher' if self.change > 0 else 'lower'} by {abs(self.change):.4f}"
-        if self.change == 0:
-            how = "the same"
-        if self.low is None or self.high is None:
-            return f"{self.name} is {how}, without bounds: {self.reason or 'they are undefined'}"
-        ends = f"{self.low:.4f} and {self.high:.4f}"
-        return f"{self.name} is {how} ({bounds(self.confidence)} {ends})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -9,7 +9,7 @@ from bias_metrics.gate.results import Check
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
 from bias_metrics.gate.targets import SUBGROUP, Target, category_target, targets_of
-from bias_metrics.gate.verdict import Evidence, RuleResult
+from bias_metrics.gate.verdict import Evidence, Lack, RuleResult
 
 
 @dataclass
@@ -21,7 +21,7 @@ class _Places:
 
     judged: dict[str | None, Target] = field(default_factory=dict)
     instead_of: dict[str | None, tuple[str, ...]] = field(default_factory=dict)
-    small: list[tuple[Target, str, str | None]] = field(default_factory=list)
+    small: list[tuple[Target, Lack, str | None]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -30,18 +30,19 @@ class _Places:
         """Place every target; for an aggregate (`whole`) the top of a hierarchy is a place too."""
         places = cls()
         for target in targets:
-            lack, place, note = check.lack(target), None, ""
+            lack, place = check.lack(target), None
+            lacking: tuple[Lack, ...] = ()
             if lack is not None and target.scope == SUBGROUP:
-                place, note = _place(check, target, found, whole=whole)
+                place, lacking = _place(check, target, found, whole=whole)
             if place is not None and lack is not None:
                 places.judged[place.group] = place
                 known = places.instead_of.get(place.group, ())
                 places.instead_of[place.group] = (*known, str(target.group))
                 places.small.append((target, lack, str(place.group)))
             elif lack is not None and _is_judged_alone(target, found, whole=whole):
-                places.small.append((target, lack + note, None))
+                places.small.append((target, replace(lack, categories=lacking), None))
             else:
-                places.judged[target.group] = replace(target, note=note)
+                places.judged[target.group] = replace(target, categories=lacking)
         return places
 
 
@@ -88,7 +89,7 @@ def _is_judged_alone(target: Target, found: Evidence, *, whole: bool) -> bool:
 
 def _place(
     check: Check, target: Target, found: Evidence, *, whole: bool
-) -> tuple[Target | None, str]:
+) -> tuple[Target | None, tuple[Lack, ...]]:
     """Return the first category above with enough rows, or what they lack."""
     lacks = []
     known, hierarchy = found.table.categories, found.small.hierarchy or Hierarchy({})
@@ -98,9 +99,9 @@ def _place(
             place = category_target(found.table, check.rule, name, found.background)
             lack = check.lack(place)
             if lack is None:
-                return place, ""
-            lacks.append(f"{name} has {lack}")
-    return None, f"; nor in a category: {', '.join(lacks)}" if lacks else ""
+                return place, ()
+            lacks.append(replace(lack, group=name))
+    return None, tuple(lacks)
 
 
 def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:

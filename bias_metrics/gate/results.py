@@ -1,8 +1,9 @@
-"""One number of a report or comparison against one limit, as a result in words."""
+"""One number of a table against one limit."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,10 +12,28 @@ from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
 from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, OVERALL, WORST, Kind, Rule
 from bias_metrics.gate.targets import CATEGORY, SUBGROUP, Target
-from bias_metrics.gate.verdict import RuleResult
-from bias_metrics.gate.wording import LACKS, Alone, alone_sentence, label, sentence
+from bias_metrics.gate.verdict import Lack, Reason, RuleResult
 from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.table import BiasTable, Estimate
+
+_REASONS: dict[Outcome, Reason] = {
+    "pass": "met",
+    "fail": "not_met",
+    "insufficient": "undecided",
+    "error": "not_finite",
+}
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What the rows of a group that has too few of them show."""
+
+    not_excluded: float | None
+    """Its one-sided bound: the loss against a rival, the value, or the size of a gap."""
+    visible: float | None
+    """The loss, or the distance beyond a limit, that is detected with a power of 80 %."""
+    rows_needed: Mapping[str, int]
+    """How many more rows of each class the rule needs, for a model as good as the rival."""
 
 
 @dataclass(frozen=True)
@@ -29,71 +48,71 @@ class Check:
     """Floor, ceiling or margin."""
     table: BiasTable
     """The numbers."""
-    of: str = ""
-    """Of which rows sentences say that they are; default of comments like these."""
     least_rows: int = 1
     """Rows of each compared class with which a small group may fail alone."""
+    n_categories: int = 0
+    """How many categories an aggregate covers."""
+    on_these_rows: bool = False
+    """Whether numbers are about exactly these rows."""
 
-    def lack(self, target: Target) -> str | None:
-        """Say which rows or clusters are too few; None if there are enough."""
+    def lack(self, target: Target) -> Lack | None:
+        """Return which rows or clusters are too few; None if there are enough."""
         return target.lack_of_support(self.rule, self.table, self.kind)
 
     def judge(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
         """Compare a number with the limit; `instead_of` names the groups it stands for."""
         group, number, estimate = self._number(target, self.table)
-        name = label(self.rule, target.scope, group) + self.of
-        lack, bound = self.lack(target), None
-        outcome: Outcome
+        lack, bound, needed = self.lack(target), None, None
+        outcome: Outcome = "insufficient"
+        why: str | None = None
         if lack is not None:
-            outcome, text = "insufficient", f"{name}: {LACKS}: {lack}."
+            reason: Reason = "few_rows"
         elif number.value is None:
+            reason, why = "undefined", number.reason
             outcome = "insufficient" if target.scope == AGGREGATE else "error"
-            text = f"{name} is undefined: {number.reason or 'no reason given'}."
         else:
             outcome, bound = judge(number, self.kind, self.rule, self.limit)
+            reason = _REASONS[outcome]
             if bound is None:
-                why = number.reason or "it is not a finite number"
-                text = f"{name} has no usable interval: {why}."
-            else:
-                value, rival = _ends(estimate)
-                assert value is not None  # noqa: S101 - it was judged
-                text = sentence(
-                    self.rule, self.kind, name, group, value, rival, number, self.limit, outcome
-                )
-                text += self._rows_for_margin(target, estimate) if outcome == "insufficient" else ""
+                reason, why = "no_interval", number.reason
+            elif outcome == "insufficient":
+                needed = self._rows_for_margin(target, estimate)
         return self._result(
             target,
             (group, number, estimate),
             outcome=outcome,
             bound=bound,
-            sentence=text,
+            reason=reason,
+            why=why,
+            lack=lack,
+            rows_for_margin=None if needed is None else needed[0],
+            n_compared=None if needed is None else needed[1],
             instead_of=instead_of,
+            n_categories=self.n_categories,
         )
 
-    def _rows_for_margin(self, target: Target, estimate: Estimate) -> str:
-        """Say how many rows the margin needs, if there are fewer; else nothing."""
+    def _rows_for_margin(self, target: Target, estimate: Estimate) -> tuple[int, int] | None:
+        """Return how many rows the margin needs, and how many there are, if fewer."""
         if not isinstance(estimate, Difference) or target.scope not in {
             OVERALL,
             SUBGROUP,
             CATEGORY,
         }:
-            return ""
+            return None
         if not METRICS[self.rule.metric].classes[0] or METRICS[self.rule.metric].has_threshold:
-            return ""
+            return None
         classes = METRICS[self.rule.metric].classes if target.scope != OVERALL else (CLASSES, ())
         sides = zip((target.own, target.background), classes, strict=True)
         n = min(counts[name] for counts, names in sides for name in names)
         is_gap = self.rule.is_gap
         auc = 0.5 if is_gap or estimate.first is None else estimate.first
         least = rows_for_margin(self.limit, self.rule.confidence, is_gap=is_gap, auc=auc)
-        if n >= least:
-            return ""
-        return f" The margin needs {least:,} comments of each compared class; there are {n:,}."
+        return None if n >= least else (least, n)
 
     def judge_alone(
         self,
         target: Target,
-        lack: str,
+        lack: Lack,
         joint: BiasTable | None,
         *,
         place: str | None = None,
@@ -131,49 +150,26 @@ class Check:
                 worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
                 shown = "fail" if worse else "insufficient"
             outcome = shown if shown in {"fail", "error"} else outcome
-        name = label(self.rule, target.scope, group) + self.of
-        change = None if estimate.value is None else (own.value, _ends(estimate)[1])
-        text = alone_sentence(
-            rule,
-            self.kind,
-            name,
-            lack,
-            self.limit,
-            outcome,
-            change,
-            place=place,
-            blind=limit,
-            not_measured=not_measured,
-            known=known,
-        )
-        told = hint if outcome == "insufficient" and hint else None
-        if told is not None:
-            text = f"{text} {told}"
         return self._result(
             target,
             (group, number, estimate),
             outcome=outcome,
             bound=bound,
-            sentence=text,
+            reason="not_finite" if outcome == "error" else "small_group",
+            lack=lack,
             judged_in=place,
             blind=limit,
             not_measured=not_measured,
             not_excluded=known.not_excluded,
             visible=known.visible,
             rows_needed=known.rows_needed,
-            hint=told,
+            hint=hint if outcome == "insufficient" and hint else None,
         )
 
     def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:
-        """Say that there is nothing to compare with."""
-        return self._result(
-            target,
-            None,
-            outcome="skipped" if skipped else "insufficient",
-            sentence=(
-                f"{label(self.rule, target.scope, target.group)}: no {self.kind} to compare with."
-            ),
-        )
+        """Return that there is nothing to compare with."""
+        outcome = "skipped" if skipped else "insufficient"
+        return self._result(target, None, outcome=outcome, reason="no_rival")
 
     def _alone(self, target: Target, own: Measured) -> Alone:
         """Return what a group's own bound leaves open, and how many rows would close it."""
@@ -249,6 +245,7 @@ class Check:
             n_positive=own["positive"],
             n_negative=own["negative"],
             action=rule.action,
+            on_these_rows=self.on_these_rows,
             **known,
         )
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from bias_metrics._core.counted import too_few
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.values import MetricValue
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Kind, Rule
-from bias_metrics.metrics import CLASSES, METRICS
+from bias_metrics.gate.verdict import Lack
+from bias_metrics.metrics import CLASSES, METRICS, Class
 from bias_metrics.suggestion import did_you_mean
 from bias_metrics.table import BiasTable, Estimate, Key, RowCounts
 
@@ -42,46 +43,49 @@ class Target:
     members: tuple[Target, ...] = ()
     """For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
     covers."""
-    note: str = ""
-    """What to add where support is lacking."""
+    categories: tuple[Lack, ...] = ()
+    """What the categories of a group lack, in which it might have been judged."""
 
     def estimate(self, table: BiasTable, kind: Kind) -> Estimate:
         """Find the number, or its difference from a rival's."""
         assert self.key is not None  # noqa: S101 - the callers ask single numbers
         return table.numbers[self.key._replace(against=kind if kind in RIVALS else None)]
 
-    def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> str | None:
-        """Say which rows or clusters are too few for the rule; None if there are enough.
+    def lack_of_support(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
+        """Return which rows or clusters are too few for the rule; None if there are enough.
 
         The worst of several subgroups, and an aggregate of them, need support in each one.
         """
         for member in self.members:
             if lack := member.lack_of_support(rule, table, kind):
-                return f"{member.group} has {lack}"
+                return replace(lack, group=member.group)
         if self.scope == WORST:
             return None
         lack = self.lack_of_rows(rule) or self.lack_of_clusters(rule, table, kind)
-        return None if lack is None else lack + self.note
+        return None if lack is None else replace(lack, categories=self.categories)
 
-    def lack_of_rows(self, rule: Rule) -> str | None:
-        """Say which rows are too few."""
+    def lack_of_rows(self, rule: Rule) -> Lack | None:
+        """Return which rows are too few."""
         of_own, of_background = (
             METRICS[rule.metric].classes if self.scope in {SUBGROUP, CATEGORY} else (CLASSES, ())
         )
         needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
-        sides = (("", self.own, of_own), ("background ", self.background, of_background))
+        sides: tuple[tuple[Literal["", "background"], Counts, Sequence[Class]], ...] = (
+            ("", self.own, of_own),
+            ("background", self.background, of_background),
+        )
         for side, counts, classes in sides:
             for name in classes:
                 if counts[name] < needed[name]:
-                    what = f"effective {side}" if isinstance(counts, _Effective) else side
-                    return too_few(counts[name], f"{what}{name}", needed[name])
+                    effective = isinstance(counts, _Effective)
+                    return Lack(name, counts[name], needed[name], side, effective)
         return None
 
-    def lack_of_clusters(self, rule: Rule, table: BiasTable, kind: Kind) -> str | None:
-        """Say that clusters are too few; an aggregate has as many as its weakest subgroup."""
+    def lack_of_clusters(self, rule: Rule, table: BiasTable, kind: Kind) -> Lack | None:
+        """Return that clusters are too few; an aggregate has as many as its weakest subgroup."""
         n_clusters = None if self.key is None else self.estimate(table, kind).n_clusters
         if n_clusters is not None and n_clusters < rule.min_clusters:
-            return too_few(n_clusters, "cluster", rule.min_clusters)
+            return Lack("cluster", n_clusters, rule.min_clusters)
         return None
 
 

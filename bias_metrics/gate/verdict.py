@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
-from bias_metrics._core.tables import Row, Table, Tabular
+from bias_metrics._core.tables import Row, Table, Tabular, plain
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
-from bias_metrics.gate.wording import LACKS
+from bias_metrics.groups.dominance import DominantUnits
 from bias_metrics.table import BiasTable
 
-# Keys of a result that only groups with too few rows have, and what stands for them.
-_OF_SMALL = (
-    "judged_in",
-    "blind",
-    "not_measured",
-    "not_excluded",
-    "visible",
-    "rows_needed",
-    "instead_of",
-    "hint",
-)
+Reason = Literal[
+    "met",
+    "not_met",
+    "undecided",
+    "not_finite",
+    "no_interval",
+    "undefined",
+    "few_rows",
+    "no_rival",
+    "small_group",
+    "loss",
+    "no_loss",
+    "no_better_than_chance",
+    "flags_nothing",
+    "flags_everything",
+    "few_missing",
+    "none_missing",
+    "missing_undefined",
+    "missing_not_ruled",
+]
+"""Why a result has its outcome: the id of the message that says so."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,31 @@ class SmallGroups:
     """Groups that the rows are known not to measure, with the reason."""
     hints: Mapping[str, str] = field(default_factory=dict)
     """What to think of where a group lacks evidence: an entry that ended, or is misspelt."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Too few rows or clusters for a rule."""
+
+    of: Literal["positive", "negative", "cluster"]
+    n: int
+    needed: int
+    """How many there are, and how many the rule needs."""
+    side: Literal["", "background"] = ""
+    effective: bool = False
+    """Whether `n` is an effective sample size: rows have weights."""
+    group: str | None = None
+    """Which group lacks them, of several that are judged together."""
+    categories: tuple[Lack, ...] = ()
+    """What the categories of a group lack, in which it might have been judged."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without defaults."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        content = {name: value for name, (value, default) in values.items() if value != default}
+        if self.categories:
+            content["categories"] = [one.to_dict() for one in self.categories]
+        return content
 
 
 @dataclass(frozen=True)
@@ -61,11 +96,6 @@ class Evidence:
     rolled: Mapping[str, Rolled] = field(default_factory=dict)
     """By the rule's name: aggregates over the subgroups with enough rows for it, and over the
     categories of the others."""
-
-    @property
-    def of(self) -> str:
-        """Which rows sentences say that numbers are of; by default comments like these."""
-        return "" if self.is_sample else " on these rows"
 
     def has(self, kind: Kind) -> bool:
         """Say whether there is what a kind of limit is compared with."""
@@ -108,8 +138,8 @@ class RuleResult(Tabular):
     outcome: Outcome | Literal["skipped"]
     action: Action
     """See `bias_metrics.gate.decide` and `Rule`."""
-    sentence: str
-    """The result in words."""
+    reason: Reason
+    """Why it has this outcome."""
     value: float | None = None
     rival: float | None = None
     """The candidate's value and the champion's or reference's; None if undefined."""
@@ -146,15 +176,41 @@ class RuleResult(Tabular):
     hint: str | None = None
     """What to think of where a subgroup lacks evidence: an entry of `not_measured` that ended, or
     that is misspelt."""
+    on_these_rows: bool = False
+    """Whether the number is about exactly these rows, and not about comments like them."""
+    lack: Lack | None = None
+    """Too few rows or clusters."""
+    why: str | None = None
+    """Why a number, or its interval, is undefined."""
+    n_categories: int = 0
+    """How many of `instead_of` an aggregate covers as categories."""
+    rows_for_margin: int | None = None
+    n_compared: int | None = None
+    """Rows of each compared class that a margin needs, and how many there are, if fewer."""
+    n_bounds: int | None = None
+    """How many bounds of losses hold together."""
+    without: tuple[str, ...] = ()
+    """The groups without whose rows a loss is no longer significant."""
+    may_be_shared: bool = False
+    """Whether a loss may come from rows of another group that loses: counts do not tell."""
+    n_missing: int | None = None
+    n_rows: int | None = None
+    """Rows without a score, and all rows."""
+    role: str | None = None
+    """Whose scores are missing."""
+    positives_flagged: float | None = None
+    """Share of positives that a threshold flags; `value` is that of negatives."""
+    dominated_by: DominantUnits | None = None
+    """The few rows of large weight for which a pass is not proven."""
 
     @property
     def lacks_rows(self) -> bool:
         """Whether the rule asks for more rows or clusters than there are.
 
-        An entry of `not_measured` helps then alone: else the group is judged all the same.
+        Only an entry of `not_measured` helps then: else the group is judged all the same.
         """
         is_alone = bool(self.rows_needed) or self.visible is not None
-        return self.outcome == "insufficient" and (is_alone or LACKS in self.sentence)
+        return self.outcome == "insufficient" and (is_alone or self.reason == "few_rows")
 
     @property
     def counts(self) -> bool:
@@ -162,11 +218,26 @@ class RuleResult(Tabular):
         return self.action == "block" and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; those of a threshold or a category only if there is one."""
-        content = asdict(self) | {"instead_of": list(self.instead_of)}
-        optional = [key for key in _OF_SMALL if content[key] in (None, {}, [])]
-        optional += ["threshold", "at", "rival_at"] if self.threshold is None else []
-        return {key: value for key, value in content.items() if key not in optional}
+        """Return plain values; those that few results have only if they differ from the default."""
+        content = {one.name: plain(getattr(self, one.name)) for one in fields(self)}
+        kept = {"value", "rival", "low", "high", "bound", "n_clusters"}
+        if self.threshold is not None:
+            kept |= {"threshold", "at", "rival_at"}
+        empty: tuple[Any, ...] = (None, {}, [], False, 0)
+        required = {one.name for one in fields(self) if one.default is MISSING}
+        required -= {"rows_needed"}
+        return {
+            key: value
+            for key, value in content.items()
+            if key in kept or key in required or value not in empty
+        }
+
+
+_SHOWN = {
+    *("rule", "kind", "metric", "scope", "group", "slice", "threshold", "outcome", "action"),
+    *("reason", "mode", "confidence", "limit", "value", "rival", "low", "high", "bound"),
+    *("n_positive", "n_negative", "n_clusters"),
+}
 
 
 @dataclass(frozen=True)
@@ -184,9 +255,12 @@ class Verdict(Tabular):
 
     def rows(self) -> list[Row]:
         """Return one record per result."""
-        return [result.to_dict() for result in self.results]
+        return [
+            {one.name: getattr(result, one.name) for one in fields(result) if one.name in _SHOWN}
+            for result in self.results
+        ]
 
     def _table(self) -> Table:
-        shown = ("rule", "group", "outcome", "sentence")
+        shown = ("rule", "group", "outcome", "reason")
         rows = [{name: row[name] for name in shown} for row in self.rows()]
         return Table.of(rows, f"verdict: {self.outcome}")

@@ -14,6 +14,7 @@ from functools import cached_property
 from statistics import fmean
 
 from bias_metrics.gate import Objective, worst
+from biasgate.tasks.check_messages import objective_message, objective_name
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.ledger.chain import Chain
 from biasgate.tasks.ledger.entry import Entry, RestsOn
@@ -89,7 +90,7 @@ class Judged:
 
     def preferred(self, other: Judged) -> str:
         """Return why this version is chosen over the other, which may be the champion."""
-        name = next(objective.name for objective in self.objectives.values())
+        name = next(map(objective_name, self.objectives.values()))
         mine, its = (judged.rank[0] for judged in (self, other))
         if mine == its:
             return f"of two with the same {name}, version {self.number} is newer"
@@ -100,7 +101,7 @@ class Judged:
     def compared(self, sets: Sequence[str] = ()) -> str:
         """Return how its objective compares with the champion's, on some sets or all."""
         found = [
-            f"{one.comparison} on {name}"
+            f"{objective_message(one)} on {name}"
             for name, one in self.objectives.items()
             if name in (sets or self.objectives)
         ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bias_metrics import BiasTable
 from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.check_messages import exception_message
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, without_html
 from biasgate.tasks.common.prefect_task import task
@@ -176,7 +177,7 @@ def _without_evidence(bias: BiasTable, verdict: Verdict) -> Iterator[str]:
             found.setdefault(result.group, []).append(f"undecided: {result.rule} {result.kind}")
     for entry in verdict.exceptions:
         if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
-            found.setdefault(entry.group, []).append(entry.sentence)
+            found.setdefault(entry.group, []).append(exception_message(entry))
     yield from _shortened(
         [
             f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"

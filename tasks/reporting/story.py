@@ -11,6 +11,7 @@ from bias_metrics.families import selected
 from bias_metrics.gate import LEAST_ROWS, RIVALS, USEFUL, RuleResult, unjudged
 from bias_metrics.gate import RULE as HARM
 from bias_metrics.metrics import AEGS, FINAL_SCORE_PARTS, GIVEN, METRICS, SUBGROUP_METRICS
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import (
     BY_CHANCE,
     UPSIDE_DOWN,
@@ -135,7 +136,7 @@ class Story(VerdictStory):
         said = VerdictStory.of_verdict(verdict)
         worst = _worst_check(report, said.unmet)
         no_use = _warned(report, UPSIDE_DOWN, BY_CHANCE) or [
-            result.sentence for result in verdict.results if result.rule == USEFUL
+            check_message(result) for result in verdict.results if result.rule == USEFUL
         ]
         analyses = [
             text for analysis in (report.analyses or {}).values() for text in analysis.sentences
@@ -358,12 +359,12 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
     else:
         name, metric = str(worst.group), worst.metric
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
-            return worst.sentence, ""
+            return check_message(worst), ""
         limit = _LIMITS[worst.kind, worst.mode == "proven"].format(limit=f"{worst.limit:g}")
     own, gaps = report.bias.subgroups[name], report.bias.at_threshold(GIVEN).get(name, {})
     cells = {**{metric: own[metric] for metric in SUBGROUP_METRICS}, **gaps}
     if worst is not None and metric not in cells:
-        return worst.sentence, ""
+        return check_message(worst), ""
     is_gap = METRICS[metric].is_gap
     n_looked_at = len(cells) * len(report.bias.subgroups)
     number = selected(cells[metric], n_looked_at, bounds=(-1.0 if is_gap else 0.0, 1.0))

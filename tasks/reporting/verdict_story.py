@@ -13,6 +13,13 @@ from bias_metrics.gate import RIVALS, USEFUL, WORST_FIRST, Loss, RuleResult
 from bias_metrics.gate.missing import RULE as MISSING
 from bias_metrics.metrics import METRICS
 from bias_metrics.parts import counted
+from biasgate.tasks.check_messages import (
+    bounds_message,
+    check_message,
+    least_loss,
+    objective_message,
+    objective_name,
+)
 from biasgate.tasks.outcomes import Word
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.reporting.tables import number, titled
@@ -56,7 +63,7 @@ class Check:
             status, excuse = "warn", "only warns"
         word = _CHECKS.get(result.outcome, result.outcome)
         word = f"{word} ({excuse})" if excuse else word
-        return cls(status, excuse, word, result.sentence, result)
+        return cls(status, excuse, word, check_message(result), result)
 
     @property
     def has_failed(self) -> bool:
@@ -124,7 +131,7 @@ class VerdictStory:
         kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
         champion, objective = verdict.champion, verdict.objective
         value = "undefined" if objective.value is None else f"{objective.value:.4f}"
-        ranked = f"{objective.name} is {value}; there was no champion to compare with"
+        ranked = f"{objective_name(objective)} is {value}; there was no champion to compare with"
         return VerdictStory(
             candidate=verdict.candidate.name,
             evaluation_set=verdict.evaluation_set.name,
@@ -132,7 +139,7 @@ class VerdictStory:
             exceptions=tuple(exceptions_in_words([verdict])),
             policy=verdict.policy.name,
             counted=_counted(checks),
-            bounds=verdict.bounds.sentence,
+            bounds=bounds_message(verdict.bounds),
             basis=tuple(_counts(verdict)),
             checks=checks,
             unmet=tuple(
@@ -141,7 +148,7 @@ class VerdictStory:
             worse=NO_CHAMPION if champion is None else shown_worse(verdict.worsened),
             worsened=tuple(verdict.worsened),
             champion=None if champion is None else champion.model or champion.name,
-            objective=ranked if champion is None else objective.comparison,
+            objective=ranked if champion is None else objective_message(objective),
             verdict=verdict,
         )
 
@@ -192,7 +199,7 @@ class VerdictStory:
     def losses(self) -> tuple[Change, ...]:
         """What is shown to be worse than the champion's by its own comments, the worst first."""
         return tuple(
-            Change(cell.group, cell.metric, cell.second, cell.first, cell.at_least)
+            Change(cell.group, cell.metric, cell.second, cell.first, least_loss(cell))
             for cell in self.worsened
             if not cell.without
         )

@@ -56,7 +56,7 @@ NOT_COMPARED = (
     "Not compared: intervals, sentences and warnings of its report, and pages, tables, model "
     "cards, details.json and junit.xml."
 )
-_SENTENCE = re.compile(r"(results|exceptions|bounds|again)\.(.+\.)?sentence|reservations\.\d+")
+_SENTENCE = re.compile(r"reservations\.\d+|counts\.not_told\.\d+")
 _STOP = frozenset({"evidence", "attestation", "signature"})
 
 
