@@ -151,7 +151,7 @@ without comments that mention muslim.
     for name in causes:
         cells = [cell for cell in own if cell.group == name]
         others_too = f", {counted(len(cells) - 1, 'more number')}" if len(cells) > 1 else ""
-        each.append(f"{printable(name)} ({cells[0].bound}{others_too})")
+        each.append(f"{printable(name)} ({loss_message(cells[0])}{others_too})")
     more = f"; and {len(each) - _NAMED:,} more" if len(each) > _NAMED else ""
     others: dict[str, tuple[str, ...]] = {}
     for cell in worsened:

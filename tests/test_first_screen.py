@@ -21,6 +21,7 @@ from bias_metrics.families import selected
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.parts import DominantUnits
 from biasgate.cli import app
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report
@@ -243,7 +244,7 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
     story = Story.of(report, verdict)
-    assert story.headline == verdict.results[0].sentence
+    assert story.headline == check_message(verdict.results[0])
     assert story.treated_worst
 
 

@@ -47,6 +47,7 @@ from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
+from biasgate.tasks.check_messages import check_message
 
 rng = np.random.default_rng(0)
 y_true, groups = rng.random(400) < 0.5, {"gay": rng.random(400) < 0.3}
@@ -156,7 +157,9 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
         ("ceiling", "fail"),
         ("champion", "fail"),
     ]
-    assert "toxic comments that mention g are caught less often" in verdict.results[0].sentence
+    assert "toxic comments that mention g are caught less often" in check_message(
+        verdict.results[0]
+    )
 
 
 def test_a_rate_of_an_unknown_event_is_refused():

@@ -145,7 +145,7 @@ def test_a_verdict_is_a_table_of_what_each_rule_says():
     verdict = decide(evidence, rules)
     first, header, *lines = str(verdict).splitlines()
     assert first == f"verdict: {verdict.outcome}"
-    assert header.split() == ["rule", "group", "outcome", "sentence"]
+    assert header.split() == ["rule", "group", "outcome", "reason"]
     assert [row["outcome"] for row in verdict.rows()] == [one.outcome for one in verdict.results]
     assert len(lines) == len(verdict.results) == 3
     assert "<img" not in verdict._repr_html_()

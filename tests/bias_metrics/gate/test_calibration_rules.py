@@ -9,6 +9,7 @@ from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import CALIBRATION_GAP
 from bias_metrics.table import Key
+from biasgate.tasks.check_messages import check_message
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -39,7 +40,7 @@ def test_a_ceiling_on_the_calibration_gap():
     rule = Rule(metric="calibration_gap", scope="each", ceiling=0.08)
     found = judge(rule, OFF)
     assert (found["gay"].outcome, found["muslim"].outcome) == ("fail", "pass")
-    assert found["gay"].sentence.endswith(
+    assert check_message(found["gay"]).endswith(
         "as probabilities, scores of comments that mention gay are more too high, or less too low, "
         "than others."
     )
@@ -58,14 +59,14 @@ def test_a_margin_against_the_champion():
     strict = Rule(metric="calibration_gap", scope="each", margin=0.05)
     worse = judge(strict, OFF, CHANCE)["gay"]
     assert worse.outcome == "fail"
-    assert "the gap is wider" in worse.sentence
+    assert "the gap is wider" in check_message(worse)
     assert judge(strict, CHANCE, OFF)["gay"].outcome == "pass"
 
 
 def test_scores_that_are_no_probabilities_are_an_error():
     found = judge(Rule(metric="calibration_gap", scope="each", ceiling=0.1), CHANCE * 2 - 1)
     assert found["gay"].outcome == "error"
-    assert "scores are not probabilities" in found["gay"].sentence
+    assert "scores are not probabilities" in check_message(found["gay"])
 
 
 def test_evidence_without_calibration_is_refused():

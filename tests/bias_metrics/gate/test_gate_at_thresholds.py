@@ -8,6 +8,7 @@ from support.gate_cells import evidence_of
 from bias_metrics.gate.decide import decide, evidence_needed, thresholds_needed
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import THRESHOLDS, threshold_metrics
+from biasgate.tasks.check_messages import check_message
 
 TODAY = date(2026, 11, 21)
 METRICS = tuple(threshold_metrics())
@@ -112,7 +113,7 @@ def test_support_is_asked_of_the_class_whose_errors_are_counted(metric, n_positi
     rule = Rule(metric, "each", ceiling=LIMIT, **options)
     verdict = judge(rule, report(cell(0.0, -0.01, 0.01), n_positive=n_positive))
     assert verdict.outcome == ("pass" if lack is None else "insufficient")
-    assert lack is None or f"{lack} where 10 are needed" in verdict.results[0].sentence
+    assert lack is None or f"{lack} where 10 are needed" in check_message(verdict.results[0])
 
 
 def test_too_few_clusters_are_insufficient():
@@ -131,7 +132,7 @@ def test_without_a_champion_its_margin_is_not_proven():
     rule = Rule("fpr_gap", "each", margin=MARGIN, threshold="given")
     verdict = judge(rule, report(cell(0.0, -0.01, 0.01)))
     assert verdict.outcome == "insufficient"
-    assert verdict.results[0].sentence == (
+    assert check_message(verdict.results[0]) == (
         "fpr_gap of muslim at the given threshold: no champion to compare with."
     )
 
@@ -148,8 +149,8 @@ def test_a_failed_gap_says_what_users_will_notice(metric, value, words):
     rule = Rule(metric, "each", ceiling=LIMIT, threshold="equal_errors")
     content = report(cell(value, value - 0.01, value + 0.01), threshold="equal_errors")
     (result,) = judge(rule, content).results
-    assert words in result.sentence
-    assert f"{metric} of muslim at the threshold of equal errors is" in result.sentence
+    assert words in check_message(result)
+    assert f"{metric} of muslim at the threshold of equal errors is" in check_message(result)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import HarmLimit, bounds_looked_at, judge_harm, unruled_harm
 from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.verdict import RuleResult
+from biasgate.tasks.check_messages import bounds_message, check_message, exception_message
 
 CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
 FOUND = evidence_of(content(CELL, groups=("gay", "jewish", "muslim")))
@@ -39,7 +40,7 @@ def judged(*cells, limit=HarmLimit(), rival="champion", found=FOUND):  # noqa: B
 def test_where_nothing_is_shown_the_rule_passes_and_says_how_much_was_looked_at():
     [result] = judged()
     assert (result.outcome, result.group, result.rule) == ("pass", None, "shown_harm")
-    assert result.sentence == (
+    assert check_message(result) == (
         "Nobody is shown to be worse than with the champion: 15 bounds that hold together at 95 %."
     )
 
@@ -50,7 +51,7 @@ def test_each_shown_loss_fails_the_largest_first_and_names_its_numbers():
         ("muslim", "fail", "block"),
         ("gay", "fail", "block"),
     ]
-    assert first.sentence == (
+    assert check_message(first) == (
         "bpsn_auc of muslim is 0.8000, the champion's 0.9000: it is lower by 0.1000, shown to be "
         "worse by at least 0.0500 (15 bounds that hold together at 95 %)."
     )
@@ -64,30 +65,32 @@ def test_of_a_gap_the_growth_of_its_size_counts_and_twice_the_tolerance(metric):
     cell = loss("gay", metric, at_least=0.05, **at)
     [result] = judged(cell, limit=HarmLimit(0.024))
     assert (result.outcome, result.limit, result.bound) == ("fail", 0.048, 0.05)
-    assert "the gap is wider by 0.1000, shown to be worse by at least 0.0500" in result.sentence
+    assert "the gap is wider by 0.1000, shown to be worse by at least 0.0500" in check_message(
+        result
+    )
     assert [one.outcome for one in judged(cell, limit=HarmLimit(0.025))] == ["pass"]
 
 
 def test_a_loss_within_the_tolerance_passes_and_the_sentence_names_it():
     [result] = judged(loss("gay", at_least=0.02), limit=HarmLimit(0.02))
     assert result.outcome == "pass"
-    assert "worse than with the champion by more than 0.02 (gaps: twice)" in result.sentence
+    assert "worse than with the champion by more than 0.02 (gaps: twice)" in check_message(result)
 
 
 def test_of_a_whole_list_the_values_count_and_nothing_is_said_to_be_shown():
     listed = replace(FOUND, is_sample=False)
     [failed], [passed] = judged(loss("gay"), found=listed), judged(found=listed)
-    assert failed.sentence.endswith(
+    assert check_message(failed).endswith(
         "lower by 0.1000, worse by 0.0500 (15 differences on these rows)."
     )
-    assert "Nobody is worse than with the champion: 15 differences" in passed.sentence
+    assert "Nobody is worse than with the champion: 15 differences" in check_message(passed)
     assert {failed.mode, passed.mode} == {"estimate"}
 
 
 def test_the_words_point_at_the_cause():
     [result] = judged(loss("jewish", without=("muslim", "gay")))
     assert result.outcome == "fail"
-    assert result.sentence.endswith(
+    assert check_message(result).endswith(
         "Without comments that also mention muslim or gay it is not shown."
     )
 
@@ -96,15 +99,15 @@ def test_without_rows_it_is_said_that_the_cause_is_unknown_if_several_lose():
     unknown = "Counts do not tell whether it comes from comments that also mention another who"
     for cells, rows in ((("gay", "muslim"), False), (("gay",), False), (("gay", "muslim"), True)):
         losses = {"champion": Losses(tuple(map(loss, cells)), 15, 0.99, by_rows=rows)}
-        told = [one.sentence for one in judge_harm(losses, HarmLimit(), FOUND)]
-        told += [one.sentence for one in unruled_harm(losses, None)]
+        told = [check_message(one) for one in judge_harm(losses, HarmLimit(), FOUND)]
+        told += [exception_message(one) for one in unruled_harm(losses, None)]
         assert [unknown in one for one in told] == [len(cells) > 1 and not rows] * len(told)
 
 
 def test_a_rule_that_warns_does_not_count_and_each_rival_is_named():
     [result] = judged(loss("gay"), limit=HarmLimit(action="warn"), rival="reference")
     assert not result.counts
-    assert "the reference's 0.9000" in result.sentence
+    assert "the reference's 0.9000" in check_message(result)
 
 
 def test_without_a_rival_it_is_skipped():
@@ -136,7 +139,7 @@ def test_who_is_shown_to_be_worse_without_blocking_is_named_with_the_reason(limi
         ("muslim", "shown_worse", 2),
         ("gay", "shown_worse", 1),
     ]
-    assert found[0].sentence == (
+    assert exception_message(found[0]) == (
         "muslim: shown to be worse than with the champion (bpsn_auc by at least 0.050); "
         f"{why} (`shown_harm`)."
     )
@@ -147,7 +150,7 @@ def test_what_blocks_or_is_the_loss_of_others_needs_no_such_word():
     assert unruled(loss("muslim", without=("gay",))) == []
     assert unruled_harm({"reference": Losses((loss("muslim"),), 15, 0.99)}, None) == []
     gap = unruled(loss("muslim", "negative_aeg", at_least=0.1), limit=HarmLimit(0.05))
-    assert "the policy tolerates 0.1 (" in gap[0].sentence
+    assert "the policy tolerates 0.1 (" in exception_message(gap[0])
 
 
 def test_the_rows_of_the_group_or_of_all_are_those_of_the_result():
@@ -172,7 +175,7 @@ def result(group, outcome="pass", **more):
         "n_positive": 5,
         "n_negative": 5,
         "action": "block",
-        "sentence": "said.",
+        "reason": "met",
     }
     return RuleResult(group=group, outcome=outcome, **known | more)
 
@@ -202,12 +205,12 @@ def test_an_estimate_that_passed_proves_nothing_and_is_an_exception():
     assert found.groups == ("hindu",)
     entry, without_rule = found.exceptions
     assert (entry.group, entry.why, entry.n_checks) == (None, "estimate", 2)
-    assert entry.sentence == (
+    assert exception_message(entry) == (
         "2 checks were decided by the estimate alone, however unsure it is (`mode: estimate`)."
     )
     assert without_rule.why == "no_rule"
     [alone, _] = extent(guessed).exceptions
-    assert alone.sentence.startswith("1 check was decided by the estimate alone")
+    assert exception_message(alone).startswith("1 check was decided by the estimate alone")
 
 
 def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
@@ -217,7 +220,7 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
     assert found.groups == ("gay", "muslim")
     [entry] = found.exceptions
     assert (entry.group, entry.why, entry.n_checks) == ("hindu", "category", 2)
-    assert entry.sentence == (
+    assert exception_message(entry) == (
         "hindu: judged in the category religion (2 checks); own bpsn_auc 0.790, the champion's "
         "0.800; a loss of 0.13 is not excluded, one of 0.16 would be seen; 140 more toxic comments "
         "needed."
@@ -257,18 +260,18 @@ def test_what_stands_for_a_small_group_is_said(more, why, words):
     found = extent(result("gay"), result("hindu", "skipped", **SMALL | more), result("muslim"))
     [entry] = found.exceptions
     assert (entry.why, entry.group) == (why, "hindu")
-    assert words in entry.sentence
+    assert words in exception_message(entry)
 
 
 def test_the_check_that_leaves_most_open_is_the_one_that_is_said():
     wide = result("hindu", "skipped", **SMALL | {"metric": "bnsp_auc", "not_excluded": 0.2})
     no_bound = replace(wide, metric="subgroup_auc", not_excluded=None)
     known = result("hindu", "skipped", **SMALL)
-    assert "bnsp_auc" in extent(known, wide).exceptions[0].sentence
+    assert "bnsp_auc" in exception_message(extent(known, wide).exceptions[0])
     entry = extent(known, no_bound, wide).exceptions[0]
-    assert "bnsp_auc" in entry.sentence
-    assert "1 of the checks without a bound" in entry.sentence
-    alone = extent(no_bound).exceptions[0].sentence
+    assert "bnsp_auc" in exception_message(entry)
+    assert "1 of the checks without a bound" in exception_message(entry)
+    alone = exception_message(extent(no_bound).exceptions[0])
     assert "no bound of subgroup_auc" in alone
     assert "without a bound" not in alone  # said already
 
@@ -288,17 +291,17 @@ def test_checks_without_a_champion_are_one_exception_and_no_identity_s(n, words)
     assert found.groups == GROUPS
     [entry] = found.exceptions
     assert (entry.group, entry.why) == (None, "no_rival")
-    assert entry.sentence == f"no champion to compare with: {words} skipped."
+    assert exception_message(entry) == f"no champion to compare with: {words} skipped."
 
 
 def test_identities_that_no_blocking_rule_is_about_are_named():
     warned = result("muslim", action="warn")
-    assert extent(result("gay"), warned).exceptions[0].sentence == (
+    assert exception_message(extent(result("gay"), warned).exceptions[0]) == (
         "no blocking rule is about hindu, muslim."
     )
     nobody = extent(result(None))
     assert (nobody.groups, nobody.of) == ((), 3)
-    assert nobody.exceptions[0].sentence.endswith("is about any identity.")
+    assert exception_message(nobody.exceptions[0]).endswith("is about any identity.")
 
 
 def test_the_worst_of_all_speaks_for_everybody_but_the_small():
@@ -344,7 +347,7 @@ def test_bounds_of_rules_err_apart_and_those_of_losses_together():
     found = looked_at(results, {"champion": 1000, "reference": 15})
     assert (found.separately, found.jointly) == (3, 1015)
     assert found.expected_wrong == pytest.approx(0.11)
-    assert found.sentence == (
+    assert bounds_message(found) == (
         "Looked at: 3 bounds of rules, of which on average at most 0.11 are wrong by chance; "
         "1,015 joint bounds of losses, any wrong in at most 5 of 100 sets."
     )
@@ -353,14 +356,16 @@ def test_bounds_of_rules_err_apart_and_those_of_losses_together():
 def test_where_no_bound_was_looked_at_none_may_be_wrong():
     found = looked_at()
     assert (found.separately, found.expected_wrong, found.jointly) == (0, 0, 0)
-    assert found.sentence == "Looked at: 0 bounds of rules."
-    assert looked_at([result("gay", bound=0.9)]).sentence.startswith("Looked at: 1 bound of rules,")
+    assert bounds_message(found) == "Looked at: 0 bounds of rules."
+    assert bounds_message(looked_at([result("gay", bound=0.9)])).startswith(
+        "Looked at: 1 bound of rules,"
+    )
 
 
 def test_of_a_whole_list_no_bound_is_looked_at():
     found = looked_at([result("gay", bound=0.9)], {"champion": 15}, is_sample=False)
     assert (found.separately, found.expected_wrong, found.jointly) == (0, 0, 0)
-    assert found.sentence == "Values are of these rows alone: nothing is estimated."
+    assert bounds_message(found) == "Values are of these rows alone: nothing is estimated."
 
 
 @pytest.mark.parametrize(
@@ -378,7 +383,7 @@ def test_of_a_whole_list_no_bound_is_looked_at():
     ],
 )
 def test_without_a_rivals_threshold_its_error_rates_are_said_not_to_be_compared(unknown, words):
-    told = looked_at(losses={"champion": 15, "reference": 15}, **unknown).sentence
+    told = bounds_message(looked_at(losses={"champion": 15, "reference": 15}, **unknown))
     assert ("Losses in fpr_gap and fnr_gap were not looked at" in told) == (words is not None)
     assert told.endswith(words or "of 100 sets.")
 
@@ -401,4 +406,4 @@ def test_what_is_open_is_counted_from_the_limit_of_its_kind(kind, metric, less, 
         for one, value in ((less, 0.11), (more, 0.22))
     )
     for order in ((small, large), (large, small)):
-        assert f"own {metric} 0.220" in extent(*order).exceptions[0].sentence
+        assert f"own {metric} 0.220" in exception_message(extent(*order).exceptions[0])

@@ -7,6 +7,7 @@ from bias_metrics import MetricValue
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.targets import without_sampling_error
+from biasgate.tasks.check_messages import check_message
 
 
 def test_a_number_of_a_list_has_no_error_and_an_undefined_one_stays_undefined():
@@ -34,7 +35,7 @@ def test_on_a_list_the_value_decides_however_few_its_clusters(value, outcome):
     )
     assert sampled.outcome == "insufficient"
     assert listed.outcome == outcome
-    assert "bpsn_auc of muslim on these rows is" in listed.results[0].sentence
+    assert "bpsn_auc of muslim on these rows is" in check_message(listed.results[0])
     assert listed.results[0].mode == "estimate"
 
 

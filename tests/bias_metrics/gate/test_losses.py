@@ -8,6 +8,7 @@ from bias_metrics.gate import Loss
 from bias_metrics.gate import losses as worsening
 from bias_metrics.gate.losses import Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.check_messages import loss_message
 
 simulated = pytest.importorskip("benchmarks._worsening")
 CHANGES = {one.name: one for one in simulated.CHANGES}
@@ -178,4 +179,4 @@ def test_little_is_listed_where_nothing_grew_and_most_where_it_did(change):
 )
 def test_a_bound_that_is_shown_is_never_said_to_be_zero(least, words):
     known = {"group": "gay", "first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.2, "high": 0}
-    assert Loss(metric="auc", worse_by_at_least=least, **known).bound == words
+    assert loss_message(Loss(metric="auc", worse_by_at_least=least, **known)) == words

@@ -10,6 +10,7 @@ from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Apart
 from bias_metrics.gate import Evidence, Rule, decide
 from bias_metrics.gate.power import rows_for_margin, rows_needed, visible_loss
+from biasgate.tasks.check_messages import check_message
 
 QUANTILE = 1.644854  # of the normal distribution, at 95 %
 
@@ -118,4 +119,4 @@ def test_a_verdict_says_how_many_rows_a_margin_needs_if_there_are_fewer(n, told)
     evidence = Evidence(report.with_numbers(compared, against="champion"))
     [result] = decide({(None, rule.level): evidence}, [rule]).results
     assert result.outcome == "insufficient"
-    assert (f"comments of each compared class; there are {n}." in result.sentence) is told
+    assert (f"comments of each compared class; there are {n}." in check_message(result)) is told

@@ -10,7 +10,7 @@ from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Rolled, SmallGroups
-from bias_metrics.gate.wording import over
+from biasgate.tasks.check_messages import check_message
 
 RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
 FLOOR = Rule("bpsn_auc", "each", floor=0.8, min_negatives=25)
@@ -54,7 +54,7 @@ def test_a_small_group_is_judged_in_its_category_and_both_are_named():
     }
     assert found["religion"].instead_of == ("hindu",)
     assert found["hindu"].judged_in == "religion"
-    assert found["hindu"].sentence == (
+    assert check_message(found["hindu"]) == (
         "bpsn_auc of hindu: 5 negatives where 25 are needed, so it is judged in religion. "
         "Alone it is 0.6000; 0.3000 is not excluded (95 % bound), and 0.27 "
         "would be seen in 80 of 100 such sets. The rule needs about 20 more non-toxic comments "
@@ -67,11 +67,11 @@ def test_a_small_group_is_judged_in_its_category_and_both_are_named():
 
 def test_a_value_that_no_set_could_show_is_not_named():
     found = evidence_of(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95)))
-    told = by_group(judged(found, replace(FLOOR, floor=0.25)))["hindu"].sentence
+    told = check_message(by_group(judged(found, replace(FLOOR, floor=0.25)))["hindu"])
     assert "(95 % bound), and no value would be seen in 80 of 100 such sets." in told
     ceiling = Rule("negative_aeg", "each", ceiling=0.1, min_negatives=25)
     wide = report(CATEGORIES, hindu=(cell(0.2, -0.1, 0.5), 5), muslim=(GOOD, 95))
-    told = by_group(judged(evidence_of(wide), ceiling))["hindu"].sentence
+    told = check_message(by_group(judged(evidence_of(wide), ceiling))["hindu"])
     assert "no value would be seen in 80 of 100 such sets" in told  # an AEG is at most .5
 
 
@@ -91,7 +91,7 @@ def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passe
     verdict = judged(evidence_of(report(CATEGORIES, hindu=(BAD, 5))))
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == ("fail", "fail", "religion")
-    assert "Alone it is shown to be below the floor 0.8." in hindu.sentence
+    assert "Alone it is shown to be below the floor 0.8." in check_message(hindu)
 
 
 def test_the_value_of_a_small_group_never_decides():
@@ -120,10 +120,12 @@ def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, hi
     found = evidence_of(report({"religion": (GOOD, 100)}, hindu=(GOOD, 12)), champion)
     hindu = by_group(judged(found, rule))["hindu"]
     assert hindu.outcome == outcome
-    shown = "Alone it is shown to be worse than the champion's." in hindu.sentence
+    shown = "Alone it is shown to be worse than the champion's." in check_message(hindu)
     assert shown == (outcome == "fail")
     assert hindu.not_excluded == (ends[1] if gap else -ends[0])
-    assert f"a loss of {hindu.not_excluded:.2g} is not excluded (95 % bound)" in hindu.sentence
+    assert f"a loss of {hindu.not_excluded:.2g} is not excluded (95 % bound)" in check_message(
+        hindu
+    )
 
 
 @pytest.mark.parametrize(("n", "outcome"), [(9, "insufficient"), (10, "skipped")])
@@ -141,7 +143,7 @@ def test_a_group_that_its_rows_say_nothing_about_lacks_evidence_though_its_categ
         "insufficient",
         "religion",
     )
-    assert "Its own rows give no bound." in hindu.sentence
+    assert "Its own rows give no bound." in check_message(hindu)
     assert hindu.rows_needed == {"negative": 25}
     assert "not_excluded" not in hindu.to_dict()
 
@@ -157,7 +159,7 @@ def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome) == ("pass", "skipped")
     assert hindu.not_measured == "no such comments; until 2026-12-31"
-    assert "the policy says that it is not measured here (no such comments" in hindu.sentence
+    assert "the policy says that it is not measured here (no such comments" in check_message(hindu)
 
 
 def test_a_hint_is_given_where_a_group_lacks_evidence_and_only_there():
@@ -168,7 +170,7 @@ def test_a_hint_is_given_where_a_group_lacks_evidence_and_only_there():
         assert (hindu.outcome, hindu.hint) == (
             ("insufficient", hint) if lacks else ("skipped", None)
         )
-        assert hindu.sentence.endswith(f" {hint}") is lacks
+        assert check_message(hindu).endswith(f" {hint}") is lacks
 
 
 def test_rows_that_are_worth_less_than_one_say_nothing_of_how_many_more_it_takes():
@@ -182,7 +184,7 @@ def test_a_group_on_that_list_that_its_category_stands_for_says_both():
     groups = report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))
     hindu = by_group(judged(evidence_of(groups, small=named("hindu"))))["hindu"]
     assert "so it is judged in religion; the policy says that it is not measured here (no such" in (
-        hindu.sentence
+        check_message(hindu)
     )
 
 
@@ -247,20 +249,20 @@ def test_a_loss_that_stays_open_beyond_the_blind_margin_is_missing_evidence(metr
     whole, hindu = against_champion(*ends, metric=metric, blind=(0.15, 0.3))
     assert hindu.outcome == outcome
     assert whole == ("pass" if outcome == "skipped" else outcome)
-    assert ("(`blind`)" in hindu.sentence) == (outcome == "insufficient")
+    assert ("(`blind`)" in check_message(hindu)) == (outcome == "insufficient")
     assert hindu.blind == (0.3 if metric in GAPS else 0.15)
 
 
 def test_a_category_of_categories_passes_nobody():
     outcome, hindu = against_champion(-0.1, 0.1, categories=("any",))
     assert (outcome, hindu.outcome, hindu.judged_in) == ("insufficient", "insufficient", None)
-    assert "and no category stands for it" in hindu.sentence
+    assert "and no category stands for it" in check_message(hindu)
 
 
 def test_without_a_category_the_blind_margin_judges_by_the_few_rows():
     outcome, hindu = against_champion(-0.1, 0.1, categories=("any",), blind=(0.15, 0.3))
     assert (outcome, hindu.outcome, hindu.judged_in) == ("pass", "skipped", None)
-    assert "so it is judged by its own rows, with the wider margin 0.15" in hindu.sentence
+    assert "so it is judged by its own rows, with the wider margin 0.15" in check_message(hindu)
     outcome, hindu = against_champion(-0.2, 0.1, categories=("any",), blind=(0.15, 0.3))
     assert (outcome, hindu.outcome) == ("insufficient", "insufficient")
 
@@ -301,8 +303,8 @@ def test_the_rows_that_a_limit_needs_by_hand(rule, own, more):
 )
 def test_alone_the_change_is_said_and_what_it_is_from(metric, words):
     _, hindu = against_champion(*((-0.05, 0.1) if metric in GAPS else (-0.1, 0.05)), metric=metric)
-    assert words in hindu.sentence
-    assert f"for the margin {0.05:g}." in hindu.sentence
+    assert words in check_message(hindu)
+    assert f"for the margin {0.05:g}." in check_message(hindu)
 
 
 def test_near_the_best_value_the_wider_side_says_what_would_be_seen():
@@ -314,14 +316,14 @@ def test_near_the_best_value_the_wider_side_says_what_would_be_seen():
 def test_of_a_better_group_no_loss_is_left_open():
     for low in (0.02, 0.0):
         _, hindu = against_champion(low, 0.1)
-        assert "no loss is left open (95 % bound)" in hindu.sentence
+        assert "no loss is left open (95 % bound)" in check_message(hindu)
 
 
 def test_a_number_that_is_not_finite_is_an_error_alone_too():
     infinite = cell(float("inf"), 0.5, 0.9)
     verdict = judged(evidence_of(report(CATEGORIES, hindu=(infinite, 5))))
     assert verdict.outcome == "error"
-    assert "not a finite number" in by_group(verdict)["hindu"].sentence
+    assert "not a finite number" in check_message(by_group(verdict)["hindu"])
 
 
 def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
@@ -340,11 +342,13 @@ def test_where_no_category_has_support_the_group_is_insufficient_and_says_so():
     verdict = judged(evidence_of(report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
     found = by_group(verdict)
     assert verdict.outcome == "insufficient"
-    assert found["hindu"].sentence.startswith(
+    assert check_message(found["hindu"]).startswith(
         "bpsn_auc of hindu: 5 negatives where 25 are needed; nor in a category: religion has 10 "
         "negatives where 25 are needed, and no category stands for it."
     )
-    assert found["other"].sentence.endswith("not enough evidence: 5 negatives where 25 are needed.")
+    assert check_message(found["other"]).endswith(
+        "not enough evidence: 5 negatives where 25 are needed."
+    )
 
 
 def test_the_worst_is_sought_among_large_groups_and_categories():
@@ -367,16 +371,15 @@ def test_an_aggregate_covers_categories_instead_of_small_groups():
     assert covered_groups(rule, whole, ["hindu", "muslim"]) == ("any", "muslim")
     plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
     found = evidence_of(plain, small=SmallGroups(RELIGIONS))
-    assert (
-        judged(found, rule)
-        .results[0]
-        .sentence.endswith("hindu has 5 positives where 25 are needed.")
-    )
+    [lacking] = judged(found, rule).results
+    assert check_message(lacking).endswith("hindu has 5 positives where 25 are needed.")
     own = plain | {"power_mean": plain["power_mean"] | {"groups": ["religion", "muslim"]}}
     rolled = {rule.name: Rolled(("religion", "muslim"), evidence_of(own))}
     result = judged(replace(found, rolled=rolled), rule).results[0]
     assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
-    assert result.sentence.startswith("aggregate final_score over 1 identity and 1 category is 0.")
+    assert check_message(result).startswith(
+        "aggregate final_score over 1 identity and 1 category is 0."
+    )
 
 
 def test_small_groups_are_those_of_any_rule_and_limit():
@@ -421,8 +424,15 @@ def test_a_small_group_that_is_shown_to_be_bad_fails_alone():
     )
 
 
-def test_an_aggregate_is_named_by_what_it_covers():
-    categories = {"religion": (), "race": ()}
-    assert over(["hindu", "muslim"], categories) == ""
-    assert over(["religion", "race"], categories) == " over 2 categories"
-    assert over(["religion", "gay", "deaf"], categories) == " over 2 identities and 1 category"
+@pytest.mark.parametrize(
+    ("covered", "n_categories", "words"),
+    [
+        (("hindu", "muslim"), 0, "aggregate final_score is"),
+        (("religion", "race"), 2, "aggregate final_score over 2 categories is"),
+        (("religion", "gay", "deaf"), 1, "final_score over 2 identities and 1 category is"),
+    ],
+)
+def test_an_aggregate_is_named_by_what_it_covers(covered, n_categories, words):
+    rule = Rule("final_score", "aggregate", floor=0.8)
+    one = judged(evidence_of(report({}, hindu=(GOOD, 95))), rule).results[0]
+    assert words in check_message(replace(one, instead_of=covered, n_categories=n_categories))

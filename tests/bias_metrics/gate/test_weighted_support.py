@@ -7,6 +7,7 @@ from bias_metrics import evaluate_bias
 from bias_metrics.gate import Evidence
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.rules import Rule
+from biasgate.tasks.check_messages import check_message
 
 N = 2000
 RNG = np.random.default_rng(0)
@@ -39,7 +40,7 @@ def test_rows_count_as_the_equal_ones_that_they_are_worth(which, rows):
     assert judge(WEIGHT, **least | {which: worth}).outcome == "pass"
     lacking = judge(WEIGHT, **least | {which: worth + 1})
     assert lacking.outcome == "insufficient"
-    assert f"{worth} effective" in lacking.sentence
+    assert f"{worth} effective" in check_message(lacking)
 
 
 def test_equal_weights_are_worth_their_number_of_rows():

@@ -12,6 +12,7 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 from support.partial import partial
 
 from bias_metrics import compare_bias, evaluate_bias
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.freezing import SOURCES, freeze
@@ -227,7 +228,7 @@ def test_a_slice_without_both_classes_has_no_evidence(tmp_path, rows, kept, reas
     verdict = judge(tmp_path, rows, policy_of(FLOOR, FLOOR | {"slice": "short"}))
     assert [one.outcome for one in verdict.results] == ["pass", "insufficient"]
     assert verdict.outcome == "insufficient"
-    assert reason in verdict.results[1].sentence
+    assert reason in check_message(verdict.results[1])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from support.judging import (
 from bias_metrics import Rows, compare_bias, evaluate_bias
 from bias_metrics.families import bonferroni_level
 from bias_metrics.thresholds import compare_rate_gaps
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -165,7 +166,7 @@ def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
     verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
     found = by_group(verdict)
     assert found["hindu"].judged_in == "religion"
-    assert "clusters where 40 are needed" in found["hindu"].sentence
+    assert "clusters where 40 are needed" in check_message(found["hindu"])
     assert found["religion"].n_clusters >= 40
 
 

@@ -17,6 +17,7 @@ from support.judging import (
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import worst
+from biasgate.tasks.check_messages import bounds_message, check_message
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
 from biasgate.tasks.gating.verdict import build_verdict
@@ -110,7 +111,7 @@ def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     assert (verdict.outcome, first.rule, first.outcome) == ("pass", "shown_harm", "pass")
     assert verdict.bounds.jointly == 3 * 5
     joint = "; 15 joint bounds of losses, any wrong in at most 5 of 100 sets"
-    assert joint in verdict.bounds.sentence
+    assert joint in bounds_message(verdict.bounds)
     assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
     assert verdict.exceptions == []
     assert word_of_verdict(verdict).text == "Passed"
@@ -183,7 +184,7 @@ def test_the_words_point_at_whose_comments_a_loss_comes_from(tmp_path):
     columns["identity/christian"] = shared | (rng.random(N) < 0.05)
     verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
     harm = [one for one in verdict.results if one.rule == "shown_harm"]
-    of_others = [one.sentence for one in harm if one.group == "christian"]
+    of_others = [check_message(one) for one in harm if one.group == "christian"]
     assert of_others
     words = "Without comments that also mention transgender it is not shown."
     assert all(text.endswith(words) for text in of_others)
@@ -217,7 +218,7 @@ def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_pat
     verdict = judged(tmp_path, columns, policy)
     assert verdict.outcome == "insufficient"
     [lacking] = [one for one in verdict.results if one.outcome == "insufficient"]
-    assert (lacking.group, lacking.sentence.endswith(hint)) == ("female", True)
+    assert (lacking.group, check_message(lacking).endswith(hint)) == ("female", True)
 
 
 def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
