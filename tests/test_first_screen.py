@@ -24,7 +24,7 @@ from biasgate.cli import app
 from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.measuring.cautions import reservations
 from biasgate.tasks.promoting.succession import Judged
-from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report
+from biasgate.tasks.records import Decision, LoggedVerdict, PolicyRecord, Report, Verdict
 from biasgate.tasks.reporting import terminal
 from biasgate.tasks.reporting.candidates import CandidateStory
 from biasgate.tasks.reporting.model_card import About, model_card
@@ -121,9 +121,9 @@ def test_one_identity_is_shown_with_every_number_and_check(output):
     for metric in SUBGROUP_METRICS:
         cell = report.bias[metric, "gay"]
         assert f"{abs(cell.value):.3f} [" in text
-    for one in verdict_of(output / "s/biased")["results"]:
-        if one["group"] == "gay" and one["outcome"] in {"fail", "insufficient"}:
-            assert one["sentence"] in text
+    for one in Verdict.from_dict(verdict_of(output / "s/biased")).results:
+        if one.group == "gay" and one.outcome in {"fail", "insufficient"}:
+            assert check_message(one) in text
     code, told = run("show", output, "--identity", "nobody")
     assert code == 2
     assert "`--identity` must be one of deaf, gay, muslim; got 'nobody'." in told
@@ -162,7 +162,7 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
         analyses={"slices": {"options": {}, "sentences": [f"Slices {long}"], "result": {}}},
         warnings=[long],
     )
-    checks = [made.result(one, sentence=f"{one} {long}") for one in ("fail", "insufficient")]
+    checks = [made.result(one, reason="undefined", why=long) for one in ("fail", "insufficient")]
     policy = PolicyRecord(name=f"p {long}", digest="", report_only=False)
     verdict = made.verdict_of(*checks, policy=policy)
     out = Console(width=width, file=io.StringIO(), highlight=False)
@@ -171,7 +171,7 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
     text = out.file.getvalue()
     assert max(map(len, text.splitlines())) <= width
     assert " ".join(text.split()).count("[red] many words many") == 6
-    assert "not enough evidence: insufficient [red] many" in " ".join(text.split())
+    assert "not enough evidence: bpsn_auc of gay is undefined: [red] many" in " ".join(text.split())
     assert ", 2 checks: 1 failed, 1 without enough evidence:" in " ".join(text.split())
 
 

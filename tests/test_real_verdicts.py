@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.records import Report
+from biasgate.tasks.records import Report, Verdict
 
 pytestmark = pytest.mark.slow
 EVALUATIONS = Path(__file__).parents[1] / "docs" / "reproduce"
@@ -78,8 +79,10 @@ def test_perspective_6_is_judged_by_its_values_on_these_phrases(perspective, by_
     assert len(by_margin) == 1 + 5 * 51
     for one in by_margin:
         assert one["outcome"] == ("fail" if worse(one, by_definition) else "pass")
-        assert "on these rows" in one["sentence"]
-        assert "bounds" not in one["sentence"]
+    for one in Verdict.from_dict(verdict).results:
+        if one.rule != "shown_harm":
+            assert "on these rows" in check_message(one)
+            assert "bounds" not in check_message(one)
 
 
 def worse(one, by_definition):

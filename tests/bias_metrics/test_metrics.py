@@ -22,6 +22,7 @@ from bias_metrics.metrics import (
     metrics_of,
     subgroup_metric,
 )
+from biasgate.tasks.check_messages import check_message
 
 LIBRARY = Path(bias_metrics.__file__).parent
 TREES = [LIBRARY, *(LIBRARY.parent / name for name in ("tasks", "flows", "biasgate"))]
@@ -47,7 +48,6 @@ from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
-from biasgate.tasks.check_messages import check_message
 
 rng = np.random.default_rng(0)
 y_true, groups = rng.random(400) < 0.5, {"gay": rng.random(400) < 0.3}

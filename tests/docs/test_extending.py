@@ -101,7 +101,7 @@ def test_its_kinds_are_evaluated_and_judged(installed, tmp_path, monkeypatch):
     assert [(one["rule"], one["outcome"]) for one in verdict["results"]] == [
         ("auc/overall", "pass"),
         ("fpr_gap/each/given", "pass"),
-    ], [one["sentence"] for one in verdict["results"]]
+    ], verdict["results"]
     assert done.exit_code == 0, done.output + done.stderr
     without = sum("Gay" in one["message"] and "fool" not in one["message"] for one in MESSAGES)
     report = json.loads(Path("out/chats/list/report.json").read_text("utf-8"))

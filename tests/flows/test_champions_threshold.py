@@ -9,6 +9,7 @@ import pytest
 import yaml
 from support.evaluations import run
 
+from biasgate.tasks.check_messages import bounds_message
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.wording import word_of_verdict
 
@@ -78,7 +79,6 @@ def test_where_the_champion_has_no_threshold_the_verdict_says_what_was_not_looke
     evaluate("first", None)
     code, _, verdict = evaluate("second", 0.5)
     assert (code, verdict["outcome"], verdict["bounds"]["jointly"]) == (0, "pass", 5)
-    sentence = verdict["bounds"]["sentence"]
-    assert sentence.endswith(
+    assert bounds_message(Verdict.from_dict(verdict).bounds).endswith(
         "Losses in fpr_gap and fnr_gap were not looked at: the champion has no `threshold`."
     )

@@ -87,7 +87,7 @@ def test_the_last_nights_are_kept_and_a_night_that_is_added_again_counts_once(ho
 def test_with_fewer_than_20_nights_there_is_not_enough_evidence(home):
     _, codes = home
     assert codes == {19: 4, 20: 0, 22: 0}
-    assert "19 clusters" in auc_check(home, 19)["sentence"]
+    assert auc_check(home, 19)["why"] == "19 clusters where 20 are needed"
 
 
 def test_nights_are_the_clusters_of_the_bounds(home):

@@ -63,7 +63,7 @@ def test_support_counts_the_effective_number_of_rows(home):
     lacking = next(one for one in verdict["results"] if one["metric"] == "bnsp_auc")
     assert lacking["outcome"] == "insufficient"
     assert lacking["n_positive"] == int(gay["effective"]["positive"])
-    assert "where 60 are needed" in lacking["sentence"]
+    assert lacking["lack"]["needed"] == 60
 
 
 def test_the_report_says_what_weighted_rows_do_not_have(home):

@@ -20,7 +20,7 @@ NOTHING_SAID = {
     "holds_for": {"identities": [], "of": 0},
     "exceptions": [],
     "reservations": [],
-    "bounds": {"sentence": "No bound was looked at."},
+    "bounds": {"alpha": 0.0},
     "worsened": [],
 }
 """What a verdict without a check says."""

@@ -55,9 +55,20 @@ def report_with(subgroups, **parts):
     return report_of(bias_of(subgroups, **counts), **parts)
 
 
+SAID = {
+    "pass": {"reason": "met", "value": 0.9},
+    "fail": {"reason": "not_met", "value": 0.5},
+    "insufficient": {"reason": "undecided", "value": 0.8, "low": 0.7, "high": 0.9},
+    "error": {"reason": "not_finite"},
+    "skipped": {"reason": "no_rival"},
+}
+"""Why a result has its outcome, with the numbers that its message tells."""
+
+
 def result(outcome="pass", **parts):
     """Return what a rule said of an identity."""
     known = {
+        **SAID[outcome],
         "rule": "bpsn_auc/each",
         "kind": "floor",
         "metric": "bpsn_auc",
@@ -70,7 +81,6 @@ def result(outcome="pass", **parts):
         "n_positive": 1,
         "n_negative": 1,
         "action": "block",
-        "sentence": f"It is {outcome}.",
     }
     return RuleResult(**known | {"outcome": outcome} | parts)
 
@@ -120,9 +130,7 @@ def verdict_of(*results, name="c", of_set="s", required=True, report_only=False,
         "holds_for": HoldsFor(identities=[], of=0),
         "exceptions": [],
         "reservations": [],
-        "bounds": Bounds(
-            separately=0, expected_wrong=0.0, jointly=0, sentence="No bound was looked at."
-        ),
+        "bounds": Bounds(separately=0, expected_wrong=0.0, jointly=0, alpha=0.0),
         "results": list(results),
         "objective": OBJECTIVE,
         "worsened": [],

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support.judging import CHOICES, NOTHING_SAID, report_of
+from support.made import result
 from support.partial import partial
 
 from bias_metrics import Key, evaluate_bias
@@ -104,9 +105,8 @@ def test_a_picture_shows_the_worst_and_says_so(report):
 
 
 def test_a_card_lists_the_worst_and_counts_the_others(report):
-    result = {"outcome": "fail", "sentence": "s.", "action": "block"}
-    result |= {"group": None, "rule": "auc/overall"}
-    card = model_card(report, partial(VERDICT | {"results": [result] * 70}), About())
+    failed = [result("fail", group=None)] * 70
+    card = model_card(report, partial(VERDICT | {"results": failed}), About())
     assert card.count("\n| ") == 61  # and the heading
     assert "These are the worst 60 of 100 identities; all are in bias_metrics.csv." in card
     assert "- and 10 more in `verdict.json`" in card

@@ -238,12 +238,16 @@ def with_a_number_twice(table):
     table["numbers"].insert(0, cell(table, "bpsn_auc", "gay") | {"value": 0.99})
 
 
-def forged_sentence(world):
-    """Forge a sentence, and say that other code made the verdict."""
-    verdict = Verdict.read(world.file(VERDICT).read_bytes())
-    code = replace(verdict.code, version="0.0.1", bias_metrics="0" * 64)
-    results = [replace(verdict.results[0], sentence="all is well"), *verdict.results[1:]]
-    exchange(world, replace(verdict, code=code, results=results))
+def forged_result(**forged):
+    """Forge a result, and say that other code made the verdict."""
+
+    def forge(world):
+        verdict = Verdict.read(world.file(VERDICT).read_bytes())
+        code = replace(verdict.code, version="0.0.1", bias_metrics="0" * 64)
+        results = [replace(verdict.results[0], **forged), *verdict.results[1:]]
+        exchange(world, replace(verdict, code=code, results=results))
+
+    return forge
 
 
 def stolen_verdict(world):
@@ -327,11 +331,14 @@ ATTACKS = {
     "more candidates": Attack(edited(VERDICT, "n_candidates", 7), EDITED),
     "another version": Attack(edited(VERDICT, "candidate.model", "models:/toxicity/9"), EDITED),
     "another objective": Attack(edited(VERDICT, "objective.value", 0.99), EDITED),
-    "a forged sentence": Attack(
-        forged_sentence,
-        says="names other code, '0.0.1'. Not verified are these sentences, as this code has them: "
-        "results.0.sentence: ",
+    "a forged reason": Attack(
+        forged_result(reason="no_loss"),
+        {"verdict"},
+        "Different: results.0.reason.",
         on_mlflow=True,
+    ),
+    "a forged value": Attack(
+        forged_result(value=0.99), {"verdict"}, "Different: results.0.value."
     ),
     "a removed verdict": Attack(lambda world: world.file(VERDICT).unlink(), LOST),
     "a removed run": Attack(
@@ -510,7 +517,7 @@ TESTS = {
         "test_a_forged_summary_does_not_hold",
         "test_a_required_set_that_was_left_out_is_missed_though_all_is_signed",
     ],
-    "sentences of a verdict": ["a forged sentence"],
+    "results or reservations": ["a forged reason", "a forged value"],
     "a version blocked": [
         "test_a_version_that_is_blocked_meanwhile_is_not_promoted",
         "test_a_former_champion_that_is_blocked_meanwhile_does_not_come_back",

@@ -134,13 +134,13 @@ def test_a_reservation_is_recomputed_whichever_code_a_verdict_names():
 
 
 def test_of_many_reworded_sentences_five_are_told_and_the_others_counted():
-    again = verdict_of(*(result() for _ in range(7)))
+    again = verdict_of(reservations=[f"It is {at}." for at in range(7)])
     other = replace(again, code=replace(again.code, version="0.0.1"))
     for n, end in ((5, ""), (7, "; and 2 more")):
-        said = [replace(one, sentence="all is well") for one in again.results[:n]]
-        written = replace(other, results=[*said, *again.results[n:]])
+        said = ["all is well"] * n
+        written = replace(other, reservations=[*said, *again.reservations[n:]])
         same, code = same_again(written, again, "comments")
-        told = "; ".join(f"results.{at}.sentence: It is pass." for at in range(5))
+        told = "; ".join(f"reservations.{at}: It is {at}." for at in range(5))
         assert (same.holds, code.holds) == (True, True)
         assert code.sentence.endswith(f"sentences, as this code has them: {told}{end}")
 

@@ -83,8 +83,8 @@ def test_every_file_of_csv_is_written_by_the_one_writer():
 
 
 def test_names_in_a_verdict_make_no_html_link_or_picture():
-    sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
-    story = Story.of(report_with({}), verdict_of(result("fail", sentence=sentence)))
+    named = result("fail", group="<script>alert(1)</script> ![a](http://host)")
+    story = Story.of(report_with({}), verdict_of(named))
     shown = "\n".join(candidates_markdown([CandidateStory.of(story)]))
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"

@@ -22,6 +22,7 @@ from bias_metrics.gate import USEFUL, judge_missing
 from bias_metrics.gate.exceptions import PassException
 from bias_metrics.thresholds import MissingScores, MissingShare
 from biasgate.cli import app
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import HoldsFor
 from biasgate.tasks.reporting.candidates import CandidateStory, _lacking
@@ -31,8 +32,9 @@ from biasgate.tasks.reporting.verdict_story import Change, VerdictStory
 from biasgate.tasks.wording import in_short
 
 
-def check(sentence, outcome, **parts):
-    return result(outcome, sentence=sentence, **parts)
+def check(why, outcome, **parts):
+    """Return a result of which the message says why."""
+    return result(outcome, reason="undefined", why=why, **parts)
 
 
 def verdict(candidate, *checks, required=True):
@@ -40,21 +42,25 @@ def verdict(candidate, *checks, required=True):
 
 
 MANY = {"n_positive": 100, "n_negative": 100}
-FAILED = check("bpsn_auc of gay 0.5 is below 0.8.", "fail")
+FAILED = check("too far", "fail")
 VERDICTS = [
-    verdict("a", check("On a set that decides nothing.", "fail"), required=False),
-    verdict("a", check("Few rows.", "insufficient"), FAILED, FAILED, check("Fine.", "pass")),
-    verdict("b", check("Warned.", "fail", action="warn"), check("Fine.", "pass")),
-    verdict("c", check("Few rows.", "insufficient")),
+    verdict("a", check("On a set that decides nothing", "fail"), required=False),
+    verdict("a", check("few rows", "insufficient"), FAILED, FAILED, check("Fine", "pass")),
+    verdict("b", check("Warned", "fail", action="warn"), check("Fine", "pass")),
+    verdict("c", check("few rows", "insufficient")),
 ]
 
 
 @pytest.mark.parametrize(
     ("candidate", "outcome", "said"),
     [
-        ("a", "fail", "Blocked. bpsn_auc of gay 0.5 is below 0.8. It is one of 2 such checks. X."),
+        (
+            "a",
+            "fail",
+            "Blocked. bpsn_auc of gay is undefined: too far. It is one of 2 such checks. X.",
+        ),
         ("b", "pass", "Passed. X."),
-        ("c", "insufficient", "Not enough evidence. Few rows. X."),
+        ("c", "insufficient", "Not enough evidence. bpsn_auc of gay is undefined: few rows. X."),
         ("d", "error", "Error. X."),
     ],
 )
@@ -64,8 +70,7 @@ def test_the_outcome_is_told_with_the_first_check_behind_it(candidate, outcome, 
 
 def passed_on(of_set, *names, required=True, outcome="pass", **parts):
     """Return a pass on a set that is proven for the first of these identities alone."""
-    known = {"why": "no_rule", "n_checks": 1}
-    exceptions = [PassException(name, sentence=f"{name} is open.", **known) for name in names[1:]]
+    exceptions = [PassException(name, "no_rule", 1, groups=(name,)) for name in names[1:]]
     extent = HoldsFor(identities=list(names[:1]), of=len(names))
     parts |= {"outcome": outcome, "holds_for": extent, "exceptions": exceptions}
     return verdict_of(of_set=of_set, required=required, **parts)
@@ -80,14 +85,14 @@ def told_of(*verdicts, outcome="pass"):
 def test_with_several_sets_each_exception_names_its_set():
     assert told_of(passed_on("news", "gay", "deaf")).exceptions == (
         "Proven for gay.",
-        "Except deaf is open.",
+        "Except no blocking rule is about deaf.",
     )
     both = told_of(passed_on("news", "gay", "deaf"), passed_on("forum", "deaf", "gay"))
     assert both.exceptions == (
         "Proven on news for gay.",
-        "Except on news, deaf is open.",
+        "Except on news, no blocking rule is about deaf.",
         "Proven on forum for deaf.",
-        "Except on forum, gay is open.",
+        "Except on forum, no blocking rule is about gay.",
     )
 
 
@@ -95,26 +100,27 @@ def test_exceptions_are_those_of_the_sets_that_decide():
     failed = passed_on("extra", "gay", "deaf", required=False, outcome="fail")
     assert told_of(passed_on("news", "gay", "deaf"), failed).exceptions == (
         "Proven on news for gay.",
-        "Except on news, deaf is open.",
+        "Except on news, no blocking rule is about deaf.",
     )
     blocked = passed_on("forum", "gay", "deaf", outcome="fail")
     assert told_of(passed_on("news", "gay", "deaf"), blocked, outcome="fail").exceptions == ()
 
 
+SKIPPED = result("skipped", blind=0.1)
 OPEN = [("e", "shown_worse"), ("d", "not_measured"), ("f", "blind"), ("b", "blind")]
 
 
 def story_of(names, *checks, **parts):
     """Return what is said of identities, the first of which passes."""
     known = {"holds_for": HoldsFor(identities=list(names[:1]), of=len(names))}
-    found = verdict_of(check("Fine.", "pass", group=names[0]), *checks, **known | parts)
+    found = verdict_of(check("Fine", "pass", group=names[0]), *checks, **known | parts)
     return CandidateStory.of(Story.of(report_with({name: {} for name in names}), found))
 
 
 def test_every_identity_is_counted_once():
     known = [("b", "fail"), ("c", "insufficient")]
-    checks = [check("X.", outcome, group=group, **MANY) for group, outcome in known]
-    exceptions = [PassException(group, why, 1, "X.") for group, why in OPEN]
+    checks = [check("X", outcome, group=group, **MANY) for group, outcome in known]
+    exceptions = [PassException(group, why, 1, check=SKIPPED) for group, why in OPEN]
     facts = dict(story_of("abcdefg", *checks, exceptions=exceptions).facts)
     assert facts["Holds for"] == (
         "1 of 7 identities, 1 failed (b), 1 not settled (c), 1 not measured (d), "
@@ -136,8 +142,8 @@ def test_every_identity_is_counted_once():
     ],
 )
 def test_who_passed_alone_is_not_settled_by_a_rule_on_the_worst(outcome, held):
-    worst = check("X.", outcome, group="c", scope="worst", **MANY)
-    passed = [check("Fine.", "pass", group=name) for name in "abc"]
+    worst = check("X", outcome, group="c", scope="worst", **MANY)
+    passed = [check("Fine", "pass", group=name) for name in "abc"]
     none = HoldsFor(identities=[], of=4)
     story = story_of("abcd", *passed, worst, holds_for=none, outcome=outcome)
     assert dict(story.facts)["Holds for"] == held
@@ -152,14 +158,14 @@ def test_who_passed_alone_is_not_settled_by_a_rule_on_the_worst(outcome, held):
     ],
 )
 def test_what_is_not_settled_in_slices_alone_names_them(slices, who):
-    unsettled = [check("X.", "insufficient", group="b", slice=one, **MANY) for one in slices]
-    warned = check("X.", "insufficient", group="b", action="warn")
+    unsettled = [check("X", "insufficient", group="b", slice=one, **MANY) for one in slices]
+    warned = check("X", "insufficient", group="b", action="warn")
     [one] = story_of("ab", *unsettled, warned, outcome="insufficient").stories
     assert one.headline == f"Nothing is shown to fail, but it is not settled for {who}."
 
 
 def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
-    unsettled = check("X.", "insufficient", group="b", **MANY)
+    unsettled = check("X", "insufficient", group="b", **MANY)
     story = story_of("ab", unsettled, worsened=[loss("b")], outcome="insufficient")
     assert dict(story.facts)["Holds for"] == "1 of 2 identities, 1 shown to be worse (b)"
     [one] = story.stories
@@ -169,14 +175,14 @@ def test_a_loss_is_told_before_what_is_not_settled_and_is_no_gain():
 
 
 def test_of_several_sets_the_headline_names_the_one_that_it_is_about():
-    [one] = story_of("ab", check("X.", "fail", group="b")).stories
+    [one] = story_of("ab", check("X", "fail", group="b")).stories
     other = replace(one, evaluation_set="forum", word=WORDS["pass"])
     both = CandidateStory("c", WORDS["fail"], "X.", (other, one))
     assert both.headline == f"{one.headline.removesuffix('.')} (on s)."
 
 
 def test_a_pass_names_for_whom_it_holds():
-    exceptions = [PassException(group, "not_measured", 1, "X.", "few") for group in "bcd"]
+    exceptions = [PassException(group, "not_measured", 1, check=SKIPPED) for group in "bcd"]
     facts = dict(story_of("abcd", outcome="pass", exceptions=exceptions).facts)
     assert facts["Holds for"] == "1 of 4 identities (a), 3 not measured (b, c and 1 more)"
     assert dict(story_of("a", outcome="pass").facts)["Holds for"] == "all 1 identity"
@@ -189,12 +195,12 @@ REGISTERED = candidate_of(model="models:/toxicity/3")
     ("story", "following"),
     [
         (CandidateStory("c", WORDS["error"], "X.", ()), "doctor"),
-        (story_of("ab", check("X.", "fail", group="b")), "show out/s/c --identity b"),
+        (story_of("ab", check("X", "fail", group="b")), "show out/s/c --identity b"),
         (story_of("ab", worsened=[loss("b")], outcome="pass"), "show out/s/c --identity b"),
         # A check of a category: `show` knows identities.
-        (story_of("ab", check("X.", "fail", group="category")), "show out --all"),
+        (story_of("ab", check("X", "fail", group="category")), "show out --all"),
         (
-            story_of("ab", check("X.", "insufficient", group="b"), outcome="insufficient"),
+            story_of("ab", check("X", "insufficient", group="b"), outcome="insufficient"),
             "policy plan out/s/c/policy.json out/s/c",
         ),
         (story_of("a", outcome="pass"), "show out --all"),
@@ -213,7 +219,7 @@ def test_what_to_do_next_is_a_command_of_biasgate(story, following):
 
 def lacking(**parts):
     """Return a check without enough evidence; `parts` are of its result."""
-    return check("It is open.", "insufficient", **parts)
+    return check("It is open", "insufficient", **parts)
 
 
 @pytest.mark.parametrize(
@@ -246,18 +252,18 @@ NO_RIVAL = {"outcome": "insufficient", "kind": "champion", **MANY}
 
 
 def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
-    checks = [check("No champion.", group=name, **NO_RIVAL) for name in "ab"]
+    checks = [check("No champion", group=name, **NO_RIVAL) for name in "ab"]
     story = story_of("ab", *checks, outcome="insufficient")
     assert story.headline == "There is no champion to compare with."
     needed = "a champion for 2 checks (or `allow_first: true` in the policy)"
     assert dict(story.facts)["To pass"] == needed
     assert story.next_command("out") == ["show", "out", "--all"]
     useless = check(
-        "No use.", "insufficient", group=None, rule=USEFUL, metric="auc", scope="overall"
+        "No use", "insufficient", group=None, rule=USEFUL, metric="auc", scope="overall"
     )
     story = story_of("ab", *checks, useless, outcome="insufficient")
     assert story.next_command("out") == ["show", "out", "--all"]
-    few = check("Few rows.", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
+    few = check("few rows", "insufficient", group="b", rows_needed={"positive": 3}, **MANY)
     both = story_of("ab", *checks, few, outcome="insufficient")
     assert both.headline == "Nothing is shown to fail, but it is not settled for a, b."
     told = f"{needed}; 1 check has too few comments or clusters (b)"
@@ -267,27 +273,27 @@ def test_a_champion_that_is_missing_is_not_told_as_too_few_comments():
 
 @pytest.mark.parametrize("outcome", ["insufficient", "skipped"])
 def test_allow_first_is_not_advised_where_every_rule_needs_a_champion(outcome):
-    checks = [check("None.", **NO_RIVAL | {"outcome": outcome}, group=name) for name in "ab"]
-    scored = check("All.", "pass", rule="max_missing", kind="ceiling", group=None)
-    warned = check("Warned.", "fail", action="warn", group="a")
+    checks = [check("None", **NO_RIVAL | {"outcome": outcome}, group=name) for name in "ab"]
+    scored = check("All", "pass", rule="max_missing", kind="ceiling", group=None)
+    warned = check("Warned", "fail", action="warn", group="a")
     found = verdict_of(*checks, scored, warned, outcome="insufficient")
     story = CandidateStory.of(Story.of(report_with({"a": {}, "b": {}}), found))
     assert story.headline == "There is no champion to compare with."
     needed = dict(story.facts)["To pass"]
     assert needed.startswith("a champion for 2 checks (no other rule blocks, so `allow_first` does")
     assert "`biasgate promote NAME VERSION --reset --reason TEXT`" in needed
-    passed = verdict_of(*checks, check("Fine.", "pass", group="a"), outcome="pass")
+    passed = verdict_of(*checks, check("Fine", "pass", group="a"), outcome="pass")
     assert not VerdictStory.of_verdict(passed).needs_champion
 
 
 def test_with_a_champion_its_checks_may_lack_comments():
-    few = check("Few rows.", group="b", **NO_RIVAL)
+    few = check("few rows", group="b", **NO_RIVAL)
     story = story_of("ab", few, outcome="insufficient", champion=rival_of())
     assert dict(story.facts)["To pass"] == "1 check has too few comments or clusters (b)"
 
 
 def test_a_reference_that_is_missing_is_named_by_its_key():
-    lacking = check("No reference.", group="b", **NO_RIVAL | {"kind": "reference"})
+    lacking = check("No reference", group="b", **NO_RIVAL | {"kind": "reference"})
     story = story_of("ab", lacking, outcome="insufficient", champion=rival_of())
     assert story.headline == "There is no reference to compare with."
     assert dict(story.facts)["To pass"] == "a reference for 1 check (`reference:`)"
@@ -302,10 +308,12 @@ def test_scores_that_are_missing_without_a_limit_are_told_with_what_to_do():
 
 @pytest.mark.parametrize("metric", ["missing_rate", "missing_gap"])
 def test_a_failed_limit_of_comments_without_a_score_is_told_as_it_is_written(metric):
-    sentence = f"{metric} of b is 0.4, above the limit 0.3."
     limit = {"group": "b", "metric": metric, "kind": "ceiling", "limit": 0.3, "value": 0.4}
-    story = story_of("ab", check(sentence, "fail", **limit), outcome="fail")
-    assert story.stories[0].headline == sentence
+    said = {"reason": "few_missing", "n_missing": 4, "n_rows": 10}
+    story = story_of("ab", result("fail", **limit, **said), outcome="fail")
+    assert story.stories[0].headline == (
+        f"{metric} of b is 0.4000, shown to be above the limit 0.3: 4 of 10 comments have no score."
+    )
     needed = f"{metric.replace('_', ' ')} of b shown to be at most 0.3 in size"
     assert dict(story.facts)["To pass"] == needed
 
@@ -354,7 +362,7 @@ def test_who_is_treated_worst_is_told_of_each_set(worst, said, shown, label):
 
 
 def test_a_headline_on_one_set_says_which_sets_ended_the_same():
-    [story] = story_of("ab", check("X.", "fail"), outcome="fail").stories
+    [story] = story_of("ab", check("X", "fail"), outcome="fail").stories
     [passed] = story_of("ab", outcome="pass").stories
     stories = [
         replace(one, evaluation_set=f"s{at}") for at, one in enumerate([story, passed, story], 1)
@@ -365,7 +373,7 @@ def test_a_headline_on_one_set_says_which_sets_ended_the_same():
 
 def test_a_loss_that_no_rule_lets_pass_asks_for_no_proof_of_its_absence():
     known = {"rule": HARM, "kind": "champion", "limit": 0.02, "metric": "bpsn_auc", "group": "b"}
-    said = dict(story_of("ab", check("X.", "fail", **known), outcome="fail").facts)["To pass"]
+    said = dict(story_of("ab", check("X", "fail", **known), outcome="fail").facts)["To pass"]
     assert said == "BPSN AUC of b no longer shown to be more than 0.02 worse than the champion's"
 
 
@@ -389,7 +397,7 @@ def test_for_whom_there_is_no_interval_is_said(unknown, said):
 def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst():
     cells = {"subgroup_auc": MetricValue(0.7, low=0.6, high=0.8)}
     report = report_with({"a": cells, "b": {}}, counts={"a": RowCounts(100, 100)})
-    loss_of_b = check("X.", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
+    loss_of_b = check("X", "fail", rule=HARM, kind="champion", metric="bpsn_auc", group="b")
     story = Story.of(report, verdict_of(loss_of_b))
     assert story.treated_worst == (
         "a: Subgroup AUC 0.700 [0.557, 0.843], the lowest of those with 20 comments of each "
@@ -400,9 +408,9 @@ def test_a_loss_against_the_champion_says_who_got_worse_not_who_is_treated_worst
 
 
 def test_who_is_treated_worst_in_a_slice_is_what_the_check_says():
-    worst = check("gay is low in Arabic.", "fail", group="gay", value=0.68, slice="language.ar")
+    worst = result("fail", group="gay", value=0.68, slice="language.ar")
     story = Story.of(report_with({"gay": {}}), verdict_of(worst))
-    assert story.treated_worst == "gay is low in Arabic."
+    assert story.treated_worst == check_message(worst)
 
 
 def test_every_list_begins_with_the_identity_that_is_called_treated_worst(tmp_path):

@@ -10,10 +10,12 @@ from support import made
 from support.made import decision_of, result, verdict_of
 
 from bias_metrics.gate.decide import worst
+from biasgate.tasks.check_messages import check_message
 from biasgate.tasks.reporting.ci import junit_xml, write_junit
 
 NOT_COUNTED = "its outcome does not count: "
 OUTCOMES = ("pass", "fail", "insufficient", "error")
+SAID = {one: check_message(result(one)) for one in (*OUTCOMES, "skipped")}
 
 
 def summary_of(*results, required=True, report_only=False, decided=None):
@@ -41,7 +43,7 @@ def test_every_rule_result_and_every_decision_is_a_case():
     found = summary_of(
         result("pass"),
         result("fail", group="deaf", slice="short"),
-        result("fail", kind="champion", group=None),
+        result("fail", kind="champion", group=None, rival=0.9),
     )
     suites = {one.get("name"): [case.get("name") for case in one] for one in read(found)}
     assert suites == {
@@ -60,7 +62,7 @@ def test_every_rule_result_and_every_decision_is_a_case():
 )
 def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
     [case, decision] = children(summary_of(result(outcome))).values()
-    assert case == [(element, f"It is {outcome}.", f"It is {outcome}.")]
+    assert case == [(element, SAID[outcome], SAID[outcome])]
     assert decision == [(element, "What became of it.", "What became of it.")]
 
 
@@ -75,21 +77,21 @@ def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
 def test_what_does_not_count_is_skipped_with_the_reason(changes, options, message):
     found = summary_of(result("insufficient", **changes), decided="pass", **options)
     case = children(found)["bpsn_auc/each floor gay"]
-    text = message + "It is insufficient."
+    text = message + SAID["insufficient"]
     assert case == [("skipped", text, text)]
 
 
 def test_a_candidate_whose_outcome_does_not_count_is_skipped_with_the_reason():
     found = children(replace(summary_of(result("fail")), outcome_of=["another"]))
     assert found == {
-        "bpsn_auc/each floor gay": [("skipped", *2 * (NOT_COUNTED + "It is fail.",))],
+        "bpsn_auc/each floor gay": [("skipped", *2 * (NOT_COUNTED + SAID["fail"],))],
         "words": [("skipped", *2 * (NOT_COUNTED + "What became of it.",))],
     }
 
 
 def test_a_rule_without_champion_to_compare_with_is_skipped():
     case = children(summary_of(result("skipped"), decided="pass"))["bpsn_auc/each floor gay"]
-    assert case == [("skipped", "It is skipped.", "It is skipped.")]
+    assert case == [("skipped", SAID["skipped"], SAID["skipped"])]
 
 
 @pytest.mark.parametrize("outcomes", list(product(OUTCOMES, repeat=2)))
@@ -121,5 +123,5 @@ def test_readers_for_junit_files_agree_with_the_summary():
     assert (suite.tests, suite.failures, suite.errors) == (2, 1, 0)
     [passed, failed] = suite
     assert passed.is_passed
-    assert failed.result[0].message == "It is fail."
+    assert failed.result[0].message == SAID["fail"]
     assert not next(iter(decisions)).is_passed

@@ -30,7 +30,8 @@ VERDICT = verdict_of(
         "insufficient",
         group="a|b<script>",
         action="warn",
-        sentence="Too few rows.",
+        reason="undefined",
+        why="too few rows",
     ),
     outcome="insufficient",
     policy=PolicyRecord(name="fair", digest="d3", report_only=False),
@@ -78,7 +79,7 @@ def test_the_verdict_stands_with_its_reasons():
     found = sections()["# Model card: words"]
     assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
-    assert "- not enough evidence (only warns): Too few rows." in found
+    assert r"(only warns): bpsn_auc of a\|b\<script> is undefined: too few rows." in found
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,10 @@ from biasgate.tasks.reporting.notifications import (
 from biasgate.tasks.reporting.results import Results
 
 VERDICT = verdict_of(
-    result("fail", sentence="0.6 < 0.8 & far."), result(), name="words", of_set="comments"
+    result("fail", reason="undefined", why="0.6 < 0.8 & far"),
+    result(),
+    name="words",
+    of_set="comments",
 )
 DECISION = decision_of("words", "fail", "champion <stays> & waits.", word="Blocked", exceptions=[])
 SUMMARY = summary_of([VERDICT], [DECISION], run_id="r1")
@@ -51,13 +54,13 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
                 }
             ],
             "n_unmet": 1,
-            "unmet": ["words on comments: 0.6 < 0.8 & far."],
+            "unmet": ["words on comments: bpsn_auc of gay is undefined: 0.6 < 0.8 & far."],
         }
     ]
 
 
 def test_of_many_unmet_demands_the_first_are_told_and_the_rest_counted():
-    many = [result("fail", sentence=f"n{at}.") for at in range(25)]
+    many = [result("fail", group=f"n{at}") for at in range(25)]
     message = message_of(
         Results(Path(), replace(SUMMARY, verdicts=[replace(VERDICT, results=many)]), [])
     )

@@ -77,7 +77,7 @@ def test_a_rule_that_only_warns_warns_and_a_passed_one_passes(statement):
 
 
 def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
-    exception = PassException("gay", "blind", 3, "gay: not excluded is a loss of .04.")
+    exception = PassException(None, "no_rule", 0, groups=("gay",))
     verdict = replace(
         signed[2],
         holds_for=HoldsFor(identities=["muslim"], of=2),
@@ -86,7 +86,7 @@ def test_it_says_for_whom_a_pass_is_proven_and_what_limits_it(signed):
     )
     said = annotations_of(statement_of(verdict, dict.fromkeys(RESTS_ON, "0" * 64), "now"))
     assert said.holds_for == HoldsFor(identities=["muslim"], of=2)
-    assert said.exceptions == ["gay: not excluded is a loss of .04."]
+    assert said.exceptions == ["no blocking rule is about gay."]
     assert said.reservations == ["2 comments have no score."]
 
 

@@ -68,18 +68,16 @@ MISSING = (
     "the verdict on sample/first cannot be verified: attestation.json in sample/first must be "
     "there, since it says of which files the verdict is"
 )
-FORGED = "The AUC is 0.99 for everybody."
+FORGED = {"value": 0.99}
 OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
 
 
 def say(folder, forged=None, key=None, **changed):
-    """Write another verdict into a folder, its first sentence forged, and attest it."""
+    """Write another verdict into a folder, its first result forged, and attest it."""
     content = json.loads((folder / "verdict.json").read_text("utf-8")) | changed
-    true = content["results"][0]["sentence"]
-    content["results"][0]["sentence"] = forged or true
+    content["results"][0] |= forged or {}
     (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
     attest(Verdict.from_dict(content), folder, key)
-    return true
 
 
 @pytest.mark.parametrize("place", ["", FIRST])
@@ -290,17 +288,29 @@ def test_other_code_that_says_the_same_is_told(results, tmp_path):
     assert f"{FIRST} names other code, '0.0.1'. This code says the same of it." in text
 
 
-def test_sentences_by_other_code_are_told_as_this_code_has_them(results, tmp_path):
+def test_reservations_by_other_code_are_told_as_this_code_has_them(results, tmp_path):
     shutil.copytree(results, tmp_path / "results")
-    true = say(tmp_path / "results" / FIRST, FORGED, code=OTHER_CODE)
+    [true, *_] = verdict_of(results, "first")["reservations"]
+    forged = "The AUC is 0.99 for everybody."
+    say(tmp_path / "results" / FIRST, code=OTHER_CODE, reservations=[forged])
     code, text = run("verify", tmp_path / "results" / FIRST, "--json")
     assert code == 0, text
     [told] = [one for one in json.loads(text) if one["what"] == "code"]
     assert told["sentence"] == (
         f"the verdict on {FIRST} names other code, '0.0.1'. Not verified are these sentences, as "
-        f"this code has them: results.0.sentence: {true}"
+        f"this code has them: reservations.0: {true}"
     )
-    assert FORGED not in text
+    assert forged not in text
+
+
+@pytest.mark.parametrize("forged", [FORGED, {"reason": "no_loss"}])
+def test_a_forged_result_in_a_folder_does_not_hold_whichever_code_it_names(
+    results, tmp_path, forged
+):
+    shutil.copytree(results, tmp_path / "results")
+    say(tmp_path / "results" / FIRST, forged, code=OTHER_CODE)
+    code, text = run("verify", tmp_path / "results" / FIRST)
+    assert (code, f"Different: results.0.{next(iter(forged))}." in text) == (3, True), text
 
 
 def test_what_decides_is_compared_whatever_code_a_verdict_names(results, tmp_path):
