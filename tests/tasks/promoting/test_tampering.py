@@ -337,9 +337,7 @@ ATTACKS = {
         "Different: results.0.reason.",
         on_mlflow=True,
     ),
-    "a forged value": Attack(
-        forged_result(value=0.99), {"verdict"}, "Different: results.0.value."
-    ),
+    "a forged value": Attack(forged_result(value=0.99), {"verdict"}, "Different: results.0.value."),
     "a removed verdict": Attack(lambda world: world.file(VERDICT).unlink(), LOST),
     "a removed run": Attack(
         lambda world: shutil.rmtree(world.file(".")), LOST, "artifacts must be at"
