@@ -15,6 +15,7 @@ from benchmarks.coverage.populations import levels_of, rounded, shift_of, true_a
 from bias_metrics import Rows
 from bias_metrics.report.measurement import Measurement, Pairing
 from bias_metrics.report.steps import Options
+from bias_metrics.table import Key
 
 MARGIN = 0.02
 
@@ -73,7 +74,7 @@ class Paired(Case):
         models = Pairing(Measurement(rows, first), Measurement(rows, second))
         options = (Options.of(rows, confidence=confidence) for confidence in CONFIDENCES)
         return samples_of(
-            {"difference": models.differences(one)["all"]["subgroup_auc"]} for one in options
+            {"difference": models.differences(one)[Key("subgroup_auc", "all")]} for one in options
         )
 
     @property
