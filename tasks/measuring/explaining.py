@@ -184,12 +184,19 @@ def explain_bias(
 
     Only reads, safe to retry.
     """
-    found = explain(evidence, bias, threshold)
+    found = explain_with_calibration(evidence, bias, threshold)
     terms = count_terms(evidence, EvaluationSet.load(Path(set_folder)), found.thresholds)
+    return replace(found, terms=terms)
+
+
+def explain_with_calibration(
+    evidence: EvidenceFile, bias: BiasTable, threshold: float | None
+) -> Explained:
+    """Return everything of a report that follows from the rows of the evidence."""
+    found = explain(evidence, bias, threshold)
     calibration, gaps = calibrate(evidence)
     numbers = {Key(CALIBRATION_GAP, name): gap for name, gap in gaps.items()}
-    bias = found.bias.with_numbers(numbers)
-    return replace(found, bias=bias, terms=terms, calibration=calibration)
+    return replace(found, bias=found.bias.with_numbers(numbers), calibration=calibration)
 
 
 # Each identity takes a pass over all rows; if there are more, only all rows are measured.

@@ -25,6 +25,7 @@ from biasgate.tasks.verifying.verdict import (
     n_rows_of,
     same_again,
     same_digests,
+    same_numbers,
 )
 from biasgate.tasks.wording import exceptions_in_words, word_of_verdict
 
@@ -134,6 +135,7 @@ def _verified(published: Published) -> tuple[list[Finding], Statement | None]:
         if all(finding.holds for finding in findings):
             evidence.require_size(n_rows_of(documents))
             findings += same_again(verdict, decide_again(documents, evidence), name)
+            findings.append(same_numbers(documents, evidence, name))
         else:
             text = (
                 f"the verdict on {name} ({verdict.outcome}) is not recomputed: what is said above "

@@ -10,14 +10,18 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bias_metrics.metrics import GIVEN
+from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.plain import differences
+from biasgate.tasks.common.plain import differences, plain
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.evidence.answers import AnyEvidence
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.ledger.chain import VouchedVerdicts
+from biasgate.tasks.measuring.explaining import explain_with_calibration
+from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import (
@@ -53,9 +57,11 @@ from biasgate.tasks.verifying.files import (
 ROUNDING = 1e-9
 """By how much numbers of a verdict that is computed again may differ."""
 NOT_COMPARED = (
-    "Not compared: intervals, sentences and warnings of its report, and pages, tables, model "
-    "cards, details.json and junit.xml."
+    "Not compared: warnings, analyses, terms and missing scores of its report, and pages, tables, "
+    "model cards, details.json and junit.xml."
 )
+_RECOMPUTED = ("bias", "harms", "thresholds", "look_first", "calibration", "spread")
+"""Parts of a report that follow from its evidence."""
 _SENTENCE = re.compile(r"reservations\.\d+|counts\.not_told\.\d+")
 _STOP = frozenset({"evidence", "attestation", "signature"})
 
@@ -151,6 +157,7 @@ def _recomputed(
         verdict = documents.verdict
         yield from same_origin(verdict, documents.report, evidence, version, name)
         yield from same_again(verdict, decide_again(documents, evidence), name)
+        yield same_numbers(documents, evidence, name)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
         text = f"the verdict on {name} cannot be recomputed: {described(error)}"
         yield Finding("verdict", holds=False, sentence=text)
@@ -188,6 +195,25 @@ def same_origin(
     differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
     text = f"verdict, report and evidence on {name} are of the same rows, scores and version."
     yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
+
+
+def same_numbers(documents: Documents, evidence: EvidenceFile, name: str) -> Finding:
+    """Compare the numbers of a report, and their meaning, with those that its rows give.
+
+    Sentences are compared only if they are of this code.
+    """
+    report, verdict = documents.report, documents.verdict
+    at = report.thresholds.get(GIVEN)
+    table = summarise(evidence, {})
+    again = explain_with_calibration(evidence, table, None if at is None else at.threshold)
+    own, measured = (
+        {part: plain(getattr(one, part)) for part in _RECOMPUTED} for one in (report, again)
+    )
+    differ = sorted(differences(own, measured, rounding=ROUNDING))
+    if verdict.code.bias_metrics != code_digest():
+        differ = [place for place in differ if not place.endswith("sentence")]
+    text = f"measuring the rows of the verdict on {name} again gives the numbers of its report."
+    return Finding("report", holds=not differ, sentence=_but(text, differ))
 
 
 def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]:
