@@ -25,6 +25,7 @@ __all__ = [
     "bonferroni_level",
     "bounds_of_worst",
     "selected",
+    "signed_bounds",
     "size_of",
 ]
 
@@ -136,6 +137,28 @@ def bounds_of_worst(
         return max(good), max(one.high for one in numbers)
     good = (one.value + wider * (one.high - one.value) for one in numbers)
     return min(one.low for one in numbers), min(good)
+
+
+def signed_bounds(family: Iterable[Bounded], confidence: float) -> tuple[float, float] | None:
+    """Return an interval that holds the largest of several gaps, if its sign is certain.
+
+    It is if one sign's largest size is larger than any of the other, by bounds that hold together.
+
+    Examples
+    --------
+    >>> signed_bounds([Bounded(0.3, 0.25, 0.35), Bounded(-0.1, -0.15, -0.05)], 0.95)
+    (0.2428203082994166, 0.35)
+    >>> signed_bounds([Bounded(0.3, 0.25, 0.35), Bounded(-0.3, -0.35, -0.25)], 0.95)
+    """
+    numbers = list(family)
+    negated = [Bounded(-one.value, -one.high, -one.low) for one in numbers]
+    for signed, others, sign in ((numbers, negated, 1), (negated, numbers, -1)):
+        low, high = bounds_of_worst(signed, confidence, worse_is_up=True)
+        wider = joint_reach(len(numbers), confidence)
+        largest = max(one.value + wider * (one.high - one.value) for one in others)
+        if low > max(largest, 0.0):
+            return (low, high) if sign > 0 else (-high, -low)
+    return None
 
 
 # ---- P-values of many differences, adjusted for each other

@@ -207,24 +207,24 @@ class Rows:
             return None
         return np.flatnonzero(any_of(self.subgroups))
 
-    def equals(self, other: Rows) -> bool:
-        """Return whether these are the same rows in the same subgroups, measured the same way."""
+    def difference_from(self, other: Rows) -> str | None:
+        """Return what differs from other rows: labels, subgroups, weights...; None if nothing."""
         refuse_misaligned({"rows": self, "other": other})
-        if (self.n, self.weight_kind, self.background, list(self.subgroups)) != (
-            other.n,
-            other.weight_kind,
-            other.background,
-            list(other.subgroups),
-        ):
-            return False
-        pairs = [
-            (getattr(self, name), getattr(other, name)) for name in ("sample_weight", "clusters")
-        ]
-        pairs += [(mask, other.subgroups[name]) for name, mask in self.subgroups.items()]
-        return np.array_equal(self.y_true, other.y_true) and all(
-            (own is None) == (its is None) and (own is None or np.array_equal(own, its))
-            for own, its in pairs
-        )
+        parts: dict[str, tuple[Any, Any]] = {
+            "their numbers": (self.n, other.n),
+            "labels": (self.y_true, other.y_true),
+            "names of subgroups": (list(self.subgroups), list(other.subgroups)),
+            "weights": (self.sample_weight, other.sample_weight),
+            "meanings of weights": (self.weight_kind, other.weight_kind),
+            "clusters": (self.clusters, other.clusters),
+            "backgrounds": (self.background, other.background),
+        }
+        for name, (own, its) in parts.items():
+            if (own is None) != (its is None) or not np.array_equal(own, its):
+                return name
+        masks = ((name, mask, other.subgroups[name]) for name, mask in self.subgroups.items())
+        changed = (name for name, own, its in masks if not np.array_equal(own, its))
+        return next((f"the rows of {name!r}" for name in changed), None)
 
     def refuse(self, function: str, *names: str) -> None:
         """Refuse weights or clusters that a function would ignore."""

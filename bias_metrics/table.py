@@ -65,7 +65,7 @@ class Subtractable(Protocol):
         """Return the differences from another model on the same rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BiasTable(Mapping[Key, Estimate], Tabular):
     """Numbers by metric and group: `table["bpsn_auc", "gay"]`, `table["gay"]`, `table.overall`.
 
@@ -206,6 +206,9 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
             If there is no such number or group; the message lists the known ones.
         """
         if isinstance(key, str):
+            if key in METRICS and key not in self.subgroups:
+                msg = f"{key!r} must have a group, as in table[{key!r}, 'gay'], or see `overall`."
+                raise KeyError(msg)
             return known_name(self.subgroups, key)
         full = key if isinstance(key, Key) else Key(*key)
         if full in self.numbers:
@@ -217,12 +220,18 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         if full.against is not None:
             known_name(dict.fromkeys(self.rivals), full.against)
         if full.group is not None:
+            if full.metric in self.subgroups and full.group in METRICS:
+                msg = f"the metric comes first: table[{full.group!r}, {full.metric!r}]."
+                raise KeyError(msg)
             known_name(self.subgroups, full.group)
         known_name({one.metric: one for one in like}, full.metric)
         if full.threshold is not None:
             known_name(at, full.threshold)
         msg = f"{full.metric!r} must have the name of its threshold (known: {', '.join(at)})."
         raise KeyError(msg)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __contains__(self, key: object) -> bool:
         """Say whether there is a number with exactly this key."""
@@ -396,17 +405,20 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Returns
         -------
         list of dict
-            `metric`, `group`, `threshold`, `against`, `value`, `std_error`, `low`, `high`,
-            `n_positive`, `n_negative`, `n_clusters` and, if a number is None, the `reason`; if any
-            number is a difference, also `first`, `second`, p-values, and bounds on the change of a
-            gap's size. `group` is None for all rows and for a power mean over the groups.
+            `metric`, `group`, `threshold` (its name; its value is `at`), `against`, `value`,
+            `std_error`, `low`, `high`, `confidence`, `n_positive`, `n_negative`, `n_clusters` and,
+            if a number is None, the `reason`; if any number is a difference, also `first`,
+            `second`, p-values, and bounds on the change of a gap's size. `group` is None for all
+            rows and for a power mean over the groups.
         """
         compared = any(isinstance(number, Difference) for number in self.numbers.values())
         names = _OF_DIFFERENCES if compared else ()
         return [
             {
                 **key._asdict(),
+                "at": self.thresholds.get((key.threshold or "", None)),
                 **{end: getattr(number, end) for end in ("value", "std_error", "low", "high")},
+                "confidence": self.confidence,
                 "n_positive": self.counts[key.group].n_positive,
                 "n_negative": self.counts[key.group].n_negative,
                 "n_clusters": number.n_clusters,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bias_metrics._core.tables import Tabular
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.families import Bounded, bounds_of_worst, size_of
+from bias_metrics.families import Bounded, bounds_of_worst, signed_bounds, size_of
 from bias_metrics.metrics import AUCS, METRICS
 
 # Values closer than this are equally bad.
@@ -49,9 +49,8 @@ class WorstSubgroup(Tabular):
     """The subgroups that cannot be compared, each with its reason."""
     size_low: float | None = None
     size_high: float | None = None
-    """size_low, size_high: for an AEG, which has no interval here: the interval of the largest
-    size, whatever the sign. Two gaps of nearly the same size may have opposite signs, and no
-    interval holds both."""
+    """size_low, size_high: for a gap, the interval of the largest size, whatever the sign. If two
+    gaps of nearly the same size have opposite signs, `value` has no interval: none holds both."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; sizes only if they exist."""
@@ -154,14 +153,19 @@ def _with_interval(
     value: float, cells: Mapping[str, MetricValue], confidence: float, *, gap: bool
 ) -> tuple[MetricValue, tuple[float | None, float | None]]:
     """Return the value of the worst with its interval, or for a gap with that of its size."""
-    family = []
+    family, signed = [], []
     for name, cell in cells.items():
         if cell.value is None or cell.low is None or cell.high is None:
             reason = cell.reason and f"{name}: {cell.reason}"
             return MetricValue(value, reason), (None, None)
         own = Bounded(cell.value, cell.low, cell.high)
         family.append(size_of(own) if gap else own)
+        signed.append(own)
     low, high = bounds_of_worst(family, confidence, worse_is_up=gap)
-    if gap:
-        return MetricValue(value, _OF_SIZE), (max(low, 0.0), high)
-    return MetricValue(value, low=low, high=min(high, 1.0)), (None, None)
+    if not gap:
+        return MetricValue(value, low=low, high=min(high, 1.0)), (None, None)
+    sizes = max(low, 0.0), high
+    ends = signed_bounds(signed, confidence)
+    if ends is None:
+        return MetricValue(value, _OF_SIZE), sizes
+    return MetricValue(value, low=ends[0], high=ends[1]), sizes

@@ -18,6 +18,7 @@ BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
 LARGEST_WHOLE = 2**53  # up to which whole numbers are floating-point numbers
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
+_THRESHOLD_FIRST = "Threshold fractions first: `fraction >= 0.5`."
 
 
 def check_mask(
@@ -35,9 +36,10 @@ def check_mask(
         if wrong.size == 0:
             return array.astype(np.bool_)
         _refuse(np.isnan(array), array, name)
+        signs = np.isin(array, (-1, 1)).all()
+        how = "Compare -1 and 1 with 1: `labels == 1`." if signs else _THRESHOLD_FIRST
         msg = (
-            f"`{name}` must be boolean (or 0 and 1); got {array[wrong[0]]} "
-            f"(row {wrong[0]}). Threshold fractions first: `fraction >= 0.5`."
+            f"`{name}` must be boolean (or 0 and 1); got {array[wrong[0]]} (row {wrong[0]}). {how}"
         )
         raise ValueError(msg)
     _refuse_nulls(name, array)
@@ -45,7 +47,7 @@ def check_mask(
         value = str(array[0])
         msg = (
             f"`{name}` must be boolean (or 0 and 1); got {value!r} (row 0). Compare it with the "
-            f"value that means yes, as in `values == {value!r}`."
+            "value that means yes, as in `labels == 'toxic'`."
         )
         raise TypeError(msg)
     msg = f"`{name}` must be boolean (or 0 and 1); got dtype {array.dtype}."
@@ -133,18 +135,27 @@ def check_subgroups(
     masks: dict[str, BoolArray] = {}
     for key, mask in given.items():
         own_name = f"{name}[{key!r}]"
-        masks[key] = check_mask(own_name, mask, n, like=like)
-        if n is None:
-            n, like = masks[key].size, own_name
+        of_names = _by_value(mask, own_name)
+        if of_names is mask:
+            of_names = {key: mask}
+        for group, of_group in of_names.items():
+            if group in masks:
+                msg = f"`{name}` must have different names; {group!r} is in {own_name} again."
+                raise ValueError(msg)
+            masks[group] = check_mask(own_name, of_group, n, like=like)
+            if n is None:
+                n, like = masks[group].size, own_name
     return masks
 
 
-def _by_value(subgroups: Subgroups, argument: str) -> Subgroups:
+def _by_value(subgroups: Any, argument: str) -> Any:
     """Return one mask for each name in a column of group names; anything else as it is.
 
     Rows with a missing or empty name belong to no group.
     """
     if isinstance(subgroups, Mapping) or hasattr(type(subgroups), "columns"):
+        return subgroups
+    if getattr(getattr(subgroups, "dtype", None), "kind", "O") in "biuf":
         return subgroups
     values = np.asarray(subgroups, dtype=object)
     if values.ndim != 1 or not any(isinstance(one, str) for one in values):
@@ -154,6 +165,7 @@ def _by_value(subgroups: Subgroups, argument: str) -> Subgroups:
         if not isinstance(values[row], str):
             msg = f"`{argument}` must hold names as text; got {values[row]!r} (row {row})."
             raise TypeError(msg)
+    values = np.where(named, values, "")
     return {name: values == name for name in sorted(set(values[named]))}
 
 

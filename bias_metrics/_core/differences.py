@@ -53,10 +53,14 @@ class Difference(Estimate, Tabular):
         return super().at(confidence).adjusted(self.p_holm, self.p_bh)
 
     def not_worse_by(self, margin: float) -> bool | None:
-        """Say whether the first is shown not to be worse by `margin` (AUCs: higher is better).
+        """Say whether the first model is significantly not worse by `margin`.
 
-        True: shown; False: shown to be worse by more; None: neither.
+        Of an AUC, higher is better. Of a gap, the size counts: either sign is harm, and a gap that
+        shrinks is better. True: significantly not worse by `margin` (non-inferior); False:
+        significantly worse by more; None: undecided.
         """
+        if self.size_low is not None and self.size_high is not None:
+            return True if self.size_high < margin else False if self.size_low > margin else None
         if self.low is None or self.high is None:
             return None
         return True if self.low > -margin else False if self.high < -margin else None
@@ -72,17 +76,6 @@ class Difference(Estimate, Tabular):
         if -margin < self.low and self.high < margin:
             return True
         return False if self.low > margin or self.high < -margin else None
-
-    def gap_not_wider_by(self, margin: float) -> bool | None:
-        """Say whether the first gap is shown not to be wider than the second by `margin`.
-
-        Only for an AEG, where 0 is best and either sign is harm. True: shown, as for any gap
-        that clearly shrinks and for identical scores; False: shown to be wider by more; None:
-        neither, or not a gap.
-        """
-        if self.size_low is None or self.size_high is None:
-            return None
-        return True if self.size_high < margin else False if self.size_low > margin else None
 
     def shown(self, confidence: float) -> bool:
         """Say whether the two differ, by the p-value adjusted by Holm and by the interval."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from inspect import signature
+from inspect import Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from bias_metrics.suggestion import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,14 +21,49 @@ def aligned(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = dict(known.bind(*args, **kwargs).arguments)
+        given = dict(_bound(function, known, args, kwargs))
         for name, one in known.parameters.items():
             if one.kind is one.VAR_KEYWORD:  # each by its own name
                 given |= given.pop(name, {})
+                _refuse_unknown(function, known, given)
         refuse_misaligned(given)
         return function(*args, **kwargs)
 
     return checked
+
+
+_OPTIONS = ("sample_weight", "weight_kind", "clusters", "background")
+_MEANT = {"groups": "subgroups", "sensitive_features": "subgroups", "weights": "sample_weight"}
+
+
+def _bound(
+    function: Callable[..., Any],
+    known: Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """Return arguments by name; an error names the function."""
+    try:
+        return known.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        _refuse_unknown(function, known, kwargs)
+        msg = f"{function.__qualname__}: {error}."
+        raise TypeError(msg) from None
+
+
+def _refuse_unknown(
+    function: Callable[..., Any], known: Signature, given: Mapping[str, Any]
+) -> None:
+    """Refuse a keyword that a function does not have, and name the one that is meant."""
+    names = [one.name for one in known.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    if len(names) < len(known.parameters):
+        names += _OPTIONS
+    for name in given:
+        if name not in names:
+            meant = _MEANT.get(name)
+            hint = f" Did you mean {meant!r}?" if meant in names else did_you_mean(name, names)
+            msg = f"{function.__qualname__} must have known arguments; got {name!r}.{hint}"
+            raise TypeError(msg)
 
 
 def refuse_misaligned(given: Mapping[str, object]) -> None:

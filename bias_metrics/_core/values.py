@@ -40,6 +40,9 @@ class Estimate:
         ValueError
             If only the number itself is known, as after reading it from a file.
         """
+        if not 0 < confidence < 1:
+            msg = f"`confidence` must be between 0 and 1, as in 0.95; got {confidence}."
+            raise ValueError(msg)
         if self._measure is None:
             msg = "this number has no interval at another confidence; measure it with `confidence`."
             raise ValueError(msg)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import plain as values_of
 from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import (
@@ -31,11 +32,20 @@ TableLike: TypeAlias = BiasTable | Mapping[str, Any]
 """A table, or `subgroups` with the plain values of each metric by group."""
 
 
-def cells_by_group(table: TableLike) -> Mapping[str, Mapping[str, Any]]:
+def cells_by_group(
+    table: TableLike, *, differences: bool = False
+) -> Mapping[str, Mapping[str, Any]]:
     """Return the plain values of each metric and the number of rows, by group."""
     if not isinstance(table, BiasTable):
         found: Mapping[str, Mapping[str, Any]] = table["subgroups"]
         return found
+    numbers = [number for cells in table.subgroups.values() for number in cells.values()]
+    if any(isinstance(number, Difference) is not differences for number in numbers):
+        has, draw = (
+            ("numbers of one model", "heatmap") if differences else ("differences", "comparison")
+        )
+        msg = f"the table has {has}; draw it with `{draw}`."
+        raise ValueError(msg)
     return {
         name: {"n": table.counts[name].n} | values_of(numbers)
         for name, numbers in table.subgroups.items()
@@ -220,7 +230,7 @@ def comparison(
     matplotlib Figure
         One row per identity, one column per metric, two colour bars.
     """
-    subgroups = cells_by_group(compared)
+    subgroups = cells_by_group(compared, differences=True)
     confidence = compared.confidence if isinstance(compared, BiasTable) else compared["confidence"]
     rows = max(len(subgroups), 1)
     axes = axes_for(ax, 8.5, 2.6 + 0.44 * rows)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
+import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
+from bias_metrics._core.differences import Difference
 from bias_metrics._core.index import aligned
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups, by_name
@@ -114,8 +116,17 @@ def compared(
     table = Pairing(*(Measurement(rows, of_model) for of_model in scores)).comparison(options)
     if thresholds is None:
         return table
+    if np.ndim(thresholds) != 1 or len(thresholds) != 2:
+        msg = f"`thresholds` must be two numbers, one of each model; got {thresholds!r}."
+        raise ValueError(msg)
     named = dict(zip(("y_score_a", "y_score_b"), scores, strict=True))
-    return table.with_numbers(MeasuredRates(rows, named, thresholds).comparison(options.level))
+    table = table.with_numbers(MeasuredRates(rows, named, thresholds).comparison(options.level))
+    numbers = {
+        key: one
+        for key, one in table.numbers.items()
+        if key.group is not None and isinstance(one, Difference)
+    }
+    return table.with_numbers(adjust_differences(numbers))
 
 
 def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:

@@ -148,8 +148,8 @@ class Scored:
         ValueError
             If the rows or options differ, or there are no intervals.
         """
-        if not self.rows.equals(other.rows):
-            msg = "both tables must be of the same rows in the same order and the same subgroups."
+        if (differ := self.rows.difference_from(other.rows)) is not None:
+            msg = f"both tables must be of the same rows in the same order; {differ} differ."
             raise ValueError(msg)
         if self.options != other.options or (self.threshold is None) != (other.threshold is None):
             msg = "both tables must have the same options: power means, confidence, threshold."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,9 @@ class Options:
         confidence: float = 0.95,
     ) -> Options:
         """Check options, see `evaluate_bias`."""
+        if intervals not in get_args(Intervals):
+            msg = f"`intervals` must be True, False or 'cells'; got {intervals!r}."
+            raise ValueError(msg)
         return cls(
             check_power(power),
             check_power_mean_groups(power_mean_groups, rows.subgroups),

@@ -60,7 +60,7 @@ NOT_COMPARED = (
     "Not compared: warnings, analyses, terms and missing scores of its report, and pages, tables, "
     "model cards, details.json and junit.xml."
 )
-_RECOMPUTED = ("bias", "harms", "thresholds", "look_first", "calibration", "spread")
+RECOMPUTED = ("bias", "harms", "thresholds", "look_first", "calibration", "spread")
 """Parts of a report that follow from its evidence."""
 _SENTENCE = re.compile(r"reservations\.\d+|counts\.not_told\.\d+")
 _STOP = frozenset({"evidence", "attestation", "signature"})
@@ -207,7 +207,7 @@ def same_numbers(documents: Documents, evidence: EvidenceFile, name: str) -> Fin
     table = summarise(evidence, {})
     again = explain_with_calibration(evidence, table, None if at is None else at.threshold)
     own, measured = (
-        {part: plain(getattr(one, part)) for part in _RECOMPUTED} for one in (report, again)
+        {part: plain(getattr(one, part)) for part in RECOMPUTED} for one in (report, again)
     )
     differ = sorted(differences(own, measured, rounding=ROUNDING))
     if verdict.code.bias_metrics != code_digest():

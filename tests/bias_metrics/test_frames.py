@@ -125,5 +125,18 @@ def test_an_array_of_python_booleans_is_a_subgroup_and_of_others_is_not():
     masks = {name: np.array(mask, dtype=object) for name, mask in MASKS.items()}
     assert evaluate_bias(Y_TRUE, Y_SCORE, masks) == evaluate_bias(Y_TRUE, Y_SCORE, MASKS)
     masks["muslim"][2] = "yes"
-    with pytest.raises(TypeError, match=r"`subgroups\['muslim'\]` must be boolean .*dtype object"):
+    with pytest.raises(
+        TypeError, match=r"`subgroups\['muslim'\]` must hold names .* got .* \(row 0\)"
+    ):
         evaluate_bias(Y_TRUE, Y_SCORE, masks)
+
+
+def test_a_column_of_names_may_stand_beside_masks():
+    religion = np.where(np.arange(len(Y_TRUE)) % 2, "muslim", "jewish").astype(object)
+    religion[1] = None
+    names = {"gay": np.arange(len(Y_TRUE)) < 5, "religion": religion}
+    masks = {"gay": names["gay"], "jewish": religion == "jewish", "muslim": religion == "muslim"}
+    assert evaluate_bias(Y_TRUE, Y_SCORE, names) == evaluate_bias(Y_TRUE, Y_SCORE, masks)
+    twice = names | {"muslim": names["gay"]}
+    with pytest.raises(ValueError, match=r"'muslim' is in subgroups\['muslim'\] again"):
+        evaluate_bias(Y_TRUE, Y_SCORE, twice)

@@ -63,7 +63,15 @@ WRONG_ARRAYS = [
         TypeError,
         (
             "`y_true` must be boolean (or 0 and 1); got 'no' (row 0). Compare it with the value "
-            "that means yes, as in `values == 'no'`."
+            "that means yes, as in `labels == 'toxic'`."
+        ),
+    ),
+    (
+        {"y_true": [-1, 1, -1, 1]},
+        ValueError,
+        (
+            "`y_true` must be boolean (or 0 and 1); got -1 (row 0). Compare -1 and 1 with 1: "
+            "`labels == 1`."
         ),
     ),
     (

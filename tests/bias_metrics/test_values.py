@@ -50,6 +50,12 @@ def test_a_value_formats_as_its_number_and_prints_with_its_interval():
     assert str(MetricValue(0.5)) == "0.500"
 
 
+@pytest.mark.parametrize("confidence", [0, 1, 95])
+def test_a_confidence_is_a_fraction(confidence):
+    with pytest.raises(ValueError, match=r"must be between 0 and 1, as in 0\.95; got"):
+        KNOWN.interval(confidence)
+
+
 def test_plain_values_have_what_is_known_of_the_uncertainty():
     ends = {"std_error": 0.01, "low": 0.7, "high": 0.8}
     assert KNOWN.to_dict() == {"value": 0.75}

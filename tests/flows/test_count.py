@@ -61,7 +61,7 @@ def test_a_blocked_candidate_is_verified_by_a_pinned_policy(home, tmp_path):
     assert code == 3, text
     code, text = run("verify", out)
     assert (code, "gives the same one (fail)" in text) == (0, True), text
-    assert "gives the same one (fail). Not compared: intervals, sentences and warnings" in text
+    assert "gives the same one (fail). Not compared: warnings, analyses, terms" in text
     assert "not checked signature: the attestation in chats is not signed, which is" in text
     pinned = json.loads((folder / "out/verdict.json").read_text())["policy"]["digest"]
     assert run("verify", folder / "out", "--policy-digest", pinned)[0] == 0

@@ -65,7 +65,7 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         background=background,
         sample_weight=columns.get("weight"),
     )
-    explained = explaining.explain(evidence, bias, threshold)
+    explained = explaining.explain_with_calibration(evidence, bias, threshold)
     found = dict(vars(explained))
     report = report_of(
         found.pop("bias"),

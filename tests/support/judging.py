@@ -7,10 +7,14 @@ import pyarrow.parquet as pq
 from bias_metrics import Rows, equal_error_rate
 from bias_metrics.thresholds import MeasuredRates
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.evidence.join import evidence_table
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.explaining import explain_with_calibration
+from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.records import AtThreshold, Compared, Report, Verdict
+from biasgate.tasks.verifying.verdict import RECOMPUTED
 
 TODAY = date(2026, 11, 21)
 CHAMPION = Compared(name="old", kind="mlflow", model="models:/toxicity/3")
@@ -54,6 +58,12 @@ def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candid
         }
         | parts
     )
+
+
+def measured_parts(evidence):
+    """Return the parts of a report that follow from its evidence."""
+    found = explain_with_calibration(evidence, summarise(evidence, {}), None)
+    return {part: plain(getattr(found, part)) for part in RECOMPUTED}
 
 
 def with_gaps(bias, y_true, y_score, members, threshold=None, **options):

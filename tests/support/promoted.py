@@ -6,9 +6,8 @@ from datetime import date
 
 import numpy as np
 import pyarrow as pa
-from support.judging import CHOICES, report_of, write_evidence
+from support.judging import CHOICES, measured_parts, report_of, write_evidence
 
-from bias_metrics import evaluate_bias
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
@@ -132,14 +131,14 @@ def judge_version(
         "scores": digests,
         "bound": files,
     }
-    bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
-    candidate = {"kind": "mlflow", "model": version.uri, "bound": files["candidate"]}
-    candidate |= {"digest": digests["candidate"], "opened_as": opened_as or {"kind": "mlflow"}}
-    origin = {"digest": rows.digest, "source": {"of": on}}
-    report = report_of(bias, on=on, candidate=candidate, choices=choices, **origin)
     folder.mkdir(parents=True, exist_ok=True)
     write_evidence(columns, record, folder / FILE)
     evidence = EvidenceFile(folder / FILE)
+    candidate = {"kind": "mlflow", "model": version.uri, "bound": files["candidate"]}
+    candidate |= {"digest": digests["candidate"], "opened_as": opened_as or {"kind": "mlflow"}}
+    origin = {"digest": rows.digest, "source": {"of": on}}
+    parts = measured_parts(evidence)
+    report = report_of(on=on, candidate=candidate, choices=choices, **origin, **parts)
     context = context_of(MODEL, policy, list(required_sets), gateway)
     verdict = build_verdict(
         report, policy, evidence, rivals, n_candidates=1, today=today, context=context

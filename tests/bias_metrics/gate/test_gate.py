@@ -15,7 +15,7 @@ from bias_metrics.gate.rules import (
     Rule,
     correct_for_candidates,
 )
-from bias_metrics.gate.verdict import Evidence
+from bias_metrics.gate.verdict import Evidence, Lack
 from biasgate.tasks.check_messages import check_message
 
 LIMIT = 0.3
@@ -506,3 +506,9 @@ def test_without_intervals_a_proven_rule_says_that_none_were_asked_for():
     [result] = decide({key: Evidence(report)}, [rule]).results
     assert result.outcome == "insufficient"
     assert check_message(result).endswith("has no usable interval: intervals were not asked for.")
+
+
+def test_what_categories_lack_is_plain_too():
+    lack = Lack("positive", 3, 20, categories=(Lack("negative", 1, 20, group="faith"),))
+    own = {"of": "negative", "n": 1, "needed": 20, "group": "faith"}
+    assert lack.to_dict() == {"of": "positive", "n": 3, "needed": 20, "categories": [own]}

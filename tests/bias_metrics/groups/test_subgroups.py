@@ -16,6 +16,7 @@ from bias_metrics import (
     intersections,
     roll_up,
 )
+from bias_metrics.families import Bounded, signed_bounds
 from bias_metrics.table import BiasTable, Key, RowCounts
 from bias_metrics.worst import worst_first
 
@@ -207,6 +208,31 @@ def test_the_interval_of_the_largest_gap_is_that_of_its_size(sign):
     plain = worst.to_dict()
     assert (plain["size_low"], plain["size_high"], plain["low"]) == (worst.size_low, 0.2, None)
     assert "size" in plain["reason"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_gap_has_an_interval_if_no_other_sign_can_be_as_large(sign):
+    report = intervals_of(
+        far=(sign * 0.3, *sorted([sign * 0.27, sign * 0.33])),
+        near=(-sign * 0.05, *sorted([-sign * 0.02, -sign * 0.08])),
+    )
+    found = report.worst("negative_aeg")
+    assert found.value.ends == tuple(sorted([sign * found.size_low, sign * found.size_high]))
+    assert found.value.reason is None
+
+
+@pytest.mark.parametrize("true", [(0.2, -0.19), (0.2, 0.1, -0.1), (0.1, -0.06, 0.04)])
+def test_an_interval_of_the_largest_gap_holds_it_as_often_as_it_claims(true):
+    rng = np.random.default_rng(19)
+    worst, missed, certain = max(true, key=abs), 0, 0
+    for estimates in rng.normal(true, 0.03, (2000, len(true))):
+        reach = 1.959964 * 0.03
+        family = [Bounded(one, one - reach, one + reach) for one in estimates]
+        ends = signed_bounds(family, 0.95)
+        certain += ends is not None
+        missed += ends is not None and not ends[0] <= worst <= ends[1]
+    assert missed <= 0.065 * 2000
+    assert certain > 0
 
 
 def test_a_gap_whose_sign_is_open_may_be_of_any_size_down_to_0():

@@ -269,8 +269,8 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
 def test_the_csv_file_has_a_row_for_each_number_and_its_reason_where_undefined(reported):
     rows = list(csv.DictReader(io.StringIO(metric_csv(reported))))
     assert list(rows[0]) == [
-        *("metric", "group", "threshold", "value", "std_error", "low", "high"),
-        *("n_positive", "n_negative", "n_clusters", "reason"),
+        *("metric", "group", "threshold", "at", "value", "std_error", "low", "high"),
+        *("confidence", "n_positive", "n_negative", "n_clusters", "reason"),
     ]
     found = {(row["metric"], row["group"], row["threshold"]): row for row in rows}
     assert len(found) == len(rows)

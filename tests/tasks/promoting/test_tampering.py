@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.cells import cell, key_of
+from support.judging import measured_parts
 from support.promoted import (
     LEDGER,
     MODEL,
@@ -35,7 +36,6 @@ from support.promoted import (
 )
 from support.registry import Template
 
-from bias_metrics import evaluate_bias
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
@@ -194,10 +194,8 @@ def forged_by(forger):
     def forge(world):
         edited_scores(world, by=0.4)
         evidence = EvidenceFile(world.file(FILE))
-        groups = {"gay": evidence.column("identity/gay")}
-        columns = evidence.column("label"), evidence.column("score/candidate")
-        bias = evaluate_bias(*columns, groups, power_mean_groups=["gay"]).to_dict()
-        edit_json(world.file("report.json"), lambda report: report.update(bias=bias))
+        parts = measured_parts(evidence)
+        edit_json(world.file("report.json"), lambda report: report.update(parts))
         forged = decide_again(Documents.of(world.file("."), "comments"), evidence)
         assert forged.outcome == "pass"
         exchange(world, forged, forger)
@@ -223,6 +221,10 @@ def rewritten_report(change):
 
 def without_a_number(table):
     table["numbers"].remove(cell(table, "bpsn_auc", "gay"))
+
+
+def with_a_narrower_interval(table):
+    table["numbers"][0]["low"] = table["numbers"][0]["value"]
 
 
 def with_another_group(table):
@@ -311,6 +313,9 @@ ATTACKS = {
     ),
     "a report without a number": Attack(
         rewritten_report(without_a_number), {"verdict"}, "cannot be recomputed: RuntimeError"
+    ),
+    "a report with a narrower interval": Attack(
+        rewritten_report(with_a_narrower_interval), {"report"}, "numbers.0.low"
     ),
     "a report with another group": Attack(
         rewritten_report(with_another_group), {"verdict"}, "cannot be recomputed: RuntimeError"
