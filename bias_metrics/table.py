@@ -203,7 +203,7 @@ class BiasTable(Mapping[Key, Estimate], Tabular):
         Raises
         ------
         KeyError
-            If there is no such number or group; the message lists the known ones.
+            If the number or the group is unknown; the message lists the known ones.
         """
         if isinstance(key, str):
             if key in METRICS and key not in self.subgroups:

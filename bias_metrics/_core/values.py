@@ -55,7 +55,7 @@ class Estimate:
         Raises
         ------
         ValueError
-            As `at`; or if there is no interval, with the reason.
+            As `at`; and if the number has no interval: the message says why.
         """
         found = self.at(confidence)
         if found.ends is None:

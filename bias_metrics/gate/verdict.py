@@ -190,7 +190,7 @@ class RuleResult(Tabular):
     n_bounds: int | None = None
     """How many bounds of losses hold together."""
     without: tuple[str, ...] = ()
-    """The groups without whose rows a loss is no longer significant."""
+    """Groups: if the rows of one are left out, the loss is not significant."""
     may_be_shared: bool = False
     """Whether a loss may come from rows of another group that loses: counts do not tell."""
     n_missing: int | None = None

@@ -37,7 +37,7 @@ class ChangedDecisions(Tabular):
         Raises
         ------
         KeyError
-            If there is no such subgroup or direction; the message lists the known ones.
+            If the subgroup or the direction is unknown; the message lists the known ones.
         """
         metric, name = (None, key) if isinstance(key, str) else key
         changed = known_name(self.subgroups, name)

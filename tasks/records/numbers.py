@@ -45,24 +45,24 @@ class NamedThreshold(Record):
     value: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Keyed:
+    """The key of a number."""
+
+    metric: str
+    group: str | None = None
+    threshold: str | None = None
+    against: str | None = None
+
+
 @dataclass(frozen=True)
-class NumberOf(MetricValue):
+class NumberOf(MetricValue, _Keyed):
     """A number and its key."""
 
-    metric: str = field(kw_only=True)
-    group: str | None = field(default=None, kw_only=True)
-    threshold: str | None = field(default=None, kw_only=True)
-    against: str | None = field(default=None, kw_only=True)
-
 
 @dataclass(frozen=True)
-class DifferenceOf(Difference):
+class DifferenceOf(Difference, _Keyed):
     """A difference and its key."""
-
-    metric: str = field(kw_only=True)
-    group: str | None = field(default=None, kw_only=True)
-    threshold: str | None = field(default=None, kw_only=True)
-    against: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
