@@ -313,9 +313,6 @@ def _verify_folder(
             "has its verdicts."
         )
         raise InputError(msg)
-    if not path.is_dir():
-        msg = f"{path} must be the folder of an evaluation; there is no such folder."
-        raise InputError(msg)
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
     from biasgate.tasks.verifying.attestation import Pins  # noqa: PLC0415
     from biasgate.tasks.verifying.counted import verify_counted  # noqa: PLC0415
@@ -323,7 +320,7 @@ def _verify_folder(
 
     pins = Pins(policy_digest=policy_digest, sets=sets)
     with waiting("verifying"):
-        # A summary is what `show` prints, whatever lies beside it.
+        # If both are there, the summary decides, as for `show`.
         if (path / COUNTS).is_file() and not (path / SUMMARY).exists():
             return verify_counted(path, pins)
         return verify_results(read_results(path), pins)

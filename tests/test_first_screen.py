@@ -192,7 +192,7 @@ def test_a_folder_without_results_is_refused_with_the_newest_one_below(output):
     code, text = run("show", output.parent)
     assert code == 2
     assert f"The newest one in it is {output}." in text
-    assert "there is no such folder" in run("show", output / "nothing")[1]
+    assert "it does not exist" in run("show", output / "nothing")[1]
 
 
 def test_a_summary_that_names_another_folder_is_refused(output, tmp_path):

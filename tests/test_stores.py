@@ -176,7 +176,7 @@ def test_a_model_is_never_the_folder_that_has_its_name(evaluated, tmp_path, monk
 def test_the_path_of_no_folder_is_not_taken_for_a_model(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     code, said = run("verify", place)
-    told = "must be the folder of an evaluation; there is no such folder."
+    told = "must be the folder of an evaluation; it does not exist."
     assert (code, told in said, "store" in said) == (2, True, False), said
     (tmp_path / "empty").mkdir()
     code, said = run("verify", "./empty")

@@ -74,9 +74,7 @@ class TableRecord(Record):
     power: float
     covered: list[str]
     counts: list[Counts]
-    numbers: Annotated[
-        list[Annotated[DifferenceOf | NumberOf, Field(union_mode="left_to_right")]], Field()
-    ]
+    numbers: list[Annotated[DifferenceOf | NumberOf, Field(union_mode="left_to_right")]]
     categories: list[str] = field(default_factory=list)
     thresholds: list[NamedThreshold] = field(default_factory=list)
     joint_confidence: float | None = None

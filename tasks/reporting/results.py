@@ -145,7 +145,7 @@ def _published(folder: Path, verdict: Verdict) -> Published:
 
 def _no_results(folder: Path) -> str:
     if not folder.is_dir():
-        return f"{folder} must be the folder of an evaluation; there is no such folder."
+        return f"{folder} must be the folder of an evaluation; it does not exist."
     below = sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))
     hint = f" The newest one in it is {below[-1]}." if below else ""
     return (
