@@ -16,12 +16,8 @@ import numpy as np
 from benchmarks._operating import allowed_error
 from bias_metrics import Rows, evaluate_bias, rate_gaps
 from bias_metrics.families import selected
-from biasgate.tasks.measuring.explaining import (
-    find_harms,
-    joint_confidence,
-    look_first,
-    lowest_selected,
-)
+from biasgate.tasks.measuring.explaining import find_harms, joint_confidence, look_first
+from biasgate.tasks.records.numbers import named_number
 
 DRAWS, N, AUC, SIZES = 1000, 12_000, 0.9, (9, 24, 50)
 NAMED, BELOW = 0.05, 0.025
@@ -58,7 +54,7 @@ class Shares:
         gaps = (selected(gap, n_gaps) for of in found.values() for gap in of.values())
         errors = any(gap.low is not None and gap.low > 0 for gap in gaps)
         first = look_first(bias, harms)
-        lowest = lowest_selected(bias, str(first.subgroup), str(first.metric))
+        lowest = named_number(bias, str(first.subgroup), str(first.metric))
         self.draws += 1
         self.harmed += bool(harms)
         self.errors += errors

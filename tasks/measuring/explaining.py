@@ -41,7 +41,7 @@ from biasgate.tasks.records import (
     Explained,
     LookFirst,
 )
-from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
+from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows, named_number
 
 # The most identities whose spread is measured.
 _FEW = 64
@@ -67,8 +67,8 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         else None
     )
     harms = find_harms(bias.cells_at(joint_confidence(len(groups))))
-    first = look_first(bias, harms)
     if rows.weights is not None:
+        first = look_first(bias, harms)
         return Explained(bias=bias, harms=harms, thresholds={}, look_first=first, spread=spread)
     y_true, y_score, masks = rows.labels, rows.y_score, rows.members
     equal = equal_error_rate(y_true, y_score)
@@ -88,18 +88,13 @@ def explain(evidence: EvidenceFile, bias: BiasTable, threshold: float | None = N
         thresholds[name] = AtThreshold.from_dict(known)
         rates = MeasuredRates(checked, {"y_score": y_score}, [number])
         bias = bias.with_numbers(rates.report(CONFIDENCE, span, at=name))
+    first = look_first(bias, harms)
     return Explained(bias=bias, harms=harms, thresholds=thresholds, look_first=first, spread=spread)
 
 
 def joint_confidence(n_identities: int) -> float:
     """Return the confidence at which the intervals of all AUCs hold together at 95 %."""
     return bonferroni_level(len(AUCS) * n_identities + 1, (1 - CONFIDENCE) / 2)
-
-
-def lowest_selected(bias: BiasTable, group: str, metric: str) -> MetricValue:
-    """Return an AUC that was selected from those of all identities, with its interval."""
-    cell: MetricValue = bias[Key(metric, group)]
-    return selected(cell, len(AUCS) * len(bias.subgroups), bounds=(0.0, 1.0))
 
 
 def find_harms(joint: BiasTable) -> dict[str, str]:
@@ -147,7 +142,7 @@ def look_first(bias: BiasTable, harms: Mapping[str, str]) -> LookFirst:
         return LookFirst(subgroup=None, metric=None, sentence=sentence)
     first = min(significant or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
-    number = f"{metric} {value:.3f}{_interval(lowest_selected(bias, first, metric))}"
+    number = f"{metric} {value:.3f}{_interval(named_number(bias, first, metric))}"
     if not significant:
         told = (
             "No identity has a significantly low AUC; the lowest AUC with enough evidence is "

@@ -8,8 +8,9 @@ from typing import Annotated
 from pydantic import Field, ValidateAs
 
 from bias_metrics import BiasTable, Difference, Key, MetricValue, RowCounts
+from bias_metrics.families import selected
 from bias_metrics.gate import LEAST_ROWS
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS
 from bias_metrics.rows import Background
 from bias_metrics.table import Estimate
 from biasgate.tasks.records.record import Record
@@ -113,6 +114,17 @@ def final_score_name(table: BiasTable) -> str:
     """Name the final score apart from that of a rule, which may be over categories."""
     n = len(table.covered)
     return f"final score over {n:,} {'identity' if n == 1 else 'identities'}"
+
+
+def named_number(bias: BiasTable, group: str, metric: str) -> MetricValue:
+    """Return a number that was selected from those of all identities, with its interval.
+
+    The family is the same wherever the number is named: AUCs, AEGs, and gaps at a given threshold.
+    """
+    at_given = bias.at_threshold(GIVEN)
+    n = len(SUBGROUP_METRICS) * len(bias.subgroups) + sum(map(len, at_given.values()))
+    number: MetricValue = {**bias.subgroups[group], **at_given.get(group, {})}[metric]
+    return selected(number, n, bounds=(-1.0 if METRICS[metric].is_gap else 0.0, 1.0))
 
 
 def has_enough_rows(metric: str, counts: RowCounts) -> bool:

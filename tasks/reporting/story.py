@@ -22,7 +22,12 @@ from biasgate.tasks.records import (
     Verdict,
     error_rates,
 )
-from biasgate.tasks.records.numbers import CONFIDENCE, final_score_name, has_enough_rows
+from biasgate.tasks.records.numbers import (
+    CONFIDENCE,
+    final_score_name,
+    has_enough_rows,
+    named_number,
+)
 from biasgate.tasks.reporting.tables import (
     between,
     percent,
@@ -361,13 +366,11 @@ def _treated_worst(report: Report, worst: RuleResult | None) -> tuple[str, str]:
         if worst.slice is not None or name not in report.bias.subgroups:  # a category
             return check_message(worst), ""
         limit = _LIMITS[worst.kind, worst.mode == "proven"].format(limit=f"{worst.limit:g}")
-    own, gaps = report.bias.subgroups[name], report.bias.at_threshold(GIVEN).get(name, {})
-    cells = {**{metric: own[metric] for metric in SUBGROUP_METRICS}, **gaps}
-    if worst is not None and metric not in cells:
+    gaps = report.bias.at_threshold(GIVEN).get(name, {})
+    if worst is not None and metric not in {*SUBGROUP_METRICS, *gaps}:
         return check_message(worst), ""
     is_gap = METRICS[metric].is_gap
-    n_looked_at = len(cells) * len(report.bias.subgroups)
-    number = selected(cells[metric], n_looked_at, bounds=(-1.0 if is_gap else 0.0, 1.0))
+    number = named_number(report.bias, name, metric)
     return f"{name}: {titled(metric)} {with_interval(number, signed=is_gap)}", limit
 
 
