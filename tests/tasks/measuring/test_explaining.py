@@ -157,9 +157,12 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     bias = evaluate_bias(*rows())
     parts = dict(vars(explain(written(*rows()), bias, threshold=0.5)))
     report = report_of(parts.pop("bias"), **parts)
-    look, at = list(explained(report, Story.of(report, verdict_of())))[::2]
-    lowest = selected(bias.subgroups["gay"].bpsn_auc, 3 * len(bias.subgroups))
-    number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"
+    story = Story.of(report, verdict_of())
+    look, at = list(explained(report, story))[::2]
+    lowest = selected(bias.subgroups["gay"].bpsn_auc, 7 * len(bias.subgroups))
+    ends = f"{lowest.low:.3f}, {lowest.high:.3f}"
+    assert f"[{ends}]" in story.worst[0]  # one number has one interval
+    number = f"{lowest.value:.3f} [95 % interval {ends}]"
     assert look == (
         f"Look first at gay (its lowest AUC is bpsn_auc {number}). "
         f"{describe_harm(bias, {'gay': 'bpsn_auc'}, 'gay')}"
