@@ -155,7 +155,7 @@ def _by_value(subgroups: Any, argument: str) -> Any:
     """
     if isinstance(subgroups, Mapping) or hasattr(type(subgroups), "columns"):
         return subgroups
-    if getattr(getattr(subgroups, "dtype", None), "kind", "O") in "biuf":
+    if hasattr(subgroups, "__array__") and np.asarray(subgroups).dtype.kind in "biuf":
         return subgroups
     values = np.asarray(subgroups, dtype=object)
     if values.ndim != 1 or not any(isinstance(one, str) for one in values):
