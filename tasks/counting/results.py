@@ -163,7 +163,7 @@ def report_of(evidence: CountedEvidence, settings: CountFile) -> Report:
         bias=table,
         harms=harms,
         thresholds=thresholds,
-        look_first=look_first(bias, harms),
+        look_first=look_first(table, harms),
         schema_version=1,
         evaluation_set=EvaluationSetRecord(
             name=settings.name, digest=record.set_digest, choices=choices

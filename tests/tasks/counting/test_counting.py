@@ -39,6 +39,8 @@ from biasgate.tasks.counting.results import judge_counts
 from biasgate.tasks.counting.settings import CountFile, read_count_file
 from biasgate.tasks.counting.shards import add_shard, count_shard, counted_shard, named
 from biasgate.tasks.evidence.counted import Counted, CountedEvidence
+from biasgate.tasks.records import Report
+from biasgate.tasks.records.numbers import named_number
 from biasgate.tasks.verifying.counted import verify_counted
 
 
@@ -192,6 +194,16 @@ def test_the_verdict_names_what_it_rests_on_and_holds_for_exact_numbers(home):
         assert bounds["fpr_gap", "ceiling", name] == pytest.approx(size, abs=1e-3)
     assert bounds["auc", "floor", None] <= exact.overall.auc.low
     assert bounds["final_score", "floor", None] <= exact.overall.final_score.low
+
+
+def test_the_number_to_look_at_first_has_one_interval_wherever_it_is_named(home):
+    judge(write_shards(home))
+    folder = next(path.parent for path in (home / "out").rglob("report.json"))
+    report = Report.read((folder / "report.json").read_bytes())
+    first = report.look_first
+    number = named_number(report.bias, first.subgroup, first.metric)
+    assert report.bias.at_threshold("given")  # these gaps widen the bounds
+    assert f"[95 % interval {number.low:.3f}, {number.high:.3f}]" in first.sentence
 
 
 def test_a_rule_at_equal_errors_is_judged_as_by_the_rows(home):
