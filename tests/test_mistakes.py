@@ -101,7 +101,7 @@ WRONG_FILES = {
     "comments as a list that is complete": (
         "text: text",
         "population: these_rows",
-        "is for phrases made from templates: name the column of their template as `cluster`",
+        "is for phrases made from templates: set `cluster` to the column of their template.",
     ),
     "phrases alone for promotion": (
         "text: text",
@@ -281,7 +281,7 @@ WRONG_ROWS = {
     "labels that are words": (
         {"label": ["toxic", "fine"] * (N // 2)},
         "required: true",
-        "got words such as 'toxic', 'fine' (file {folder}/other.csv, column label). Say what each",
+        "got words such as 'toxic', 'fine' (file {folder}/other.csv, column label). Map each word",
     ),
     "labels that are comments": ({}, "label: text", "column text, row 0, id 1000)"),
     "slices that are words": (
@@ -298,7 +298,7 @@ WRONG_ROWS = {
     "labels that are codes": (
         {"label": [-1, 1] * (N // 2)},
         "required: true",
-        "If the numbers are codes, say what each means, as in `label_values:",
+        "If the numbers are codes, map each to a label, as in `label_values:",
     ),
     "labels that are missing": (
         {"label": [1, None, 0, 0] * (N // 4)},
@@ -308,7 +308,7 @@ WRONG_ROWS = {
     "yes and no for an identity": (
         {"gay": ["yes", "no"] * (N // 2)},
         "required: true",
-        "row 0, id 1000). Write 1 and 0 for its words, in pandas `t['gay'].map({{'yes': 1, 'no': 0",
+        "row 0, id 1000). Replace its words with 1 and 0, in pandas `t['gay'].map({{'yes': 1, ",
     ),
     "one class": ({"label": 0}, "required: true", "measured rows have no positives"),
     "an unknown group": ({}, "power_mean_groups: [gays]", "Did you mean 'gay'?"),

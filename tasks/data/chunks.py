@@ -110,8 +110,8 @@ def _refuse_wide(n_columns: int) -> None:
     """Refuse more columns than memory should be spent on."""
     if n_columns > _MOST_COLUMNS:
         msg = (
-            f"must have at most {_MOST_COLUMNS:,} columns; it has {n_columns:,} or more. Keep "
-            "the columns that are needed in a file of their own."
+            f"must have at most {_MOST_COLUMNS:,} columns; it has {n_columns:,} or more. Write "
+            "the columns that you need to a separate file."
         )
         raise FormatError(msg)
 
@@ -122,7 +122,7 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
     missing = [name for name in wanted if name not in present]
     twice = [name for name in wanted if present.count(name) > 1]
     if twice:
-        msg = f"file {path} must have the column {twice[0]!r} once; it has it more than once."
+        msg = f"file {path} must have the column {twice[0]!r} once; it is repeated."
         raise InputError(msg)
     if missing:
         marks = [mark for mark in _OTHER_SEPARATORS if len(present) == 1 and mark in present[0]]
@@ -132,7 +132,7 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
         elif is_parquet(path) or set(wanted) & set(present):
             got = f"it has {shown_names(present)}"
         else:  # Without a header the first line is a row, and may be a comment.
-            got = "its first line is not a header, or has none of them"
+            got = "its first line is not a header, or has other names"
         plural = "s" * (len(missing) > 1)
         msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {got}."
         names = [name for name in present if _LIKE_A_NAME.fullmatch(name.strip())]
@@ -270,8 +270,8 @@ def _refuse_short_rows(path: Path, separator: str) -> None:
     for row in short:  # rows count from 0, without the header
         msg = (
             f"row {row.number - 2} has {counted(row.actual_columns, 'field')}, the header "
-            f"{row.expected_columns}. A line break in a text, also a carriage return alone, "
-            "tears its row in two"
+            f"{row.expected_columns}. A line break in a text, even a single carriage "
+            "return, splits its row in two"
         )
         raise pd.errors.ParserError(msg)
 
@@ -312,7 +312,7 @@ def _reason(error: Exception, path: Path) -> str | None:  # noqa: C901, PLR0911,
         case PermissionError():
             return "must be readable; permission is denied."
         case gzip.BadGzipFile():
-            return "must be compressed with gzip, as its name says; it is not. Rename it."
+            return "must be compressed with gzip, as its name suggests; it is not. Rename it."
         case FormatError():
             return str(error)
         case pd.errors.EmptyDataError():

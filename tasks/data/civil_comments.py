@@ -161,7 +161,7 @@ def extract_file(path: Path, name: str, target: Path) -> None:
     with refuse_full_disk(target.parent, purpose), _opened(path) as files:
         named = [file for file in files if file.name == name]
         if len(named) != 1:
-            msg = f"archive {path} must hold one file {name!r}; it holds {len(named)}."
+            msg = f"archive {path} must hold file {name!r} once; it holds {len(named)}."
             raise InputError(msg)
         require_space(target.parent, named[0].size, purpose, _OTHERWISE)
         with whole_file(target) as temporary, temporary.open("wb") as out:
@@ -189,12 +189,12 @@ def _opened(path: Path) -> Iterator[list[_Entry]]:
             with tarfile.open(path) as tar:
                 yield list(_tarred(tar, path))
     except NotImplementedError as error:
-        msg = f"archive {path} is compressed in an unknown way: {error}."
+        msg = f"archive {path} uses an unknown compression: {error}."
         raise InputError(msg) from error
     except RuntimeError as error:
         if "encrypted" not in str(error):
             raise
-        msg = f"archive {path} must not be encrypted; it is. Unpack it, and name the folder."
+        msg = f"archive {path} must not be encrypted; it is. Unpack it and give the folder."
         raise InputError(msg) from error
     except _DAMAGED as error:
         msg = (

@@ -152,7 +152,7 @@ class _Part:
                 msg = (
                     f"the file at {redact_url(self.url)} must have {rule} {expected}{begin}; it "
                     f"has {got} and {n_bytes:,} bytes. The download was deleted: it is damaged, or "
-                    f"another file than expected. If you mean this file, set `{setting}` to {got}."
+                    f"not the expected file. If you mean this file, set `{setting}` to {got}."
                 )
                 raise InputError(msg)
         return digest
@@ -178,7 +178,7 @@ class _Part:
             if self.size is not None and total is not None and total != self.size:
                 msg = (
                     f"the file at {redact_url(self.url)} must have {self.size} bytes; the server "
-                    f"has {total}. It is another file than expected: check `url`, `size` and "
+                    f"has {total}. It is not the expected file: check `url`, `size` and "
                     "`sha256`."
                 )
                 raise InputError(msg)
@@ -222,7 +222,7 @@ class _Part:
         sent = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("content-range", "").strip())
         if sent is None or int(sent[1]) != start or sent[2] == "*":
             self.discard()
-            raise _Cut("the server answered with another part than the requested one")
+            raise _Cut("the server answered with a different part of the file than requested")
         return start, int(sent[2]), validator
 
     def _announce(self, start: int, total: int | None) -> None:

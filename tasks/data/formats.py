@@ -55,8 +55,8 @@ def refuse_other_format(path: Path) -> None:
     """Refuse a file whose first bytes do not fit its name; name the real format and a cure."""
     if path.suffix == ".json":
         msg = (
-            "is named .json; name it .jsonl if it has one JSON object per line, or convert it, as "
-            'in pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
+            "is named .json; name it .jsonl if each line is a JSON object, or convert it, as in "
+            'pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
         )
         raise FormatError(msg)
     if path.is_fifo() or path.is_socket() or path.is_char_device():

@@ -37,7 +37,7 @@ SOURCE_KINDS = Catalogue(
         ("csv", "tsv", "json", "jsonl", "parquet", "file"),
         "Write `source: table`: it reads CSV, JSON lines and Parquet.",
     )
-    | {"shards": "Shards are counted by a file of their own, without `evaluation_sets`."},
+    | {"shards": "To count shards, write a separate file without `evaluation_sets`."},
 )
 Source = Annotated[SerializeAsAny[SourceSettings], BeforeValidator(SOURCE_KINDS.read)]
 SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)

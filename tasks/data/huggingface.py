@@ -63,7 +63,7 @@ class ParquetFile(Settings):
     @classmethod
     def _read_path(cls, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(("http://", "https://")):
-            msg = "must be {url: ..., sha256: ...}: a file from elsewhere is pinned by its digest"
+            msg = "must be {url: ..., sha256: ...}: a downloaded file is pinned by its digest"
             raise ValueError(msg)
         return {"path": value} if isinstance(value, str | Path) else value
 
@@ -74,7 +74,7 @@ class ParquetFile(Settings):
             raise ValueError(msg)
         if self.url is not None and self.sha256 is None:
             msg = (
-                "`url` needs the file's `sha256`, so that it stays the same file; "
+                "`url` needs the file's `sha256`, so that the file cannot change; "
                 "`sha256sum FILE` prints it"
             )
             raise ValueError(msg)
@@ -114,8 +114,8 @@ class HuggingFaceSource(MappedSource):
         if isinstance(value, str) and not (len(value) == 40 and value.isalnum()):
             msg = (
                 f"must be the full hash of a commit, 40 hexadecimal digits: a branch, a tag or a "
-                f"short hash such as {value[:40]!r} may name other rows tomorrow. It is in the "
-                "history of the data set's files"
+                f"short hash such as {value[:40]!r} may name other rows tomorrow. Copy the hash "
+                "from the history of the data set's files"
             )
             raise ValueError(msg)
         return value
@@ -124,16 +124,16 @@ class HuggingFaceSource(MappedSource):
     def _one_origin(self) -> Self:
         origins = [self.dataset, self.folder, self.parquet]
         if sum(origin is not None for origin in origins) != 1:
-            msg = "give one of `dataset`, `folder` and `parquet`"
+            msg = "give either `dataset`, `folder` or `parquet`"
             raise ValueError(msg)
         if (self.dataset is None) != (self.revision is None):
             msg = (
-                "`revision` is the commit of `dataset`, as 40 hexadecimal digits: give both, or "
-                "neither. A folder, and Parquet files, are known by their content"
+                "`revision` is the commit of `dataset`, as 40 hexadecimal digits: give both or "
+                "neither. Folders and Parquet files are identified by their content"
             )
             raise ValueError(msg)
         if (self.parquet is None) != (self.split is not None):
-            msg = "`dataset` and `folder` need a `split`, and `parquet` has none: its files are one"
+            msg = "give `split` with `dataset` or `folder`, not with `parquet`, which is read whole"
             raise ValueError(msg)
         if self.parquet is not None and self.config is not None:
             msg = "`config` belongs to `dataset` and `folder`; remove it"
@@ -205,7 +205,9 @@ def _fetch(file: ParquetFile, cache: Path) -> Path:
         return path
     path = file.path or Path()
     if file.sha256 is not None and (digest := file_digest(path)) != file.sha256:
-        msg = f"file {path} must have SHA-256 {file.sha256}; it has {digest}. It is another file."
+        msg = (
+            f"file {path} must have SHA-256 {file.sha256}; it has {digest}. It is a different file."
+        )
         raise InputError(msg)
     return path
 
@@ -277,27 +279,27 @@ def _reason(error: Exception, source: HuggingFaceSource) -> str:
     text = str(error)
     if isinstance(error, exceptions.DatasetNotFoundError):
         return (
-            f"must be on the hub, with the commit {(source.revision or '')[:12]}; it is not there, "
-            "or may not be read. For a private one set HF_TOKEN"
+            f"must be on the hub at commit {(source.revision or '')[:12]}; it was not found, or "
+            "access is denied. For a private data set, set HF_TOKEN"
         )
     if isinstance(error, FileNotFoundError):
         return "must have data files in a format of tables (Parquet, CSV, JSON lines, Arrow)"
     if isinstance(error, RuntimeError) and "scripts are no longer supported" in text:
         return (
-            "must be data files; it has a loading script, and no code of a data set is run. Give "
-            "its Parquet files with `parquet`"
+            "must be data files; it has a loading script, and scripts of data sets are not run. "
+            "Give its Parquet files with `parquet`"
         )
     if isinstance(error, ValueError) and (configs := _CONFIGS.search(text)):
         given = "missing" if source.config is None else repr(source.config)
-        return f"needs a `config` out of {configs[1]}; it is {given}"
+        return f"needs a `config` from {configs[1]}; it is {given}"
     if isinstance(error, ConnectionError | httpx.HTTPError):
         return (
             f"must be reachable; got {type(error).__name__}. Run again, or copy the repository to "
             "this machine and give its `folder`"
         )
     return (
-        f"must be readable; got {type(error).__name__}, whose text is withheld, since it may quote "
-        "a comment"
+        f"must be readable; got {type(error).__name__} (message withheld, since it may quote a "
+        "comment)"
     )
 
 
@@ -318,8 +320,8 @@ def _refuse_unfit(builder: Any, source: HuggingFaceSource) -> None:
         paths = [str(Path(path).resolve()) for path in paths]
     if not all(path.startswith(home) for path in paths):
         msg = (
-            f"data set {named} must have its own data files; its README names one elsewhere, which "
-            "the digest of the data set does not cover."
+            f"data set {named} must have its own data files; its README names a file elsewhere, "
+            "which the digest of the data set does not cover."
         )
         raise InputError(msg)
 

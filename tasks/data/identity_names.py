@@ -35,27 +35,27 @@ def check_identity_names(names: Iterable[str]) -> None:
         if (other := seen.setdefault(visible, name)) != name:
             msg = (
                 f"names of identities must look different; {other!a} and {name!a} are "
-                "the same text in Unicode, or differ by characters that nobody sees; rename one"
+                "the same text in Unicode, or differ by invisible characters; rename either"
             )
             raise ValueError(msg)
         key = metric_name(name)
         if not 0 < len(key) <= MOST_CHARACTERS or key.strip() in {"", ".", ".."}:
             msg = (
-                f"the name of an identity must have 1 to {MOST_CHARACTERS} characters and be no "
-                f"path, since it is part of keys in MLflow, which have at most {_MLFLOW_KEY}; got "
-                f"{name[:20]!r}{'...' if len(name) > 20 else ''} with {len(name)} characters"
+                f"the name of an identity must have 1 to {MOST_CHARACTERS} characters and must not "
+                f"be a path, since it is part of MLflow keys, which have at most {_MLFLOW_KEY}; "
+                f"got {name[:20]!r}{'...' if len(name) > 20 else ''} with {len(name)} characters"
             )
             raise ValueError(msg)
         if any(unicodedata.category(char) == "Cc" for char in name):
             msg = (
-                "the name of an identity must have no control characters, such as line breaks; got "
-                f"{name[:20]!r}. Name the column, as in `identities: {{muslim: COLUMN}}`"
+                "the name of an identity must not hold control characters, such as line breaks; "
+                f"got {name[:20]!r}. Name the column, as in `identities: {{muslim: COLUMN}}`"
             )
             raise ValueError(msg)
         if key in keys:
             msg = (
                 f"names of identities must differ in letters and digits, since both {keys[key]!r} "
-                f"and {name!r} are {key!r} in MLflow; rename one"
+                f"and {name!r} are {key!r} in MLflow; rename either"
             )
             raise ValueError(msg)
         keys[key] = name

@@ -81,7 +81,7 @@ def _rows(lines: Iterable[bytes]) -> Iterator[dict[str, JsonValue]]:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            msg = f"must hold one JSON object per line; line {number} is not one."
+            msg = f"must hold a JSON object on each line; line {number} is not a JSON object."
             raise FormatError(msg)
         yield row
 
@@ -92,7 +92,7 @@ def _array(values: list[Any], name: str, first: int) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         kinds = sorted({type(value).__name__ for value in values if value is not None})
     msg = (
-        f"must have values of one type in column {name!r}; rows {first} to "
+        f"must have values of a single type in column {name!r}; rows {first} to "
         f"{first + len(values) - 1} have {' and '.join(kinds)}."
     )
     raise FormatError(msg)

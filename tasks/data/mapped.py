@@ -50,10 +50,10 @@ Columns = Annotated[tuple[str, ...], Field(min_length=2)]
 _IDENTITY_COLUMNS = TypeAdapter(dict[str, str])
 _MOST_SLICES, _LONGEST_VALUE = 200, 60
 _HINT = (
-    " Divide percentages by 100. Of a count make 1 where it is above 0, in pandas `(t['{0}'] > "
-    "0).astype(int)`. Leave the cell empty where nobody rated it."
+    " Divide percentages by 100. Set counts above 0 to 1, in pandas `(t['{0}'] > "
+    "0).astype(int)`. Leave unrated cells empty."
 )
-_IF_WORDS = " Write 1 and 0 for its words, in pandas `t['{0}'].map(WORDS)`."
+_IF_WORDS = " Replace its words with 1 and 0, in pandas `t['{0}'].map(WORDS)`."
 
 
 class MappedSource(SourceSettings):
@@ -242,7 +242,7 @@ class MappedSource(SourceSettings):
         names = [slice_name(f"{column}.{value}") for value in values]
         if same := next((name for name in names if names.count(name) > 1), None):
             msg = (
-                f"values in `slices_in` must differ in letters, digits or `_. -`; two of column "
+                f"values in `slices_in` must differ in letters, digits or `_. -`; two in column "
                 f"{column!r} give the slice {same!r}."
             )
             raise InputError(msg)

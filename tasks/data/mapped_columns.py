@@ -25,9 +25,9 @@ from biasgate.tasks.data.reading import refuse_values, to_numbers
 
 LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)] | None]
 _HINT = (
-    " Divide percentages by 100. If the numbers are codes, say what each means, as in "
-    '`label_values: {"1": 0, "2": 1}`; null leaves a row out, as in `{"-1": null}` where -1 means '
-    "that nobody labelled it."
+    " Divide percentages by 100. If the numbers are codes, map each to a label, as in "
+    '`label_values: {"1": 0, "2": 1}`; null excludes a row, as in `{"-1": null}` if -1 means '
+    "unlabelled."
 )
 
 
@@ -68,7 +68,7 @@ def to_weights(chunk: Chunk, column: str, ids: pa.Array, *, whole: bool) -> pa.A
     hint = " A row of weight 0 does not count." if numbers.null_count else ""
     refuse_values(chunk, column, pc.invert(fit), rule, ids, numbers, hint)
     if whole:
-        rule = "a weight must be a whole number where `weight_kind` is `frequency`"
+        rule = "a weight must be a whole number if `weight_kind` is `frequency`"
         refuse_values(chunk, column, pc.not_equal(known, pc.floor(known)), rule, ids, numbers)
     return numbers
 
@@ -156,7 +156,7 @@ class NameMatcher:
         )
         shown = ", ".join(map(repr, sorted(self._others)))
         hint = f"Instead it has {shown}." if shown and are_names else "Check `column` and `names`."
-        msg = f"a row must have one of the names in `names`; none has {self._where}. {hint}"
+        msg = f"some rows must have a name from `names`; none has {self._where}. {hint}"
         raise InputError(msg)
 
     def _refuse_joined(
@@ -169,9 +169,10 @@ class NameMatcher:
         if mark := next(filter(None, marks), None):
             several = np.array([mark is not None for mark in marks])
             hint = (
-                f' Set `separator: "{mark}"`; if it is one name, set a separator that no name has.'
+                f' Set `separator: "{mark}"`; if it is a single name, set a separator that no name '
+                "has."
             )
-            rule = "a cell must hold one name, unless `separator` says what separates them"
+            rule = "a cell must hold a single name, unless `separator` is set"
             refuse_values(chunk, self._column, pa.array(several[codes]), rule, ids, hint=hint)
 
     def _guess_separator(self, cell: str) -> str | None:

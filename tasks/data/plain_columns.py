@@ -37,7 +37,7 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
     if pa.types.is_nested(array.type):
         # The name of its type has the names of its fields, which may be anything.
         kind = str(array.type).partition("<")[0]
-        msg = f"a column must hold one value in each row; got {kind} {where}."
+        msg = f"a column must hold a single value in each row; got {kind} {where}."
         raise InputError(msg)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -49,7 +49,7 @@ def plain_column(chunk: Chunk, column: str) -> pa.Array:
         array = array if is_text(array.type) else array.cast(pa.large_string())
         array.validate(full=True)
         return array
-    msg = f"a column of text must be UTF-8; this one is not {where}."
+    msg = f"a text column must be UTF-8; it is not {where}."
     raise InputError(msg)
 
 
@@ -103,7 +103,7 @@ def hint_for_forms(wanted: Iterable[str], present: Iterable[str]) -> str:
         if other is None:
             continue
         texts = wanted_id.strip(), other.strip()
-        cure = "Write them alike in both files."
+        cure = "Write ids in the same form in both files."
         if any(text.endswith(".0") for text in texts):
             cure = (
                 "Write ids that are whole numbers without `.0`: in pandas, with `.astype('int64')` "

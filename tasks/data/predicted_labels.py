@@ -36,7 +36,7 @@ class PredictedLabels:
         """
         known = pc.invert(pc.is_nan(scores))
         lacking = pc.and_(known, pc.or_kleene(pc.is_null(labels), pc.equal(labels, "")))
-        refuse_values(chunk, column, lacking, "a score must have its label", ids)
+        refuse_values(chunk, column, lacking, "a score must have a label", ids)
         is_positive = self.are_positive(labels)
         self._is_found = self._is_found or bool(is_positive.any())
         others = pc.unique(labels.filter(pa.array(~is_positive)).drop_null()).to_pylist()
@@ -63,8 +63,8 @@ class PredictedLabels:
             raise InputError(msg)
         if len(self._others) > 1:
             msg = (
-                f"predicted labels must be two; besides {self._positive!r} there are {shown} "
-                f"{where}. Write the score of {self._positive!r} to a column of its own."
+                f"predicted labels must be two; in addition to {self._positive!r} there are "
+                f"{shown} {where}. Write the score of {self._positive!r} to a column of its own."
             )
             raise InputError(msg)
 
@@ -152,6 +152,6 @@ def one_of_each(
     n_labels = np.bincount(rows, minlength=len(ids))
     n_positive = np.bincount(rows[is_positive], minlength=len(ids))
     several = pa.array((n_labels > 1) & (n_positive != 1))
-    refuse_values(chunk, column, several, "one of several labels must be `positive_label`", ids)
+    refuse_values(chunk, column, several, "several labels must include `positive_label`", ids)
     places = pa.array(chosen, mask=chosen < 0)
     return labels.take(places), scores.take(places)

@@ -107,7 +107,7 @@ def to_numbers(
         raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
         if chunk.decimal == ",":
             with_point = pc.fill_null(pc.match_substring(raw, "."), fill_value=False)
-            rule = "a number must have a comma for decimals, and no point (`decimal`)"
+            rule = "a number must have a decimal comma, not a point (`decimal`)"
             refuse_values(chunk, column, with_point, rule, ids)
             raw = pc.replace_substring(raw, ",", ".")
         # Not in the except block: Arrow's error quotes the value, which may be a comment.
@@ -122,7 +122,7 @@ def to_numbers(
         if any(map(_DECIMAL_COMMA.fullmatch, texts)):
             hint = ' Set `decimal: ","`, or write decimals with a point.'
         elif any(text.startswith(("[{", "{")) for text in texts):
-            hint = " It holds lists or objects: write one number for each row."
+            hint = " It holds lists or objects: write a single number for each row."
         else:
             hint = hint_for_lists(raw, wrong, column)
             hint = hint or (if_words.replace("WORDS", _as_mapping(words)) if words else "")
@@ -189,8 +189,8 @@ def refuse_words(chunk: Chunk, column: str) -> None:
     if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
-            f"{', '.join(map(repr, wrong[:4]))} {place(file=chunk.path, column=column)}. Say what "
-            "each word means, as in `label_values: {toxic: 1, nontoxic: 0}`."
+            f"{', '.join(map(repr, wrong[:4]))} {place(file=chunk.path, column=column)}. Map each "
+            "word to a label, as in `label_values: {toxic: 1, nontoxic: 0}`."
         )
         raise InputError(msg)
 

@@ -27,14 +27,14 @@ from biasgate.tasks.data.predicted_labels import (
 )
 
 _IF_NONE = (
-    "Score them too, or remove them from the evaluation set and from this file; or set "
+    "Score them, or remove them from the evaluation set and from this file; or set "
     "`allow_missing: true`, if the model refused them."
 )
 _IF_TOXIC = " If they are scores of the toxic class, leave column 'LABEL' out of the file."
 _CURES = (
-    "Write `label: LABEL` and as `positive_label` the one that means toxic." + _IF_TOXIC,
+    "Set `label: LABEL`, and `positive_label` to the label that means toxic." + _IF_TOXIC,
     "Write the score of the toxic label to a column of its own; or export all labels with their "
-    "scores as JSON lines, and write the toxic one as `positive_label`." + _IF_TOXIC,
+    "scores as JSON lines, and set `positive_label` to the toxic label." + _IF_TOXIC,
 )
 _MOST_COLUMNS = 20
 
@@ -115,8 +115,8 @@ class ScoreColumns(TextForm):
                 words = sorted(words_of(labels_with_scores(chunk, self.score)[1]))
                 which = f" ({' or '.join(map(repr, words))})" if words else ""
                 msg = (
-                    f"scores must be numbers; got labels with their scores {where}. Write the "
-                    f"label that means toxic{which} as `positive_label`."
+                    f"scores must be numbers; got labels with their scores {where}. Set "
+                    f"`positive_label` to the label that means toxic{which}."
                 )
                 raise InputError(msg)
             labels, numbers = one_of_each(chunk, self.score, ids, predicted)

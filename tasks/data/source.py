@@ -85,14 +85,12 @@ class SourceSettings(Settings):
         listed = self.source == "templates" or getattr(self, "cluster", None) is not None
         if self.population == "these_rows" and not listed:
             msg = (
-                "`population: these_rows` is for phrases made from templates: name the column of "
-                "their template as `cluster`. Comments are a sample of more comments"
+                "`population: these_rows` is for phrases made from templates: set `cluster` to the "
+                "column of their template. Comments are a sample of more comments"
             )
             raise ValueError(msg)
         if self.population == "these_rows" and self.sample is not None:
-            msg = (
-                "`sample` and `population: these_rows` must not be set together: remove one of them"
-            )
+            msg = "`sample` and `population: these_rows` must not be set together: remove either"
             raise ValueError(msg)
         return self
 

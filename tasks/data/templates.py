@@ -93,7 +93,7 @@ class TemplatesSource(SourceSettings):
             return self
         if self.part != "train":
             msg = (
-                f"`planted_bias` must go with `part: train`; got `part: {self.part}`. "
+                f"`planted_bias` must have `part: train`; got `part: {self.part}`. "
                 "Biased labels are for training: measured on them, a biased model looks good"
             )
             raise ValueError(msg)

@@ -26,7 +26,7 @@ def refuse_bomb(path: Path, unpacked: int, what: str, *, always: int | None = No
         msg = (
             f"{what} must have at most {most // _MIB:,} MiB when it is unpacked, {_MOST_TIMES} "
             "times the size of the compressed file; it has more. If that is right, unpack it (a "
-            "Parquet file: save it as CSV) and name the unpacked file."
+            "Parquet file: save it as CSV) and give the unpacked file."
         )
         raise InputError(msg)
 

@@ -133,7 +133,7 @@ def test_a_disk_that_fills_up_while_a_file_is_unpacked_keeps_no_half_file(
 
 def test_an_archive_with_two_files_of_one_name_is_refused(tmp_path):
     (tmp_path / "a.zip").write_bytes(zipped(b"1", f"x/{NAME}", f"y/{NAME}"))
-    with pytest.raises(InputError, match=r"must hold one file 'rows\.csv'; it holds 2"):
+    with pytest.raises(InputError, match=r"must hold file 'rows\.csv' once; it holds 2"):
         extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
 
 

@@ -79,19 +79,19 @@ def test_scores_are_read_from_any_format(tmp_path, name, content, options):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.jsonl", JSON + b"{'id': secretword}", "one JSON object per line; line 5 is not one"),
-        ("rows.jsonl", ROWS.to_json(orient="records").encode(), "line 1 is not one"),
+        ("rows.jsonl", JSON + b"{'id': secretword}", "JSON object on each line; line 5 is not a"),
+        ("rows.jsonl", ROWS.to_json(orient="records").encode(), "line 1 is not a JSON object"),
         ("rows.jsonl", b"", "must not be empty"),
         (
             "rows.jsonl",
             JSON.replace(b'"label":1.0', b'"label":"secretword"'),
-            "one type in column 'label'; rows 0 to 3 have float and str",
+            "a single type in column 'label'; rows 0 to 3 have float and str",
         ),
         ("rows.jsonl", JSON + b'{"text": "\xe9"}', "must be UTF-8. Line 5 is not"),
-        ("rows.jsonl.gz", JSON, "must be compressed with gzip, as its name says"),
+        ("rows.jsonl.gz", JSON, "must be compressed with gzip, as its name suggests"),
         ("rows.jsonl", JSON.replace(b'"id"', b'"Id"'), "Did you mean 'Id'?"),
-        ("rows.json", b"[]", "name it .jsonl if it has one JSON object per line"),
-        ("rows.csv.gz", written(","), "must be compressed with gzip, as its name says"),
+        ("rows.json", b"[]", "name it .jsonl if each line is a JSON object"),
+        ("rows.csv.gz", written(","), "must be compressed with gzip, as its name suggests"),
         ("rows.csv", written(",") + b"9,0,1,\xe9\n", "must be UTF-8. Line 7 is not"),
         ("rows.csv", written(",").decode().encode("utf-16"), "it is UTF-16"),
     ],
@@ -111,13 +111,13 @@ def parquet(folder, **columns):
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("label", [[1]] * 4, r"one value in each row; got list"),
-        ("label", [{"a": 1}] * 4, r"one value in each row; got struct"),
+        ("label", [[1]] * 4, r"a single value in each row; got list"),
+        ("label", [{"a": 1}] * 4, r"a single value in each row; got struct"),
         ("label", pd.Timestamp("2020-01-01"), r"values must be numbers; got timestamp"),
-        ("label", [b"\xff"] * 4, r"text must be UTF-8; this one is not"),
-        ("id", [b"\xff%d" % n for n in range(4)], r"text must be UTF-8; this one is not"),
+        ("label", [b"\xff"] * 4, r"text column must be UTF-8; it is not"),
+        ("id", [b"\xff%d" % n for n in range(4)], r"text column must be UTF-8; it is not"),
         ("gay", pd.Timedelta("1s"), r"values must be numbers; got duration"),
-        ("id", [[1]] * 4, r"one value in each row; got list"),
+        ("id", [[1]] * 4, r"a single value in each row; got list"),
     ],
 )
 def test_a_parquet_column_of_a_type_that_cannot_be_meant_is_refused(

@@ -40,11 +40,11 @@ source, frozen = partial(table_source, text="text"), partial(freeze_table, text=
 WRONG = {
     "labels of -1": (
         {"label": [-1, 0, 1] * 4},
-        '`{"-1": null}` where -1 means that nobody labelled',
+        '`{"-1": null}` if -1 means unlabelled.',
     ),
     "an identity as a count": ({"gay": [0, 3, 1] * 4}, "in pandas `(t['gay'] > 0).astype(int)`."),
     "an identity in percent": ({"gay": [0, 50, 100] * 4}, "Divide percentages by 100."),
-    "an identity of -1": ({"gay": [0, -1, 1] * 4}, "Leave the cell empty where nobody rated it."),
+    "an identity of -1": ({"gay": [0, -1, 1] * 4}, "Leave unrated cells empty."),
     "ja and nein": ({"gay": ["ja", "nein"] * 6}, "`t['gay'].map({'ja': 1, 'nein': 0})`."),
     "no and yes": ({"gay": ["no", "yes"] * 6}, "`t['gay'].map({'yes': 1, 'no': 0})`."),
     "other words": ({"gay": ["da", "njet"] * 6}, "`t['gay'].map({...: 1, ...: 0})`."),
@@ -121,7 +121,7 @@ def test_decimal_commas_are_read_where_they_are_announced(tmp_path, form):
     read = ScoreColumns(score="score", decimal=",").read(tmp_path / "t.csv", allow_missing=False)
     assert read.tolist() == ROWS["label"].tolist()
     mixed = rows.assign(label=["0.5", *comma[1:]])
-    with pytest.raises(InputError, match="must have a comma for decimals, and no point"):
+    with pytest.raises(InputError, match="must have a decimal comma, not a point"):
         frozen(tmp_path, mixed, decimal=",")
 
 
@@ -241,7 +241,7 @@ def test_a_name_in_a_cell_is_known_in_every_normal_form(tmp_path):
     assert found.column("identity/zoë").to_pylist() == [1.0, 0.0] * 6
 
 
-WHOLE, AGAIN, ALIKE = "without `.0`", "read as text", "Write them alike in both files."
+WHOLE, AGAIN, ALIKE = "without `.0`", "read as text", "Write ids in the same form in both files."
 PAIRS = [
     ("7097858", "7097858.0", WHOLE),
     ("007029192", "7029192.0", WHOLE),

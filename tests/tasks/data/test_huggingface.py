@@ -110,7 +110,7 @@ def test_a_file_at_an_address_is_read_if_its_digest_is_as_written(files, monkeyp
 
 def test_a_local_file_of_another_digest_is_refused(files):
     pinned = {"path": "0.parquet", "sha256": "0" * 64}
-    with pytest.raises(InputError, match="It is another file"):
+    with pytest.raises(InputError, match="It is a different file"):
         freeze(source(files, parquet=[pinned]), files / "store")
 
 
@@ -128,16 +128,16 @@ def test_without_the_library_the_error_says_how_to_install_it(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give one of `dataset`, `folder` and `parquet`"),
-        (HUB | {"folder": "repo"}, "give one of"),
+        ({}, "give either `dataset`, `folder` or `parquet`"),
+        (HUB | {"folder": "repo"}, "give either"),
         (HUB | {"revision": "main"}, "must be the full hash of a commit.*such as 'main'"),
         (HUB | {"revision": COMMIT[:7]}, "must be the full hash of a commit"),
         ({"dataset": "acme/chats", "split": "test"}, "`revision` is the commit of `dataset`"),
         ({"folder": "repo", "revision": COMMIT, "split": "test"}, "`revision` is the commit"),
         (HUB | {"dataset": "csv"}, "should match pattern"),
         (HUB | {"dataset": "../repo/x"}, "should match pattern"),
-        (HUB | {"split": None}, "need a `split`"),
-        ({"parquet": ["a.parquet"], "split": "test"}, "`parquet` has none"),
+        (HUB | {"split": None}, "give `split` with `dataset` or `folder`"),
+        ({"parquet": ["a.parquet"], "split": "test"}, "not with `parquet`"),
         ({"parquet": ["a.parquet"], "config": "x"}, "`config` belongs to"),
         ({"parquet": []}, "at least 1 item"),
         ({"parquet": ["a.csv"]}, "must be named .parquet"),
@@ -210,7 +210,7 @@ def test_what_was_read_once_is_not_read_again_until_the_repository_changes(repos
     ("options", "message"),
     [
         ({"split": "tset"}, "must have the split 'tset'; it has train, test. Did you mean 'test'?"),
-        ({"config": "big"}, "needs a `config` out of .*; it is 'big'"),
+        ({"config": "big"}, "needs a `config` from .*; it is 'big'"),
         ({"text": "txt"}, "must have the column 'txt'.* Did you mean 'text'?"),
         ({"folder": "none"}, "must be a folder"),
         ({"label_values": None}, r"label_values: \{toxic: 1, nontoxic: 0\}"),
@@ -239,11 +239,11 @@ CSV = "key,text,label,groups\nk0,secretword,1,gay\n"
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"repo.py": "raise SystemExit('ran')", "t.csv": CSV}, "no code of a data set is run"),
+        ({"repo.py": "raise SystemExit('ran')", "t.csv": CSV}, "scripts of data sets are not run"),
         ({"README.md": "# nothing"}, "must have data files in a format of tables"),
         ({"a.txt": "secretword\n"}, "must be Parquet, CSV, JSON lines or Arrow; it is read as"),
-        ({"README.md": ELSEWHERE.format("../out.csv")}, "its README names one elsewhere"),
-        ({"data/test.csv": CSV + 'k1,"secretword'}, "whose text is withheld"),
+        ({"README.md": ELSEWHERE.format("../out.csv")}, "its README names a file elsewhere"),
+        ({"data/test.csv": CSV + 'k1,"secretword'}, "message withheld"),
     ],
 )
 def test_a_repository_that_cannot_be_trusted_or_read_is_refused(tmp_path, files, message):
@@ -292,7 +292,7 @@ def test_a_commit_that_the_hub_lacks_is_refused(repository, tmp_path):
     with serving(repository, "acme/chats", kind="datasets") as hub:
         frozen, said = frozen_from_hub(hub, tmp_path, revision=OTHER)
     assert not frozen
-    assert "must be on the hub, with the commit ffffffffffff" in said
+    assert "must be on the hub at commit ffffffffffff" in said
 
 
 @pytest.mark.slow

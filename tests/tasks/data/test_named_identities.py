@@ -137,7 +137,7 @@ def test_other_types_than_names_are_refused(tmp_path, values):
     pq.write_table(
         pa.table({"id": [0, 1], "label": [0.0, 1.0], "groups": values}), tmp_path / "t.parquet"
     )
-    with pytest.raises(InputError, match=r"names or lists of names|one value in each row"):
+    with pytest.raises(InputError, match=r"names or lists of names|a single value in each row"):
         of_file(tmp_path / "t.parquet")
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_slice_is_named_by_no_rule(name):
 
 @pytest.mark.parametrize("values", [["?", "!"], ["cafe\u0301", "caf\u00e9"]])
 def test_values_that_no_rule_could_tell_apart_make_no_slices(tmp_path, values):
-    with pytest.raises(InputError, match="two of column 'language' give the slice 'language"):
+    with pytest.raises(InputError, match="two in column 'language' give the slice 'language"):
         slices_of(tmp_path, values)
 
 

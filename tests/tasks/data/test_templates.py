@@ -212,8 +212,8 @@ def test_strength_zero_is_the_balanced_set(tmp_path):
         ({"part": "dev"}, "'train', 'test' or 'all'"),
         ({"part": "train", "planted_bias": planted(-0.1)}, "planted_bias.strength"),
         ({"part": "train", "planted_bias": planted(1.1)}, "planted_bias.strength"),
-        ({"part": "test", "planted_bias": planted(1)}, "must go with `part: train`; got `part: te"),
-        ({"part": "all", "planted_bias": planted(1)}, "must go with `part: train`; got `part: all"),
+        ({"part": "test", "planted_bias": planted(1)}, "must have `part: train`; got `part: te"),
+        ({"part": "all", "planted_bias": planted(1)}, "must have `part: train`; got `part: all"),
         (
             {"part": "train", "terms": ["gay"], "planted_bias": planted(1, ["gay", "martian"])},
             "`planted_bias.terms` must be among `terms`; got martian",

@@ -153,7 +153,7 @@ def test_a_wrong_weight_is_refused_with_its_place(frame, source, tmp_path, value
 def test_a_fraction_is_no_frequency(frame, source, tmp_path):
     frame["times"] = frame["times"].astype(float)
     frame.loc[7, "times"] = 1.5
-    told = r"whole number where `weight_kind` is `frequency`; got 1\.5 \(file .*row 7"
+    told = r"whole number if `weight_kind` is `frequency`; got 1\.5 \(file .*row 7"
     with pytest.raises(InputError, match=told):
         freeze(source(frame, weight_kind="frequency"), tmp_path / "store")
 

@@ -69,7 +69,7 @@ def test_scores_of_predicted_labels_are_noticed_and_read_by_their_label(tmp_path
         read(path, score="score")
     said = str(error.value)
     assert "scores of the predicted label" in said
-    assert "Write `label: label` and as `positive_label` the one that means toxic." in said
+    assert "Set `label: label`, and `positive_label` to the label that means toxic." in said
     positive = {"codes": 1, "true and false": True}.get(form, "toxic")
     found = read(path, **BY_LABEL | {"positive_label": positive})
     assert found.index.tolist() == IDS
@@ -87,7 +87,9 @@ NESTED = {
 @pytest.mark.parametrize("form", NESTED)
 def test_nested_labels_are_read_by_their_label(tmp_path, form):
     path = lines(tmp_path / "scores.jsonl", NESTED[form]())
-    with pytest.raises(InputError, match=r"Write the label that means toxic .'fine' or 'toxic'."):
+    with pytest.raises(
+        InputError, match=r"Set `positive_label` to the label that means toxic .'fine' or 'toxic'."
+    ):
         read(path)
     np.testing.assert_allclose(read(path, positive_label="toxic"), TOXIC, rtol=0, atol=1e-15)
     table = pa.table({"id": IDS, "prediction": NESTED[form]()})
@@ -112,7 +114,7 @@ WRONG = {
     "a third label": (
         THREE,
         {},
-        "predicted labels must be two; besides 'toxic' there are 'fine' and 'spam'",
+        "predicted labels must be two; in addition to 'toxic' there are 'fine' and 'spam'",
     ),
     "a misspelt label": (
         FLAT,
@@ -122,7 +124,7 @@ WRONG = {
     "a missing label": (
         FLAT.assign(label=[None, *LABELS[1:]]),
         {},
-        "a score must have its label (file {path}, column label, row 0, id c0)",
+        "a score must have a label (file {path}, column label, row 0, id c0)",
     ),
     "a logit": (
         FLAT.assign(score=[2.5, *CERTAINTY[1:]]),
@@ -145,13 +147,13 @@ def test_what_two_labels_cannot_be_is_refused_with_its_place(tmp_path, name):
 def test_of_several_labels_one_must_be_the_positive_one(tmp_path):
     values = [*pairs()[:-1], [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]]
     path = lines(tmp_path / "scores.jsonl", values)
-    with pytest.raises(InputError, match=r"one of several labels must be .*row 11, id c11"):
+    with pytest.raises(InputError, match=r"several labels must include .*row 11, id c11"):
         read(path, positive_label="toxic")
 
 
 def test_lists_in_the_text_of_a_csv_file_are_refused_with_what_to_write(tmp_path):
     FLAT.assign(prediction=[str(each) for each in pairs()]).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(InputError, match=r"It holds lists or objects: write one number"):
+    with pytest.raises(InputError, match=r"It holds lists or objects: write a single number"):
         read(tmp_path / "a.csv")
 
 
