@@ -56,7 +56,7 @@ def test_each_key_has_a_heading_that_can_be_linked_to(pages):
 def test_a_command_that_explains_a_section_leads_to_its_keys(site, pages):
     guide = (pages / "guides" / "candidates.md").read_text("utf-8")
     assert "[`biasgate schema http`](../reference/evaluation-file.md#http)" in guide
-    assert "`biasgate schema KIND` says" in guide
+    assert "`biasgate schema KIND` explains" in guide
     page = {"PolicyRule": "policy"}
     found = site._SECTION.sub(partial(site.keys_linked, "..", page), "`biasgate schema PolicyRule`")
     assert found == "[`biasgate schema PolicyRule`](../policy.md#policyrule)"
@@ -90,7 +90,7 @@ def test_links_out_of_the_pages_become_paths_and_others_stay_links(pages):
     said = (pages / "guides" / "ci.md").read_text("utf-8")
     assert "`action.yml`" in said
     assert "](../../" not in said
-    assert "](candidates.md#what-goes-wrong)" in said
+    assert "](candidates.md#failures)" in said
     said = (pages / "evidence" / "models.md").read_text("utf-8")
     assert "successors.yaml (`docs/reproduce/successors.yaml` in the repository)" in said
 
