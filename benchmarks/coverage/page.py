@@ -14,24 +14,24 @@ FOLDER = Path(__file__).parent.parent.parent / "docs" / "evidence"
 COLUMNS = ("covered", "below", "above", "passed", "width", "ratio", "missing", "draws")
 
 TITLES = {
-    "cells": "one AUC",
-    "spreads": "one AUC of classes that are spread unequally",
+    "cells": "single AUC",
+    "spreads": "single AUC of classes that are spread unequally",
     "tiny": "power means and final score with a tiny group",
     "differing": "final score of groups that differ",
     "paired": "difference of two models on the same rows",
-    "power": "the same: how often a model is shown not to be worse by .02",
+    "power": "the same: how often a model is non-inferior within .02",
     "weighted": "weighted rows",
     "crossing": "clusters that hold rows of all groups",
-    "nested": "clusters of one group each",
-    "apart": "the same, where the model is not equally good for all groups",
+    "nested": "clusters of a single group",
+    "apart": "the same, with a model not equally good for all groups",
     "few": "positives in a few of 200 clusters",
     "large": "large clusters, of 120 rows on average",
     "models": "difference of two models, in clusters",
-    "many": "one AUC in clusters",
-    "wide": "the same, where the width is near what is asked, with more samples",
+    "many": "single AUC in clusters",
+    "wide": "the same, with widths near the limit and more samples",
     "rates": "gap of an error rate, in clusters",
-    "shared": "the same, where subgroup and background are in the same clusters",
-    "rare": "one AUC where few threads or rows decide: all samples, and those without a warning",
+    "shared": "the same, with subgroup and background in the same clusters",
+    "rare": "single AUC if few threads or rows decide: all samples, and samples without a warning",
     "calibrated": "gaps of calibration",
 }
 

@@ -53,7 +53,7 @@ templates are not independent, and their intervals do not allow for that.
 
 `python docs/reproduce/compared.py` trained, scored and wrote this part, on {machine}
 ({versions}).
-[All results](compared.csv). Rows per second were measured once for each cell, and include loading
+[All results](compared.csv). Rows per second were measured once per cell, and include loading
 the model. The load of the machine at the end was {load:.0f}. If that is more than the number of
 cores, other work used most of them.
 
