@@ -512,7 +512,7 @@ TESTS = {
         "test_tags_that_name_another_verdict_do_not_choose_either",
     ],
     "a verdict taken from another": ["a stolen verdict"],
-    "all of it rewritten": [
+    "everything above rewritten": [
         "all rewritten",
         "all rewritten, where no key is trusted",
     ],
