@@ -94,8 +94,8 @@ class EvaluationFile(Settings):
     def _coherent(self) -> Self:
         if self.name == _MLFLOWS_OWN:
             msg = (
-                f"`name` must not be {_MLFLOWS_OWN}, which is MLflow's own experiment: a local one "
-                "keeps its files outside the store"
+                f"`name` must not be {_MLFLOWS_OWN}, which is MLflow's own experiment: its files "
+                "are outside a local store"
             )
             raise ValueError(msg)
         refuse_none(self.candidates, self.registered_candidates, self.registered_model)
@@ -117,8 +117,8 @@ class EvaluationFile(Settings):
         ]
         if untrained and self.registered_model is None:
             msg = (
-                f"candidate {untrained[0]} is trained here, so name the model that its version is "
-                "registered under: `registered_model`"
+                f"candidate {untrained[0]} is trained here, so set `registered_model` to the model "
+                "that its version is registered under"
             )
             raise ValueError(msg)
         for candidate in self.candidates:
@@ -136,13 +136,13 @@ class EvaluationFile(Settings):
         champion = self.champion
         if champion is not None and self.registered_model and champion.uri != alias:
             msg = (
-                f"`champion` must be `model: {alias}` where `registered_model` is given, since "
-                f"that alias is what moves; got {champion.uri or champion.name}"
+                f"`champion` must be `model: {alias}` if `registered_model` is given, since "
+                f"promotion moves that alias; got {champion.uri or champion.name}"
             )
             raise ValueError(msg)
         rivals = [one for one in (self.champion, self.reference) if one is not None]
         if any(rival.training() is not None for rival in rivals):
-            msg = "`champion` and `reference` must exist already; one of them is trained here"
+            msg = "`champion` and `reference` must be existing models; got a model to train"
             raise ValueError(msg)
         return self
 
@@ -160,8 +160,8 @@ class EvaluationFile(Settings):
         listed = [one.name for one in required if one.population == "these_rows"]
         if self.registered_model and listed and len(listed) == len(required):
             msg = (
-                f"set {listed[0]} has `population: these_rows`, which says nothing about comments; "
-                "a model is promoted only if another required set is a sample of them"
+                f"set {listed[0]} has `population: these_rows`, so it is not a sample of comments; "
+                "promotion needs another required set that is"
             )
             raise ValueError(msg)
 

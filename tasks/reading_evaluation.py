@@ -194,7 +194,7 @@ def remember_failed_night(flow: Any, flow_run: Any, state: Any) -> None:
         workplace = Workplace(Path(store))
         remember_failure(evaluation, str(flow_run.id), _kind_of(state), workplace)
     except Exception as error:  # noqa: BLE001 - the night has failed anyway, with its own error
-        say(f"`biasgate trend` does not know of this night: {type(error).__name__}")
+        say(f"`biasgate trend` will not show this night: {type(error).__name__}")
 
 
 def _kind_of(state: Any) -> str:
@@ -226,8 +226,8 @@ def with_found(evaluation: Evaluation, gateway: Gateway, *, watch_champion: bool
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         msg = (
-            f"candidate {twice} must have another name: a version that `registered_candidates` "
-            "found has this one."
+            f"candidate {twice} must have another name: `registered_candidates` found a version "
+            "with this name."
         )
         raise InputError(msg)
     if not candidates and not (watch_champion and champion):

@@ -106,7 +106,7 @@ WRONG_FILES = {
     "phrases alone for promotion": (
         "text: text",
         "text: text\n    cluster: text\n    population: these_rows",
-        "a model is promoted only if another required set is a sample",
+        "promotion needs another required set that is",
     ),
     "an analysis that is no list": (
         "policy: own.yaml",
@@ -233,9 +233,11 @@ def test_a_store_inside_the_results_is_refused_before_work(home, begun, command)
     before = sorted(home.iterdir())
     for places in (["--output", "."], ["--output", "o", "--store", "o/s"]):
         code, said = run(command, config, *places)
-        assert (code, "must be folders apart, neither inside the other" in said) == (2, True), said
+        assert (code, "must be separate folders, neither inside the other" in said) == (2, True), (
+            said
+        )
     code, said = run("demo", "--output", "..")
-    assert (code, "must be folders apart, neither inside the other" in said) == (2, True), said
+    assert (code, "must be separate folders, neither inside the other" in said) == (2, True), said
     assert (begun, sorted(home.iterdir())) == ([], before)
 
 

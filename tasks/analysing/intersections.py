@@ -72,7 +72,7 @@ class IntersectionsAnalysis(Analysis):
             msg = (
                 f"analysis intersections: `max_order` must give at most {COUNTED:,} "
                 f"intersections; {self.max_order} of the {len(names):,} identities of evaluation "
-                f"set {frozen.name!r} give {n_possible:,}. Choose a smaller one, or name "
+                f"set {frozen.name!r} give {n_possible:,}. Lower it, or name "
                 "suitable sets with `sets`."
             )
             raise InputError(msg)
@@ -141,20 +141,16 @@ class IntersectionsAnalysis(Analysis):
             together = jointly[name][metric]
             bounded = sum(subgroup[metric].low is not None for subgroup in jointly.values())
             if together.low is not None:
-                whom = (
-                    "all of them"
-                    if bounded == counts.n_measured
-                    else f"the {bounded:,} that have any"
-                )
+                whom = "all" if bounded == counts.n_measured else f"the {bounded:,} with intervals"
                 told += (
-                    f" Bounds that hold for {whom} together: [{together.low:.3f}, "
+                    f" Simultaneous interval over {whom}: [{together.low:.3f}, "
                     f"{together.high:.3f}]."
                 )
         if counts.n_without_support:
             told += f" Others with fewer: {counts.n_without_support:,}."
         if counts.n_measured < counts.n_with_support:
             told += (
-                f" Of {counts.n_with_support:,} with enough comments only the "
+                f" Of {counts.n_with_support:,} with enough comments, only the "
                 f"{counts.n_measured:,} largest were measured."
             )
         if len(shown) > self.most:

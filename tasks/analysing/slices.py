@@ -126,20 +126,20 @@ def _sentences(
     most = max(apart, key=lambda place: apart[place], default=None)
     rolled = ""
     if few:
-        rolled = f" Measured together, as they have few comments: {', '.join(few)}."
+        rolled = f" Pooled, as they have few comments: {', '.join(few)}."
     n = counted(len(found), "slice")
     if most is None:
-        yield f"In {n} no identity has an AUC with an interval in two of them.{rolled}"
+        yield f"No identity has an AUC with an interval in two of the {n}.{rolled}"
         return
     name, metric = most
     numbers = "; ".join(
         f"{of} {cell}" for of, cell in zip(found, each[most], strict=True) if cell.value is not None
     )
     shown = apart[most] > 0
-    how = "is shown to differ most" if shown else "differs most, but no AUC is shown to differ"
+    how = "significant" if shown else "not significant"
     yield (
-        f"Between {n} {metric} of {name} {how}, by intervals that hold together at 95 %; each with "
-        f"its own: {numbers}.{rolled}"
+        f"Between {n}, {metric} of {name} differs most ({how} by simultaneous 95% intervals). Each "
+        f"slice with its own interval: {numbers}.{rolled}"
     )
 
 
@@ -216,13 +216,13 @@ def _sentence(kind: str, found: Cells, everyone: Cells) -> str:
     }
     start = f"Among comments {_SAME[kind]}"
     if not moved:
-        return f"{start} no AUC of an identity has an interval."
+        return f"{start}, no identity has an AUC with an interval."
     name, metric = max(moved, key=lambda one: moved[one])
     apart, _ = moved[name, metric]
     return (
-        f"{start} {metric} of {name} changes most: it is {found[name][metric]}, and "
-        f"{everyone[name][metric]} among all"
-        f"{'' if apart else '. That may be chance: these intervals overlap'}."
+        f"{start}, {metric} of {name} changes most: it is {found[name][metric]}, and "
+        f"{everyone[name][metric]} among all comments"
+        f"{'' if apart else '. This may be chance: the intervals overlap'}."
     )
 
 

@@ -74,7 +74,7 @@ class ThresholdTransferAnalysis(ScoreColumns, Analysis):
         """Return the earlier model's scores of the measured rows; NaN where it has none."""
         if self.path is None:
             if _CHAMPION not in rows.evidence.roles:
-                found = "there is no champion, and no `path`"
+                found = "neither a champion nor a `path` is given"
                 self.refuse(rows.frozen, "scores of an earlier model", found)
             return np.asarray(rows.evidence.scores(_CHAMPION), dtype=np.float64)
         ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
@@ -87,9 +87,9 @@ def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:
     what = "the flag rate" if found.match == "flag_rate" else "recall"
     overall = found.overall
     first = (
-        f"At {found.after:.4g}, {what} is {found.rate_after:.3f}, as before at "
-        f"{found.before:.4g} ({found.rate_before:.3f}): {overall.n_gained:,} comments are flagged "
-        f"that were not, and {overall.n_lost:,} no longer are."
+        f"At threshold {found.after:.4g}, {what} is {found.rate_after:.3f}, as before at "
+        f"{found.before:.4g} ({found.rate_before:.3f}): {overall.n_gained:,} comments are newly "
+        f"flagged, and {overall.n_lost:,} are no longer flagged."
     )
     changes = {
         name: selected(one.change, len(found.subgroups)) for name, one in found.subgroups.items()
@@ -100,10 +100,10 @@ def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:
         if change.value is not None and change.low is not None and change.low > 0
     )
     if not more:
-        return (first, "No identity is shown to be flagged more often than before.")
+        return (first, "No identity is flagged significantly more often than before.")
     told = [
         f"{name} {value:+.3f} [{changes[name].low:+.3f}, {changes[name].high:+.3f}]"
         for value, name in more[::-1][:_TOLD]
     ]
     others = f" and {len(more) - _TOLD} more" if len(more) > _TOLD else ""
-    return (first, f"Flagged more often than before: {', '.join(told)}{others}.")
+    return (first, f"Flagged significantly more often than before: {', '.join(told)}{others}.")

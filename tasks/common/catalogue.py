@@ -112,12 +112,12 @@ class Catalogue(Generic[SettingsType]):
         except Exception as error:
             msg = (
                 f"{what} cannot be imported ({type(error).__name__}: {error}). Reinstall the "
-                "package with its dependencies, or tell its author"
+                "package with its dependencies, or report it to its author"
             )
             raise ValueError(msg) from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"{self.base.__module__}.{self.base.__qualname__}"
-            msg = f"{what} must be a subclass of {base}; tell its author"
+            msg = f"{what} must be a subclass of {base}; report it to its author"
             raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
         return found
 
@@ -133,7 +133,7 @@ def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
 def _warn_of(point: EntryPoint, key: str) -> None:
     """Warn, once per process, of a package that uses a name of biasgate's own."""
     steps.warning(
-        "warning: `%s: %s` is biasgate's own; the one that %s adds (entry point %s) is ignored. "
+        "warning: `%s: %s` is biasgate's own; that of %s (entry point %s) is ignored. "
         "Uninstall the package, or ask its author to rename it.",
         key,
         point.name,

@@ -52,7 +52,7 @@ def shown_id(value: object) -> str:
     text = str(value)
     if _PLAIN_ID.fullmatch(text):
         return text
-    return "(one with spaces)" if text.split() != [text] else "(one that may be a comment)"
+    return "(with spaces)" if text.split() != [text] else "(withheld: may be a comment)"
 
 
 def shown_names(names: Iterable[object]) -> str:
@@ -64,7 +64,7 @@ def shown_names(names: Iterable[object]) -> str:
     texts = [str(name) for name in names]
     shown = [repr(text) for text in texts if _PLAIN_NAME.fullmatch(text)][:_MOST_NAMES]
     if len(texts) > len(shown):
-        shown.append(f"{len(texts) - len(shown)} {'more' if shown else 'columns of other names'}")
+        shown.append(f"{len(texts) - len(shown)} {'more' if shown else 'columns with other names'}")
     return ", ".join(shown)
 
 
@@ -104,8 +104,11 @@ def lacking_module(error: BaseException | None) -> str | None:
         return None
     install = f"{sys.executable} -m pip install PACKAGE"
     if isinstance(error, ModuleNotFoundError):
-        return f"module {error.name!r} must be installed; it is not. With its package: {install}"
-    return f"module {error.name!r} must have what is imported from it. Another version: {install}"
+        return f"module {error.name!r} must be installed; it is not. Install its package: {install}"
+    return (
+        f"module {error.name!r} must have what is imported from it. Install another version: "
+        f"{install}"
+    )
 
 
 def without_quotes(

@@ -130,8 +130,8 @@ def require_apart(output: Path, store: Path) -> None:
     links = (Path(os.path.realpath(path)) for path in below if path.is_symlink())
     if _overlap(here, kept) or _overlap(*named) or any(_overlap(one, kept) for one in links):
         msg = (
-            f"output {output} and store {store} must be folders apart, neither inside the other: "
-            "the store has the comments, and results are passed on. Name another `--output` or "
+            f"output {output} and store {store} must be separate folders, neither inside the "
+            "other: the store has the comments, and results are shared. Name another `--output` or "
             "`--store`."
         )
         raise InputError(msg)
@@ -179,7 +179,7 @@ def refuse_full_disk(folder: Path, purpose: str) -> Iterator[None]:
             raise
         msg = (
             f"the disk of {folder} must have space {purpose}; it is full. Free some space and run "
-            "again: what is finished is kept."
+            "again: finished work is kept."
         )
         raise InputError(msg) from error
 

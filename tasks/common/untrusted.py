@@ -29,7 +29,7 @@ PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOC
 PLAIN_FILE |= getattr(os, "O_BINARY", 0)
 # What numbers and texts that others cannot read look like; other documents are not searched.
 _SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
-_TWICE = "a key is there twice"
+_TWICE = "a key is repeated"
 _SHOWN = 200
 
 Checked = TypeVar("Checked")
@@ -120,7 +120,7 @@ def check(
         msg = f"{what} must be {rule}; {printable(str(error))[:_SHOWN]} is missing."
         raise InputError(msg) from None
     if exact and (wrong := next(differences(content, written), None)) is not None:
-        problem = f"{printable(wrong or 'it')[:_SHOWN]}: not as it is written"
+        problem = f"{printable(wrong or 'it')[:_SHOWN]} differs"
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg)
     return found
@@ -155,7 +155,7 @@ def _refuse_kind(path: Path, what: str, kind: str) -> NoReturn:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is no number"
+    msg = f"{name} is not a number"
     raise ValueError(msg)
 
 
@@ -184,7 +184,7 @@ def _problem(value: Any) -> str | None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            return "it has half of a character"
+            return "it has an unpaired surrogate"
     if isinstance(value, float) and not math.isfinite(value):
         return "it has a number that is too large"
     if isinstance(value, int) and abs(value) >= _MOST_INT:

@@ -61,7 +61,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
         msg = f"file {path} must be YAML: {_yaml_place(error, text)}"
         raise InputError(msg) from error
     except RecursionError as error:
-        msg = f"file {path} must be YAML of fewer levels: a list or section is within too many."
+        msg = f"file {path} must be YAML with fewer levels; it is nested too deeply."
         raise InputError(msg) from error
     if not isinstance(content, dict):
         got = "nothing" if content is None else type(content).__name__
@@ -115,7 +115,7 @@ def _told(path: Path, content: Any, error: ValidationError, kind: type[Settings]
         sections = dict.fromkeys(_section(problem, content, kind) for problem in to_tell or errors)
         command = kind.explained_by.rpartition(" ")[0]
         commands = " and ".join(f"`{command} {section}`" for section in sections)
-        told.append(f"  To see what keys there are: {commands}.")
+        told.append(f"  To list the keys: {commands}.")
     return "\n".join(told)
 
 
@@ -233,7 +233,7 @@ def refuse_odd_values(value: Any, where: str) -> None:
         )
         raise InputError(msg)
     elif isinstance(value, str) and _UNWRITABLE.search(value):
-        msg = f"text must be without NUL and half characters; this one has some ({where!r})."
+        msg = f"text must not hold NUL or unpaired surrogates; it does ({where!r})."
         raise InputError(msg)
 
 
@@ -286,9 +286,9 @@ def _refuse_too_many(node: yaml.Node) -> None:
         known = sizes[id(node)]
         if known is None or known > _MOST_VALUES:
             problem = (
-                "an alias is part of what it stands for"
+                "an alias refers to itself"
                 if known is None
-                else f"with its aliases this stands for more than {_MOST_VALUES:,} values"
+                else f"its aliases expand to more than {_MOST_VALUES:,} values"
             )
             raise yaml.MarkedYAMLError(None, None, problem, node.start_mark)
         return known

@@ -32,7 +32,7 @@ from biasgate.tasks.gating.policy_check import refuse_unknown_names
 
 ENDING = ".counts"
 _AT_ONCE = 8
-_IF_NONE = "Score them too, or remove these rows: counts are of rows that every model has scored."
+_IF_NONE = "Score them, or remove these rows: counted rows need a score of every model."
 _DECIDES_LATER = {
     "path",
     "policy",
@@ -62,12 +62,12 @@ class CountFile(FileSource):
 
     explained_by = "biasgate schema count"
     refused: ClassVar[Mapping[str, str]] = {
-        "cluster": "counts are of independent rows; judge rows in clusters as `source: table`",
-        "slices": "only all rows are counted",
-        "slices_in": "only all rows are counted",
-        "population": "counts are of a sample of comments",
-        "required": "a count file has one set, on which its verdict is based",
-        "sample": "all rows of the shards are counted; `split` takes a part of them",
+        "cluster": "counts need independent rows; judge rows in clusters as `source: table`",
+        "slices": "counts are not kept per slice",
+        "slices_in": "counts are not kept per slice",
+        "population": "counts must come from a sample of comments",
+        "required": "a count file has a single set, which decides its verdict",
+        "sample": "all rows of the shards are counted; use `split` to count a part",
     }
 
     source: Literal["shards"]
@@ -146,9 +146,9 @@ class CountFile(FileSource):
         names = set(own.names), own.bits, found.record.key, found.counts.keys()
         if names != (set(self.identity_names()), self.bits, self.key, self.models.keys()):
             msg = (
-                f"counts must be what this count file makes of rows; those in {shown(shard)} were "
-                "made with another `name`, other columns, models, `bits`, or thresholds of labels "
-                "or identities. Name what they were made with, or count the rows again."
+                f"counts must be made with the settings of this count file; those in "
+                f"{shown(shard)} were made with another `name`, other columns, models, `bits`, or "
+                "thresholds of labels or identities. Use these settings, or count the rows again."
             )
             raise InputError(msg)
 
@@ -183,7 +183,7 @@ class CountFile(FileSource):
             if match is None or match[1] in found:
                 msg = (
                     f"`manifest` must have a line for each shard, as `sha256sum` writes them, and "
-                    f"no content twice (file {self.manifest}, row {number})."
+                    f"each content once (file {self.manifest}, row {number})."
                 )
                 raise InputError(msg)
             found[match[1]] = Path(match[2]).name
@@ -261,8 +261,8 @@ def _lacking(policy: Policy, settings: CountFile) -> Iterator[tuple[str, str]]:
         yield "`max_missing`", "a row without a score is refused when it is counted"
     for rule in policy.decision_rules():
         if rule.slice is not None:
-            yield f"rule {rule.name} on a slice", "only all rows are counted"
+            yield f"rule {rule.name} on a slice", "counts are not kept per slice"
         if METRICS[rule.metric].needs_rival:
-            yield f"rule {rule.name}", "which comments change their decision only rows tell"
+            yield f"rule {rule.name}", "changed decisions are known only from rows"
         if rule.reference_margin is not None and settings.reference is None:
-            yield f"rule {rule.name} with `reference_margin`", "there is no `reference`"
+            yield f"rule {rule.name} with `reference_margin`", "`reference` is not set"

@@ -69,10 +69,10 @@ def counted_shard(settings: CountFile, path: Path) -> Counted:
         n_rated, n_measured = n_rated + rated, n_measured + rows.n
     n_counted = counts[CANDIDATE].n if counts else 0
     if not n_counted:
-        why = f": {', '.join(map(repr, sorted(unrated)))} has no value there" if unrated else ""
+        why = f": no values of {', '.join(map(repr, sorted(unrated)))}" if unrated else ""
         msg = (
-            f"shard {path} must have rows to measure; none of its {n_rows} rows is one{why}. Take "
-            "it out of `path`."
+            f"shard {path} must have rows to measure; none of its {n_rows} rows can be "
+            f"measured{why}. Remove it from `path`."
         )
         raise InputError(msg)
     shard = Shard(

@@ -50,17 +50,17 @@ def _located(value: Any, info: ValidationInfo) -> Any:
     if scheme == "file" and path.startswith("/"):
         return Path(unquote(path))
     if scheme not in _STORES:
-        msg = "a URL must be of s3://bucket/…, gs://bucket/… or file:///…"
+        msg = "a URL must start with s3://bucket/…, gs://bucket/… or file:///…"
         raise ValueError(msg)
     bucket, _, key = path.partition("/")
     if "@" in bucket.removeprefix("anonymous@"):
         msg = (
-            "a URL must have no credentials in it: set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or what else the store's own tools read"
+            "a URL must not contain credentials: set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or the variables that the store's own tools read"
         )
         raise ValueError(msg)
     if not bucket or not key or _PATTERN.search(bucket):
-        msg = "a URL must name one bucket and what is in it, as in s3://bucket/day/*.parquet"
+        msg = "a URL must name a bucket and objects in it, as in s3://bucket/day/*.parquet"
         raise ValueError(msg)
     return value
 
@@ -201,7 +201,7 @@ def _told(url: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        msg = f"{url} must be an object in the store; there is none."
+        msg = f"{url} must be an object in the store; it was not found."
         raise InputError(msg) from None
     except ValueError:
         msg = f"{url} must be a URL that pyarrow reads, as in s3://bucket/day/*.parquet; it is not."
@@ -209,16 +209,16 @@ def _told(url: str) -> Iterator[None]:
     except OSError as error:
         text = str(error)
         if _NO_BUCKET.search(text):
-            msg = f"{url} must be in a bucket that exists; the store has no such bucket."
+            msg = f"{url} must be in an existing bucket; the bucket was not found."
             raise InputError(msg) from None
         if _DENIED.search(text):
             msg = (
                 f"{url} must be readable by the credentials of this machine; the store denies "
-                "access. Set those that its own tools use, such as AWS_ACCESS_KEY_ID and "
+                "access. Set the variables that its own tools use, such as AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, on every worker."
             )
             raise InputError(msg) from None
         code = _CODE.search(text)
         what = type(error).__name__ if code is None else code[1] or code[2]
-        msg = f"the store of {masked(url)} must answer; it failed ({what}). Run again to go on."
+        msg = f"the store of {masked(url)} must answer; it failed ({what}). Run again to continue."
         raise SourceError(msg) from None

@@ -43,7 +43,7 @@ def conform_rows(chunk: pa.Table, name: str) -> pa.Table:
     try:
         check_identity_names(filter(None, identities))
     except ValueError as error:
-        msg = f"{source} must yield other identities: {error}."
+        msg = f"{source} must yield valid identities: {error}."
         raise InputError(msg) from error
     return pa.table({column: _conform_column(chunk, column, source) for column in names})
 

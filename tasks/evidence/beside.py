@@ -34,15 +34,15 @@ def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
     order = _order(_ids(first), _ids(second))
     if (rows.labels != others.labels[order]).any():
         n = int((rows.labels != others.labels[order]).sum())
-        msg = f"{n:,} of {rows.labels.size:,} rows {'has' if n == 1 else 'have'} another label"
+        msg = f"{n:,} of {rows.labels.size:,} rows {'has' if n == 1 else 'have'} a different label"
         raise NotSameRowsError(msg)
     if first.background != second.background:
-        msg = "they have another background"
+        msg = "they have different backgrounds"
         raise NotSameRowsError(msg)
     shared = [name for name in rows.members if name in others.members]
     differ = [x for x in shared if (rows.members[x] != others.members[x][order]).any()]
     if not shared or differ:
-        msg = f"identity {differ[0]} has other rows" if differ else "they share no identity"
+        msg = f"identity {differ[0]} has different rows" if differ else "they share no identity"
         raise NotSameRowsError(msg)
     groups = first.record.power_mean_groups
     return Measuring(

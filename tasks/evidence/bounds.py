@@ -70,7 +70,7 @@ def require_short(table: pa.Table, name: str) -> pa.Table:
         longest = max(map(len, chunk.dictionary.to_pylist()), default=0)
         if longest > _MOST_TEXT:
             msg = (
-                f"clusters of {name} must have names of at most {_MOST_TEXT:,} characters; one has "
+                f"clusters of {name} must have names of at most {_MOST_TEXT:,} characters; got "
                 f"{longest:,}."
             )
             raise InputError(msg)

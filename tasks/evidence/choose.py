@@ -203,8 +203,8 @@ def _refuse_unrated(evaluation_set: EvaluationSet, identities: list[str]) -> Non
     if empty:
         msg = (
             f"identities of evaluation set {evaluation_set.name!r} must have values; the column of "
-            f"{', '.join(map(repr, empty))} is empty. Take it out of `identities`, or fill it with "
-            "0 where nobody is mentioned."
+            f"{', '.join(map(repr, empty))} is empty. Remove it from `identities`, or fill it with "
+            "0 for comments that do not mention the identity."
         )
         raise InputError(msg)
 

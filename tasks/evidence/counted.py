@@ -51,22 +51,22 @@ from biasgate.tasks.records import RestsOnCounts
 from biasgate.tasks.records.record import Record
 
 FILE = "evidence.counts"
-NO_ROWS = "Rows, clusters, slices and curves of calibration are not in counts."
+NO_ROWS = "Counts do not include rows, clusters, slices or calibration curves."
 NO_MEMBERS = (
-    "Which comments mention several identities is unknown: bounds of power means and of the final "
-    "score are wider than needed, and whose comments a loss comes from is not told."
+    "Counts do not record which comments mention several identities: bounds on power means and the "
+    "final score are wider than needed, and losses are not attributed to identities."
 )
 IN_PAIRS = (
-    "How two models' errors are related is known by wide bins of scores: bounds of differences "
-    "hold whatever these leave open."
+    "The relation between two models' errors is known only by wide bins of scores: bounds on "
+    "differences hold for any relation within a bin."
 )
 NO_PAIRS = (
-    "How two models' power means and final scores are related is unknown: bounds of these "
-    "differences are as wide as they can be."
+    "The relation between two models' power means and final scores is unknown: bounds on the "
+    "differences assume the worst case."
 )
 NO_CHANGES = (
-    "Which comments are decided otherwise than by the champion is unknown: changed decisions are "
-    "not counted."
+    "Counts do not record which decisions differ from the champion's: changed decisions are not "
+    "counted."
 )
 NO_CATEGORIES = "Identities with too few comments are not judged in their category."
 _RECORD, _NPZ, _PAIRS = "record.json", ".npz", "-pairs.npz"
@@ -138,7 +138,7 @@ class Counted:
         same = self.counts.keys() == other.counts.keys() and self.names == other.names
         if ours.key != theirs.key or not same:
             msg = (
-                f"counts must be of one set, counted by the same options; those of {names[0]} and "
+                f"counts must be of the same set, with the same options; those of {names[0]} and "
                 f"of {names[1]} are not. Count files must agree in `name`, columns, `bits`, "
                 "models, and thresholds of labels and identities."
             )
@@ -247,7 +247,7 @@ def _is_possible(shard: Shard) -> bool:
 
 def _require_members(known: Mapping[str, zipfile.ZipInfo], n_members: int, what: str) -> None:
     if len(known) < n_members:
-        msg = f"{what} must have each file in its archive once; one is there twice."
+        msg = f"{what} must hold each file once in its archive; a file is repeated."
         raise InputError(msg)
     if sum(member.file_size for member in known.values()) > MOST_BYTES:
         msg = f"{what} must unpack to at most {MOST_BYTES:,} bytes; it has more."

@@ -402,6 +402,6 @@ def evidence_at(path: Path) -> EvidenceFile:
     """Return the evidence in a folder of results, or in a file."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
-        msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
+        msg = f"{path} must be an evidence.parquet, or a results folder that holds it."
         raise InputError(msg)
     return EvidenceFile(file)

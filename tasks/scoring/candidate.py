@@ -123,8 +123,8 @@ class CandidateSettings(Settings):
             return
         if self.training() is not None:
             msg = (
-                f"`signed_by` of candidate {self.name!r} must be about a model that exists; this "
-                "one is trained here, and nobody has signed it."
+                f"`signed_by` of candidate {self.name!r} must be for an existing model; this "
+                "candidate is trained here, so it is not signed."
             )
             raise InputError(msg)
         read_model_key(self.signed_by)

@@ -55,7 +55,7 @@ class RegisteredCandidates(Settings):
             raise ValueError(msg)
         chosen = sorted({"name", "model"} & self.open_as.keys())
         if chosen:
-            msg = f"`open_as` must not have `{chosen[0]}`, which each version has of its own"
+            msg = f"`open_as` must not have `{chosen[0]}`: each version has its own"
             raise ValueError(msg)
         return self
 
@@ -108,7 +108,7 @@ def refuse_none(
     if found is None:
         if not candidates:
             msg = (
-                "`candidates` must have at least one model, as in [{name: mine, kind: scores, "
+                "`candidates` must list a model, as in [{name: mine, kind: scores, "
                 "path: scores.csv}]; got none. (Or find registered versions with "
                 "`registered_candidates`.)"
             )

@@ -70,7 +70,7 @@ def score_rows(
         say(f"scored {what}", aside=True)
     else:
         shards.folder.touch()
-        say(f"reusing kept scores of {candidate.name} on {evaluation_set.name}", aside=True)
+        say(f"reusing saved scores of {candidate.name} on {evaluation_set.name}", aside=True)
     if not candidate.scores_in_levels:
         _refuse_two_valued(kept, candidate)
     known = kept.table()["score"].to_numpy()
@@ -217,7 +217,7 @@ def _checked(
     scores, reasons = partly.scores, partly.reasons or (None,) * rows.num_rows
     if scores.shape != (rows.num_rows,):
         msg = (
-            f"candidate {candidate.name!r} must give one score per row; got shape "
+            f"candidate {candidate.name!r} must return a single score per row; got shape "
             f"{scores.shape} for {rows.num_rows} rows."
         )
         raise InputError(msg)

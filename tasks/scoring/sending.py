@@ -38,9 +38,9 @@ class Sending:
             f"{load.n_requests:,} requests (about {load.n_tokens:,} tokens)"
         )
         if load.seconds:
-            text += f"; at its limits that takes at least {duration(load.seconds)}"
+            text += f"; within its limits this takes at least {duration(load.seconds)}"
         if load.usd is None:
-            return f"{text}; its price is not known here (`price`)."
+            return f"{text}; its price is unknown (`price`)."
         return (
             f"{text}; it costs about {load.usd:.2f} US dollars." if load.usd else f"{text}; free."
         )
@@ -77,8 +77,8 @@ def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
     how = "To agree in advance, add `--yes` (the parameter `yes` of a deployment)."
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         msg = (
-            f"sending comments to a service with a price or limits must be agreed to: "
-            f"{' '.join(sending.sentence() for sending in all_sending)} Nobody can be asked here. "
+            f"sending comments to a service with a price or limits needs your consent: "
+            f"{' '.join(sending.sentence() for sending in all_sending)} Asking needs a terminal. "
             f"{how}"
         )
         raise InputError(msg)
@@ -87,7 +87,7 @@ def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
         sys.stderr.flush()
         answer = sys.stdin.readline()
     if answer.strip().lower() not in {"y", "yes"}:
-        msg = f"nothing was sent, as you did not answer yes. {how}"
+        msg = f"no comments were sent, since you did not answer yes. {how}"
         raise InputError(msg)
 
 

@@ -137,10 +137,10 @@ def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:
         other = first.setdefault(candidate.uri, candidate)
         if other.threshold != candidate.threshold:
             msg = (
-                f"candidates of one version must have the same `threshold`, since a version has "
-                f"one verdict; {other.name} and {candidate.name} are both {candidate.uri}, with "
-                f"{other.threshold} and {candidate.threshold}. Compare thresholds in an evaluation "
-                "without registered versions."
+                f"candidates of the same version must have the same `threshold`, since a version "
+                f"has a single verdict; {other.name} and {candidate.name} are both "
+                f"{candidate.uri}, with {other.threshold} and {candidate.threshold}. "
+                "Compare thresholds in an evaluation without registered versions."
             )
             raise InputError(msg)
 

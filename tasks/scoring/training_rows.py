@@ -94,8 +94,8 @@ def _refuse_shared(
     if found is not None and (found.n_rows or found.n_texts > REPEATED_TEXTS * n):
         msg = (
             f"{what} rows of evaluation set {evaluation_set.name!r}: {found.n_rows:,} of {n:,} "
-            f"rows by id and text (none may be), {found.n_texts:,} ({found.n_texts / n:.1%}) by "
-            f"text (at most {REPEATED_TEXTS:.0%} may be). Evaluate on a held-out split, or set "
+            f"rows by id and text (none allowed), {found.n_texts:,} ({found.n_texts / n:.1%}) by "
+            f"text (at most {REPEATED_TEXTS:.0%} allowed). Evaluate on a held-out split, or set "
             f"{setting}."
         )
         raise InputError(msg)

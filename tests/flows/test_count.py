@@ -35,7 +35,7 @@ def test_the_folder_has_what_is_read_again(home):
     code, again = run("show", folder / "out", "--all")
     assert code == 0
     assert "Passed: next on chats" in again
-    assert "Which comments mention several identities is unknown" in again
+    assert "Counts do not record which comments mention several identities" in again
     page = (folder / "out/report.html").read_text()
     assert "Decided by counts of 3 shards" in page
     assert len(list((folder / "out/counts").iterdir())) == 3

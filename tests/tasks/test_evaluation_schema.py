@@ -123,7 +123,7 @@ def test_an_error_says_what_explains_the_keys(tmp_path, wrong, section):
         f"evaluation_sets: [{{name: t, source: table, path: a.csv, terms: [gay]{of['table']}}}]\n"
         f"candidates: [{{name: a, kind: scores, path: s.csv{of['scores']}}}]\n"
     )
-    with pytest.raises(InputError, match=f"what keys there are: .*`biasgate schema {section}`"):
+    with pytest.raises(InputError, match=f"To list the keys: .*`biasgate schema {section}`"):
         read_evaluation(file)
 
 
@@ -131,7 +131,7 @@ def test_the_keys_of_a_count_file_are_explained_where_one_is_wrong(tmp_path):
     file = tmp_path / "chats.yaml"
     wrong = "name: c\nsource: shards\npath: a.csv\ncandidate: {name: n, score: s}\nbitz: 3\n"
     file.write_text(wrong)
-    with pytest.raises(InputError, match=r"keys there are: `biasgate schema count`\.$"):
+    with pytest.raises(InputError, match=r"To list the keys: `biasgate schema count`\.$"):
         read_count_file(file)
     words = list(explained("count"))
     assert "candidate: a section CountedModel, must be given" in words
@@ -143,5 +143,5 @@ def test_the_keys_of_a_count_file_are_explained_where_one_is_wrong(tmp_path):
 def test_a_kind_of_notification_is_no_section_of_its_own(tmp_path):
     file = tmp_path / "file.yaml"
     file.write_text("name: mine\nnotifications: [{kind: apprise, wrong: 1}]\n")
-    with pytest.raises(InputError, match=r"keys there are: `biasgate schema evaluation`\.$"):
+    with pytest.raises(InputError, match=r"To list the keys: `biasgate schema evaluation`\.$"):
         read_evaluation(file)

@@ -17,8 +17,8 @@ from biasgate.tasks.scoring.outcomes import NO_ANSWER, Missing, Outcome
 Prompt = str | list[dict[str, str]]
 Words = Annotated[tuple[str, ...], Field(min_length=2)]
 NO_PROBABILITIES = (
-    "The server, and the model, must support `logprobs`. Without them, set `score_as: level`: a "
-    "score is then one of as many values as there are `words`, and equal ones tie."
+    "The server, and the model, must support `logprobs`. Without them, set `score_as: level`: "
+    "scores then have only as many values as there are `words`, and equal scores tie."
 )
 _LEAST_SHARE = 0.5
 _ENOUGH = 10
@@ -61,10 +61,10 @@ class Judge(Settings):
             msg = "`words` must be different words, the most toxic answer first"
             raise ValueError(msg)
         if self.prompt is None:
-            msg = "`prompt` must be given, with {{text}} where the comment stands"
+            msg = "`prompt` must be given, with {{text}} in place of the comment"
             raise ValueError(msg)
         if "text" not in set(placeholders(self.prompt)):
-            msg = "`prompt` must hold {{text}} where the comment stands"
+            msg = "`prompt` must hold {{text}} in place of the comment"
             raise ValueError(msg)
         refuse_unknown(self.prompt, {"text"}, "prompt")
 
@@ -150,8 +150,8 @@ class Judge(Settings):
             after = f" after {self.after!r}" if self.after else ""
             msg = (
                 f"{name} must answer with one of {words}{after}; none of "
-                f"{n_unusable} answers does. Is another model behind it than `prompt` is for? Or "
-                "does the answer end before its word (`max_tokens`)?"
+                f"{n_unusable} answers does. Check that `prompt` is for this model, and that "
+                "`max_tokens` leaves room for the word."
             )
             raise InputError(msg)
 

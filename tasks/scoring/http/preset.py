@@ -108,7 +108,7 @@ class Protocol(Settings):
         refuse_unknown([self.query, self.headers], options, "query")
         used = set(placeholders(self.request)) & {"text", "texts", "rows", "messages", "prompt"}
         if not used:
-            msg = "`request` must hold the comments: {{text}}, or {{texts}} for a list of them"
+            msg = "`request` must hold the comments: {{text}}, or {{texts}} for a list of comments"
             raise ValueError(msg)
         if self.limits.texts > 1 and not used & {"texts", "rows"}:
             msg = "`limits.texts` must be 1 for a request with {{text}}; write {{texts}} for more"
@@ -118,7 +118,7 @@ class Protocol(Settings):
             refuse_unknown(self.score, options, "score")
             compiled(self.score, loosely=True)
         if self.limits.texts > 1 and self.rows is None:
-            msg = "`rows` must say where each text's part of an answer is, if a request has several"
+            msg = "`rows` must locate each text's part of an answer, if a request has several texts"
             raise ValueError(msg)
         return self
 
@@ -203,7 +203,7 @@ class Reader:
         if self.preset.tensor:
             parts = self._reshaped(parts, n_texts)
         if len(parts) != n_texts:
-            self._refuse(f"answer one score per text; got {len(parts)} for {n_texts}")
+            self._refuse(f"return as many scores as texts; got {len(parts)} for {n_texts}")
         index = self.preset.index
         if index is None:
             return parts
@@ -222,7 +222,9 @@ class Reader:
         except (TypeError, ValueError):
             numbers = np.empty(0)
         if not numbers.size or numbers.size % n_texts:
-            self._refuse(f"answer as many numbers for each text; got {numbers.size} for {n_texts}")
+            self._refuse(
+                f"return equally many numbers for each text; got {numbers.size} for {n_texts}"
+            )
         rows: list[Any] = numbers.reshape(n_texts, -1).tolist()
         return rows
 
@@ -268,14 +270,14 @@ class Reader:
 
     def _number(self, values: list[Any], path: str) -> float:
         if not _is_number(values):
-            self._refuse(f"have one finite number at `{path}`")
+            self._refuse(f"have a single finite number at `{path}`")
         number = float(values[0])
         if self.preset.scale is None:
             return number
         low, high = self.preset.scale
         if not low <= number <= high:
             self._refuse(
-                f"answer with scores from {low:g} to {high:g} (`scale`); one is outside",
+                f"answer with scores from {low:g} to {high:g} (`scale`); a score is outside",
                 MisreadError,
             )
         return (number - low) / (high - low)
@@ -287,7 +289,7 @@ class Reader:
             return max(numbers)
         if not all(0 <= number <= 1 for number in numbers):
             self._refuse(
-                "answer with probabilities for `combine: noisy_or`; one is outside [0, 1]",
+                "answer with probabilities for `combine: noisy_or`; a value is outside [0, 1]",
                 MisreadError,
             )
         return 1 - math.prod(1 - number for number in numbers)

@@ -111,12 +111,12 @@ class HttpEndpoint(Judge, CandidateSettings):
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         if (self.protocol is None) == (self.preset == CUSTOM):
-            msg = "`protocol` must be given for `preset: custom`, and for no other"
+            msg = "`protocol` must be given for `preset: custom`, and only then"
             raise ValueError(msg)
         preset = self.used
         for key in ("column", "output", "label"):
             if preset.reads != "predictions" and getattr(self, key) is not None:
-                msg = f"`{key}` is for MLflow models; preset {self.preset} is for others"
+                msg = f"`{key}` is only for MLflow models, not for preset {self.preset}"
                 raise ValueError(msg)
         self._check_options(preset)
         self._check_judge(preset)
@@ -127,7 +127,7 @@ class HttpEndpoint(Judge, CandidateSettings):
             )
             if self.preset == CUSTOM:
                 more = f"`limits: {{texts: {self.batch_size}}}`"
-                msg += f". If the service takes as many, write {more} in `protocol`"
+                msg += f". If the service accepts this many, write {more} in `protocol`"
             raise ValueError(msg)
         return self
 
@@ -155,12 +155,12 @@ class HttpEndpoint(Judge, CandidateSettings):
         if not preset.is_judge:
             given = set(Judge.model_fields) & self.model_fields_set
             if given:
-                msg = f"`{min(given)}` is for judges; preset {self.preset} is none"
+                msg = f"`{min(given)}` is for judges; preset {self.preset} is not a judge"
                 raise ValueError(msg)
             return
         self.check_judge()
         if self.categories:
-            msg = f"`categories` is not for judges; preset {self.preset} asks one"
+            msg = f"`categories` is not for judges; preset {self.preset} is a judge"
             raise ValueError(msg)
         if "prompt" in set(placeholders(preset.request)) and not isinstance(self.prompt, str):
             msg = f"`prompt` must be a text for preset {self.preset}, which takes no messages"
@@ -213,8 +213,8 @@ class HttpEndpoint(Judge, CandidateSettings):
         remember(variable, secret)
         if not secret.isascii() or not secret.isprintable():
             msg = (
-                f"{rule}: visible characters of ASCII, on one line. It holds others; was it copied "
-                "with something else?"
+                f"{rule}: visible ASCII characters on a single line. It holds others; check that "
+                "only the token was copied."
             )
             raise InputError(msg)
         return secret
@@ -381,6 +381,9 @@ class EndpointScorer(Scorer):
         options = {"output": self._settings.output, "label": self._settings.label}
         scores = positive_scores(answer["predictions"], self._name, **options)
         if len(scores) != n_texts:
-            msg = f"{self._name} must answer one score per text; got {len(scores)} for {n_texts}."
+            msg = (
+                f"{self._name} must return as many scores as texts; got {len(scores)} for "
+                f"{n_texts}."
+            )
             raise InputError(msg)
         return list(scores.tolist())

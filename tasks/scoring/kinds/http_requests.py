@@ -41,7 +41,7 @@ _MOST_IN_A_ROW = 20
 # Of the address, the key or the account, whatever the comment.
 _FATAL = frozenset({401, 402, 403, 404, 405, 407})
 _KEY = "Check the key or token in `token_env`."
-_WHY = {401: _KEY, 403: _KEY, 404: "Check `url`: nothing answers at its path."}
+_WHY = {401: _KEY, 403: _KEY, 404: "Check `url`: the server did not find its path."}
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,8 @@ class Requests:
             if outcomes.error is not None:
                 in_a_row += 1
                 if in_a_row >= _MOST_IN_A_ROW:
-                    msg = f"{outcomes.error} So it was for {counted(in_a_row, 'comment')} in a row."
+                    n = counted(in_a_row, "comment")
+                    msg = f"{outcomes.error} This happened for {n} in a row."
                     raise type(outcomes.error)(msg)
             return [Missing(outcomes.reason)]
 
@@ -174,7 +175,7 @@ class Requests:
                 async with asyncio.timeout(self.timeout_s):
                     response, answer = await self._try(client, body, most)
             except TimeoutError:
-                failure = f"without a whole answer in {self.timeout_s:g} s (`timeout_s`)"
+                failure = f"without a complete answer in {self.timeout_s:g} s (`timeout_s`)"
                 continue
             except httpx.TransportError as error:
                 failure = f"with {type(error).__name__}"
@@ -216,7 +217,7 @@ class Requests:
             return _Again(sentence)
         if rule is not None and rule.then == "missing":
             return Refused(rule.why)
-        why = rule.why if rule else _WHY.get(status, "Its server's log says why.")
+        why = rule.why if rule else _WHY.get(status, "See the server's log.")
         if rule is None and response.has_redirect_location:
             why += " Redirects are not followed: they may lead to another host."
         error = InputError(f"{self.name} must answer 200; got {_describe(status, sentence)}. {why}")
@@ -237,7 +238,7 @@ class Requests:
             sentence = sentence_of(answer, b"", texts)
             return Refused(_describe(httpx.codes.OK, sentence), error)
         if any(isinstance(each, float) and not math.isfinite(each) for each in outcomes):
-            msg = f"{self.name} must answer with finite scores; one is not."
+            msg = f"{self.name} must answer with finite scores; it did not."
             return Refused(_describe(httpx.codes.OK, ""), InputError(msg))
         return outcomes
 

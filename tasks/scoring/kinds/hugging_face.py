@@ -24,7 +24,7 @@ from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
 
 NEEDS_TORCH = (
     f"candidates of kind transformer need torch: {to_install('text')}. "
-    "Or remove them from the evaluation file; `--save FILE` copies an included one."
+    "Or remove them from the evaluation file; `--save FILE` copies an included evaluation."
 )
 _PACKAGES = ("torch", "transformers", "safetensors")
 HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]

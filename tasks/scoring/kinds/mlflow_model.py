@@ -125,7 +125,9 @@ def text_input(folder: Path, uri: str) -> Callable[[np.ndarray], Any]:
     """Return how to hand texts to a model: as an array, or as a table if it takes one."""
     signature = model_signature(folder)
     if signature is None or signature.inputs is None:
-        msg = f"model {uri} must have a signature. Log it again with one (`infer_signature`)."
+        msg = (
+            f"model {uri} must have a signature. Log it again with a signature (`infer_signature`)."
+        )
         raise InputError(msg)
     types = [str(kind) for kind in signature.inputs.input_types()]
     if len(types) != 1 or not any(text in types[0] for text in ("string", "object", "str")):

@@ -39,8 +39,8 @@ def positive_scores(
         values = values[:, -1]
     if values.ndim != 1 or values.dtype.kind not in "fiub":
         msg = (
-            f"{name} must return one score or two class probabilities per row; got shape "
-            f"{values.shape} of {values.dtype}. For a table name the score's column with `output`."
+            f"{name} must return a score or two class probabilities per row; got shape "
+            f"{values.shape} of {values.dtype}. For a table, name the score's column with `output`."
         )
         raise InputError(msg)
     return widened(values)
@@ -74,8 +74,8 @@ def _refuse_scores_of_predicted(table: pd.DataFrame, name: str, output: str) -> 
 
     labels = pa.array(table["label"].astype(str))
     cures = (
-        "Name the one that means toxic: `label:` instead of `output:`.",
-        "Let it return the score of the toxic label in a column, and name that with `output`.",
+        "Name the label that means toxic: `label:` instead of `output:`.",
+        "Let it return the score of the toxic label in a column, and name it with `output`.",
     )
     scores = widened(table[output])
     refuse_scores_of_predicted(scores, [("label", labels)], output, f"({name})", cures)
@@ -92,6 +92,9 @@ def _label_scores(table: pd.DataFrame, name: str, score: str, label: str) -> np.
         raise InputError(msg)
     others = set(winning) - {label}
     if len(others) > 1:
-        msg = f"`label` of {name} must be one of two; its answers name two others, not {label!r}."
+        msg = (
+            f"`label` of {name} must be a label that it returns; it returns two others, not "
+            f"{label!r}."
+        )
         raise MisreadError(msg)
     return np.where(np.array(winning) == label, scores, 1 - scores)

@@ -91,7 +91,7 @@ class PythonFunction(CandidateSettings):
             raise InputError(msg) from error
         except (SyntaxError, ValueError) as error:
             line = place(line=getattr(error, "lineno", None))
-            msg = f"{call} must name a Python file; {self.file} is not one {line}."
+            msg = f"{call} must name a Python file; {self.file} is not a Python file {line}."
             raise InputError(msg) from error
         names = _names(tree)
         function = self.call.rpartition(":")[2].partition(".")[0]
@@ -229,7 +229,8 @@ class FunctionProcess:
         scores = np.frombuffer(self._talk(list(texts)), dtype=np.float64)
         if len(scores) != len(texts):
             msg = (
-                f"{self._name} must return one score per text; got {len(scores)} for {len(texts)}."
+                f"{self._name} must return as many scores as texts; got {len(scores)} for "
+                f"{len(texts)}."
             )
             raise InputError(msg)
         return scores

@@ -86,7 +86,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
         if self.register_as is None:
             return
         # A registered file may hold no comments: everyone with access to the registry can read it.
-        problem = "it is JSON lines, and any line may hold more"
+        problem = "it is JSON lines, and any line may hold more keys"
         if not is_json_lines(self.path):
             columns = file_columns(self.path, self.separator)
             n_others = sum(column not in self.wanted for column in columns)
@@ -96,7 +96,7 @@ class ScoreFile(ScoreColumns, CandidateSettings):
         msg = (
             f"file {self.path} must be CSV or Parquet with no columns but "
             f"{' and '.join(self.wanted)}, since `register` keeps the whole file in the model "
-            f"registry; {problem}. Write the scores to a file of their own."
+            f"registry; {problem}. Write the scores to a separate file."
         )
         raise InputError(msg)
 
@@ -167,8 +167,8 @@ class RegisteredScores(CandidateSettings):
             names = [file.path for file in Manifest.of(folder).files]
             if names != [self.file]:
                 msg = (
-                    f"{version.uri} must hold the file of scores that its verdict names, "
-                    f"{self.file!r}, and nothing else; it holds {', '.join(map(shown, names))}."
+                    f"{version.uri} must hold only the file of scores that its verdict "
+                    f"names, {self.file!r}; it holds {', '.join(map(shown, names))}."
                 )
                 raise InputError(msg)
             options = {"name": self.name, "kind": "scores", "path": folder / self.file}
@@ -177,8 +177,8 @@ class RegisteredScores(CandidateSettings):
                 "promote", version.name, "--reset", "--reason", "TEXT"
             )
             cure = (
-                f"{version.uri} is a file of scores, which is valid for one set only. For other "
-                f"comments, register a model; if it is the champion, `{reset}` ends that."
+                f"{version.uri} is a file of scores, which is valid for a single set. For other "
+                f"comments, register a model; if it is the champion, run `{reset}`."
             )
             return ScoreTable(ScoreFile.model_validate(options), cure)
 

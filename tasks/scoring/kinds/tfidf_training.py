@@ -78,7 +78,8 @@ def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
     if not grams:
         msg = (
             f"the training set must have n-grams in at least `min_df` = {vectorizer.min_df} "
-            f"comments; none is in so many of its {n_texts:,} comments. Train on more comments."
+            f"comments; no n-gram is in that many of its {n_texts:,} comments. Train on more "
+            "comments."
         )
         raise InputError(msg)
     if len(grams) > vectorizer.max_features:

@@ -209,7 +209,7 @@ class Classifier:
             if not is_out_of_memory(error):
                 raise
             if len(batch.lengths) == 1:
-                work = f" with one comment of {batch.lengths[0]} tokens"
+                work = f" with a single comment of {batch.lengths[0]} tokens"
                 lower = "`max_tokens` or `tokens_a_batch`"
                 raise lack_of_memory(self._described, self._device, work, lower) from error
         # Outside, since the error holds on to the memory of the batch.

@@ -102,7 +102,7 @@ def test_a_long_list_of_intersections_is_cut_with_a_word(frame, measured, monkey
     monkeypatch.setattr(intersecting, "MEASURED", 2)
     largest = analyse("intersections", rows)
     assert (largest.result["n_measured"], largest.result["n_with_support"]) == (2, 3)
-    assert "Of 3 with enough comments only the 2 largest were measured." in largest.sentences[0]
+    assert "Of 3 with enough comments, only the 2 largest were measured." in largest.sentences[0]
 
 
 def test_a_table_has_the_columns_of_all_records(tmp_path):
@@ -165,9 +165,9 @@ def test_topic_has_the_numbers_within_threads_and_bands_of_length_beside_those_o
     }
     name, metric = max(moved, key=moved.get)
     assert found.sentences[1] == (
-        f"Among comments of about the same length {metric} of {name} changes most: it is "
-        f"{expected[name][metric]}, and {getattr(whole[name], metric)} among all. "
-        "That may be chance: these intervals overlap."
+        f"Among comments of about the same length, {metric} of {name} changes most: it is "
+        f"{expected[name][metric]}, and {getattr(whole[name], metric)} among all comments. "
+        "This may be chance: the intervals overlap."
     )
     assert "x" * 5 not in json.dumps(found.result)
 
@@ -186,11 +186,11 @@ def test_a_change_within_topics_that_intervals_show_is_not_said_to_be_chance():
     }
     everyone = dict.fromkeys(within, dict.fromkeys(AUCS, every))
     assert slices._sentence("cluster", cells, everyone) == (
-        "Among comments of the same cluster bpsn_auc of black changes most: it is "
-        "0.700 [0.680, 0.720], and 0.800 [0.780, 0.820] among all."
+        "Among comments of the same cluster, bpsn_auc of black changes most: it is "
+        "0.700 [0.680, 0.720], and 0.800 [0.780, 0.820] among all comments."
     )
     told = slices._sentence("cluster", {"gay": cells["gay"]}, everyone)
-    assert told.endswith("among all. That may be chance: these intervals overlap.")
+    assert told.endswith("among all comments. This may be chance: the intervals overlap.")
 
 
 def test_topic_needs_clusters_or_text(frame, measured, frozen):
@@ -231,7 +231,7 @@ def test_slices_have_the_numbers_of_their_rows_alone_side_by_side(frame, measure
         assert told["subgroups"] == {group: record(expected, group) for group in told["subgroups"]}
         row = next(one for one in found.table if (one["identity"], one["slice"]) == ("black", name))
         assert row["bpsn_auc_low"] == expected.subgroups["black"].bpsn_auc.low
-    together = "Measured together, as they have few comments: language.c, language.d."
+    together = "Pooled, as they have few comments: language.c, language.d."
     assert found.sentences[0].endswith(together)
 
 
@@ -240,9 +240,7 @@ def test_slices_of_which_one_alone_is_small_keep_its_name(frame, measured):
     found = analyse("slices", measured(frame, slices_in=["language"]))
     assert found.result["rolled_up"] == []
     assert list(found.result["slices"]) == ["language.a", "language.c"]
-    assert found.sentences == (
-        "In 2 slices no identity has an AUC with an interval in two of them.",
-    )
+    assert found.sentences == ("No identity has an AUC with an interval in two of the 2 slices.",)
 
 
 def test_a_planted_difference_between_slices_is_told_first(frame, measured):
@@ -250,9 +248,9 @@ def test_a_planted_difference_between_slices_is_told_first(frame, measured):
     worse = (frame["language"] == "b") & (frame["muslim"] >= 0.5) & (frame["label"] < 0.5)
     frame.loc[worse, "prediction"] = 0.999
     [told] = analyse("slices", measured(frame, slices_in=["language"]), column="language").sentences
-    assert told.startswith("Between 2 slices ")
-    assert " of muslim is shown to differ most, by intervals that hold together at 95 %" in told
-    assert "; each with its own: language.a " in told
+    assert told.startswith("Between 2 slices, ")
+    assert " of muslim differs most (significant by simultaneous 95% intervals)" in told
+    assert ". Each slice with its own interval: language.a " in told
 
 
 @pytest.mark.evaluates
@@ -269,7 +267,9 @@ def test_slices_that_are_alike_are_seldom_shown_to_differ():
             dict(evaluate_slices(rows, score, slices=slices, intervals="cells", confidence=level))
             for level in (0.95, bonferroni_level(5 * 4 * 3, 0.025))
         )
-        shown += any("is shown to differ most" in text for text in _sentences(found, together, []))
+        shown += any(
+            "differs most (significant" in text for text in _sentences(found, together, [])
+        )
     assert shown <= 8  # of 60, if at most one of 20 is
 
 

@@ -52,7 +52,7 @@ def test_they_are_the_intervals_of_the_level_that_is_told():
     assert report == evaluate_bias(y_true, score, masks, intervals="cells")
 
 
-@pytest.mark.parametrize(("bounded", "whom"), [(2, "the 2 that have any"), (3, "all of them")])
+@pytest.mark.parametrize(("bounded", "whom"), [(2, "the 2 with intervals"), (3, "all")])
 def test_the_joint_bounds_are_said_to_hold_for_those_that_have_any(bounded, whom):
     cell = MetricValue(0.8, low=0.7, high=0.9)
     worst = [MetricValue(0.5, low=0.4, high=0.6)] + [cell] * (bounded - 1)
@@ -60,7 +60,7 @@ def test_the_joint_bounds_are_said_to_hold_for_those_that_have_any(bounded, whom
     each = {f"g{at} & h": dict.fromkeys(SUBGROUP_METRICS, one) for at, one in enumerate(cells)}
     analysis = IntersectionsAnalysis(kind="intersections")
     [told] = analysis._sentences(_Counts(3, 3, 0), bias_of(each), each, list(each))
-    assert f" Bounds that hold for {whom} together: [0.400, 0.600]." in told
+    assert f" Simultaneous interval over {whom}: [0.400, 0.600]." in told
 
 
 @pytest.mark.slow

@@ -94,5 +94,5 @@ def test_without_a_file_the_champions_scores_are_the_earlier_ones(tmp_path, froz
     )
     assert (one.analyse(given).result["before"], one.needs_champion) == (0.5, True)
     given.evidence = SimpleNamespace(roles=["candidate"])
-    with pytest.raises(InputError, match="there is no champion, and no `path`"):
+    with pytest.raises(InputError, match="neither a champion nor a `path` is given"):
         one.analyse(given)

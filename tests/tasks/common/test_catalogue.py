@@ -127,7 +127,7 @@ def test_an_unknown_kind_is_answered_with_those_of_packages_too(package, read):
         (
             "fixed = biasgate.tasks.data.table:TableSource",
             MODULE,
-            "must be a subclass of biasgate.tasks.scoring.candidate.CandidateSettings; tell its",
+            "must be a subclass of biasgate.tasks.scoring.candidate.CandidateSettings; report it",
         ),
     ],
     ids=["import fails", "no such class", "module raises", "a function", "a source"],
@@ -159,7 +159,7 @@ def test_a_package_that_uses_a_name_of_biasgate_s_own_is_ignored_with_one_warnin
     for _ in range(2):
         assert type(read("{name: one, kind: scores, path: scores.csv}")) is ScoreFile
     [warning] = warnings
-    assert "`kind: scores` is biasgate's own; the one that package first 1.0 adds" in warning
+    assert "`kind: scores` is biasgate's own; that of package first 1.0 (" in warning
     assert f"(entry point {module}:Fixed) is ignored" in warning
 
 

@@ -22,10 +22,10 @@ class Large(Settings):
 LEVELS = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]
 MERGED = [f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 10)}]}}" for n in range(1, 10)]
 WRONG = {
-    "aliases of aliases": ("\n".join(["l0: &l0 [x]", *LEVELS]), "stands for more than 1,000,000"),
-    "merges of merges": ("\n".join(["m0: &m0 {x: 1}", *MERGED]), "stands for more than 1,000,000"),
-    "an alias within itself": ("a: &a [*a]", "part of what it stands for (line 1, column 4)"),
-    "very many levels": ("a: " + "[" * 5000, "must be YAML of fewer levels"),
+    "aliases of aliases": ("\n".join(["l0: &l0 [x]", *LEVELS]), "expand to more than 1,000,000"),
+    "merges of merges": ("\n".join(["m0: &m0 {x: 1}", *MERGED]), "expand to more than 1,000,000"),
+    "an alias within itself": ("a: &a [*a]", "an alias refers to itself (line 1, column 4)"),
+    "very many levels": ("a: " + "[" * 5000, "must be YAML with fewer levels"),
     "a day that does not exist": ("a: 2026-13-45", "not a valid value of the kind timestamp"),
     "an hour that does not exist": ("a: !!timestamp 2026-01-01 99:99:99", "of the kind timestamp"),
     "a tag that does not fit": (
@@ -40,9 +40,9 @@ WRONG = {
     "an object of Python": ("a: !!python/object:os.system x", "could not determine a constructor"),
     "a set": ("a: !!set {b, c}", "got set (file {path}, a)"),
     "bytes": ("a: !!binary aGk=", "got bytes (file {path}, a)"),
-    "NUL": ('a: ["b\\0c"]', "text must be without NUL"),
-    "half a character": ('a: ["\\ud800"]', "text must be without NUL and half characters"),
-    "NUL in a key": ('"b\\0": 1', "text must be without NUL"),
+    "NUL": ('a: ["b\\0c"]', "text must not hold NUL"),
+    "half a character": ('a: ["\\ud800"]', "text must not hold NUL or unpaired surrogates"),
+    "NUL in a key": ('"b\\0": 1', "text must not hold NUL"),
     "a number for a path": ("path: 1", "path: Input is not a valid path"),
 }
 

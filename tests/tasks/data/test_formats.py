@@ -141,7 +141,7 @@ def test_a_label_outside_the_mapping_is_named(tmp_path):
 
 def test_ids_that_are_comments_are_not_quoted(tmp_path):
     table = ROWS.assign(text=[f"{COMMENT} again"] * 4).to_csv(index=False).encode()
-    with pytest.raises(InputError, match=r"id \(one with spaces\) is in rows 0 and 1"):
+    with pytest.raises(InputError, match=r"id \(with spaces\) is in rows 0 and 1"):
         frozen(tmp_path, "rows.csv", table, id="text", text=None)
 
 

@@ -64,7 +64,7 @@ def test_a_value_of_another_form_is_refused_with_a_remedy(tmp_path, name):
 def test_an_empty_identity_is_named(tmp_path):
     rows = frozen(tmp_path, ROWS.assign(tall=None), identities=["gay", "tall"])
     settings = source(tmp_path / "t.csv", identities=["gay", "tall"])
-    with pytest.raises(InputError, match=r"the column of 'tall' is empty. Take it out of"):
+    with pytest.raises(InputError, match=r"the column of 'tall' is empty. Remove it from"):
         choose_rows(rows, settings)
     assert choose_rows(rows, settings.model_copy(update={"identity_rows": "all"}))[2].n_rows == N
 

@@ -57,7 +57,7 @@ def test_two_names_with_one_key_are_refused():
 
 def test_a_name_from_a_source_of_another_package_is_refused_when_it_is_frozen():
     rows = pa.table({"id": ["1"], "label": [1.0], "identity/" + "a" * 300: [1.0]})
-    with pytest.raises(InputError, match="'rows' must yield other identities: the name of an id"):
+    with pytest.raises(InputError, match="'rows' must yield valid identities: the name of an id"):
         conform_rows(rows, "rows")
 
 

@@ -178,7 +178,7 @@ def test_columns_of_other_types_than_numbers_are_refused(tmp_path):
 def test_long_names_of_clusters_are_refused_and_short_ones_read_once(tmp_path):
     short = bomb(tmp_path / FILE, 10, text="c" * 1000)
     assert short.column("cluster").tolist() == ["c" * 1000] * 10
-    with pytest.raises(InputError, match="must have names of at most 1,000 characters; one has"):
+    with pytest.raises(InputError, match="must have names of at most 1,000 characters; got"):
         bomb(tmp_path / FILE, 10, text="c" * 1001).column("cluster")
 
 

@@ -60,7 +60,7 @@ def test_a_wrong_policy_is_told_with_the_command_that_explains_its_keys(tmp_path
     assert str(caught.value).splitlines()[1:] == [
         "  version: must be given.",
         "  rules.0.scope: must be given.",
-        "  To see what keys there are: `biasgate schema policy`.",
+        "  To list the keys: `biasgate schema policy`.",
     ]
     assert next(explained("policy")) == "version: 1, must be given"
     assert any(line.startswith("scope: ") for line in explained("RuleSettings"))

@@ -514,7 +514,7 @@ def test_a_model_without_any_error_is_planned_for_with_those_of_independent_rows
     ("arguments", "message"),
     [
         ((), "give either the folder of an evaluation, or `--shares`"),
-        (("nowhere",), "must be an evidence.parquet, or the folder of results"),
+        (("nowhere",), "must be an evidence.parquet, or a results folder"),
         (("--shares", "nowhere.yaml"), "or civil_comments; nowhere.yaml does not exist"),
     ],
 )

@@ -125,7 +125,7 @@ def test_found_versions_are_opened_as_the_file_says(file, gateway):
         ("{tags", "{newest: 0, tags", "newest: .*greater than or equal to 1"),
         ("{stage: candidate}", "{stage: 7}", "tags.stage: must be text; got 7"),
         (", text: text,", ",", "must have text for candidate 'toxicity-1'"),
-        ("registered_candidates", "# registered", "`candidates` must have at least one model"),
+        ("registered_candidates", "# registered", "`candidates` must list a model"),
     ],
 )
 @pytest.mark.usefixtures("file")

@@ -324,7 +324,7 @@ ATTACKS = {
         rewritten_report(with_another_metric), {"verdict"}, "cannot be recomputed: RuntimeError"
     ),
     "a report with a number twice": Attack(
-        rewritten_report(with_a_number_twice), {"verdict"}, "not as it is written"
+        rewritten_report(with_a_number_twice), {"verdict"}, "differs"
     ),
     "edited scores": Attack(edited_scores, {"evidence", "attestation", "verdict"}),
     "evidence of more rows": Attack(

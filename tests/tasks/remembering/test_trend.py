@@ -355,4 +355,4 @@ def test_a_memory_that_cannot_be_written_changes_nothing(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     of = {"config": str(tmp_path / "none.yaml"), "store": str(tmp_path), "night": True}
     remember_failed_night(None, SimpleNamespace(id="one", parameters=of), None)
-    assert "does not know of this night: InputError" in caplog.text
+    assert "will not show this night: InputError" in caplog.text

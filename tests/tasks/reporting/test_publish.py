@@ -68,7 +68,7 @@ def test_results_in_a_store_or_a_store_in_results_is_refused(tmp_path, monkeypat
     (tmp_path / "link").symlink_to("a")
     for check in (publish.folder_of_this_run, publish.check_places):
         for places in ((output, store), (store, output)):
-            with pytest.raises(InputError, match="must be folders apart, neither inside the"):
+            with pytest.raises(InputError, match="must be separate folders, neither inside the"):
                 check.fn(*places)
     assert [one.name for one in tmp_path.iterdir()] == ["link"]
     publish.check_places.fn("stored", "store")
@@ -85,7 +85,7 @@ def test_a_link_from_results_into_a_store_is_refused(tmp_path, monkeypatch, link
     publish.check_places.fn("out", "kept/store")
     Path(link).symlink_to((tmp_path / target).absolute())
     for store in ("kept/store", link) if target == "kept/store" else ("kept/store",):
-        with pytest.raises(InputError, match="must be folders apart, neither inside the"):
+        with pytest.raises(InputError, match="must be separate folders, neither inside the"):
             publish.check_places.fn("out", store)
 
 

@@ -206,13 +206,13 @@ def test_another_refusal_is_told_at_once_without_the_text(server, status):
         (b"[" * 100_000, r"must answer with JSON; it did not \(100000 bytes\)"),
         ([0.5], "must answer with `predictions`"),
         ({"scores": [0.5]}, "must answer with `predictions`"),
-        ({"predictions": [0.5, 0.6]}, "must answer one score per text; got 2 for 1"),
+        ({"predictions": [0.5, 0.6]}, "must return as many scores as texts; got 2 for 1"),
         ({"predictions": []}, "got 0 for 1"),
-        ({"predictions": ["toxic"]}, "must return one score"),
-        ({"predictions": [None]}, "must return one score"),
-        ({"predictions": 0.5}, "must return one score"),
-        ({"predictions": {"a": 1}}, "must return one score"),
-        ({"predictions": [{"a": 1, "b": 2, "c": 3}]}, "must return one score"),
+        ({"predictions": ["toxic"]}, "must return a score"),
+        ({"predictions": [None]}, "must return a score"),
+        ({"predictions": 0.5}, "must return a score"),
+        ({"predictions": {"a": 1}}, "must return a score"),
+        ({"predictions": [{"a": 1, "b": 2, "c": 3}]}, "must return a score"),
     ],
 )
 def test_garbage_is_refused_without_the_text(server, answer, message):
@@ -248,7 +248,7 @@ def test_a_value_of_a_table_that_is_a_comment_is_refused_without_it(server, valu
 def test_a_label_that_is_none_of_two_is_told(server):
     answers = [{"label": one, "score": 0.9} for one in ("fine", "toxic", "fine")]
     server.answer = lambda _: {"predictions": answers}
-    with pytest.raises(InputError, match="its answers name two others, not 'hate'"):
+    with pytest.raises(InputError, match="it returns two others, not 'hate'"):
         score(server, ["a", "b", "c"], label="hate")
 
 
@@ -303,7 +303,7 @@ def test_one_refused_comment_has_no_score_and_the_sentence_of_the_service(
 def test_comments_in_a_row_without_a_score_end_the_candidate_with_the_sentence(server):
     server.refuses = lambda _: (400, {"error": {"message": "Input is too long"}})
     said = refused(server)
-    assert "must answer 200; got status 400 (Input is too long). Its server's log" in said
+    assert "must answer 200; got status 400 (Input is too long). See the server's log" in said
     assert said.endswith("20 comments in a row. (id c19)")
 
 
@@ -315,7 +315,7 @@ def test_a_service_that_refuses_many_comments_but_not_in_a_row_is_asked_on(serve
 
 def test_an_endpoint_that_does_not_finish_is_given_up(server):
     server.drips = True
-    with pytest.raises(CandidateError, match=r"failed 2 times, .* whole answer in 0.3 s \(`tim"):
+    with pytest.raises(CandidateError, match=r"failed 2 times, .* complete answer in 0.3 s \(`tim"):
         score(server, ["a" * 50], timeout_s=0.3, tries=2)
     assert len(server.seen) == 2
 

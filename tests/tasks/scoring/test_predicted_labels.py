@@ -229,7 +229,7 @@ def test_scores_of_the_toxic_class_beside_several_labels_are_read(tmp_path, scor
 
 
 def test_a_model_that_answers_with_one_of_several_labels_is_noticed():
-    with pytest.raises(InputError, match=r"has 3 labels, .* in a column, and name that with"):
+    with pytest.raises(InputError, match=r"has 3 labels, .* in a column, and name it with"):
         positive_scores(top(CLASSES[:3])[["label", "score"]], "model m", output="score")
 
 
@@ -253,7 +253,7 @@ def test_the_keys_belong_together(tmp_path):
 
 def test_a_model_that_answers_with_predicted_labels_is_noticed():
     table = FLAT[["label", "score"]]
-    with pytest.raises(InputError, match="Name the one that means toxic: `label:` instead of"):
+    with pytest.raises(InputError, match="Name the label that means toxic: `label:` instead of"):
         positive_scores(table, "model m", output="score")
     np.testing.assert_allclose(positive_scores(table, "model m", label="toxic"), TOXIC, atol=1e-15)
     harmless = table.assign(score=TOXIC)

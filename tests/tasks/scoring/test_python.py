@@ -141,11 +141,11 @@ def test_all_batches_are_answered_by_one_process_which_is_not_this_one(scored):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("one_too_few", "must return one score per text; got 1 for 2"),
-        ("words", "must return one score or two class probabilities"),
+        ("one_too_few", "must return as many scores as texts; got 1 for 2"),
+        ("words", "must return a score or two class probabilities"),
         ("three_columns", r"got shape \(2, 3\)"),
-        ("ragged", "must return one score"),
-        ("nothing", "must return one score"),
+        ("ragged", "must return a score"),
+        ("nothing", "must return a score"),
     ],
 )
 def test_an_answer_that_is_no_score_is_refused(scored, function, message):
@@ -213,7 +213,7 @@ def test_scores_of_a_file_are_reused_until_it_changes(workplace, tmp_path):
     ("content", "message"),
     [
         (None, r"model\.py of candidate 'own' cannot be read: No such file"),
-        ("def score(texts:", r"must name a Python file; .*model\.py is not one \(line 1\)"),
+        ("def score(texts:", r"must name a Python file; .*model\.py is not a Python file \(line"),
     ],
 )
 def test_a_file_that_is_no_python_is_refused_before_any_work(tmp_path, content, message):

@@ -76,7 +76,7 @@ def test_scores_come_back_as_a_kaggle_submission(frame, score, tmp_path):
         (lambda t: t.assign(prediction=[*t.prediction[:-1], np.nan]), "got nothing .*row 59, id c"),
         (
             lambda t: t.assign(prediction=[*t.prediction[:-2], np.nan, np.nan]),
-            r"row 58, .* 2 of the first 60 rows have none\. Score them too, or remove them",
+            r"row 58, .* 2 of the first 60 rows have none\. Score them, or remove them",
         ),
         (
             lambda t: t.assign(prediction=[f"{x:%}" for x in t.prediction]),
@@ -112,7 +112,7 @@ def test_a_registered_file_of_scores_says_that_it_is_of_one_set_only(frame, rows
     settings = ScoreFile(name="file", kind="scores", path=tmp_path / "scores.csv", register="m")
     version = register_scores(settings, "m", workplace.gateway)
     options = settings.opened_as() | {"name": "champion", "model": version.uri}
-    with pytest.raises(InputError, match=r"such as id .* models:/m/1 is .* valid for one set only"):
+    with pytest.raises(InputError, match=r"such as id .* models:/m/1 is .* valid for a single set"):
         RegisteredScores.model_validate(options).open(workplace).check(rows)
 
 
@@ -161,7 +161,10 @@ class _Broken(Scorer):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda n: np.zeros((n, 2)), r"must give one score per row; got shape \(60, 2\) for 60"),
+        (
+            lambda n: np.zeros((n, 2)),
+            r"must return a single score per row; got shape \(60, 2\) for 60",
+        ),
         (lambda n: np.zeros(n - 1), r"got shape \(59,\) for 60 rows"),
         (
             lambda n: np.where(np.arange(n) == 7, np.nan, 0.1),

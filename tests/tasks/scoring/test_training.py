@@ -91,7 +91,7 @@ def test_a_training_set_that_shares_rows_is_refused_before_training(tmp_path, tr
         check(apart, shared)
     assert str(error.value).startswith(
         "candidate 'one' would be trained on rows of evaluation set 'test': 0 of 2 rows by id and "
-        "text (none may be), 1 (50.0%) by text (at most 5% may be)."
+        "text (none allowed), 1 (50.0%) by text (at most 5% allowed)."
     )
     seen = str(tmp_path / "rows")
     with pytest.raises(InputError, match="would be trained on rows of evaluation set 'rows'"):

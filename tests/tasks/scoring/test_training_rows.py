@@ -51,7 +51,7 @@ def test_few_repeated_texts_are_counted_and_not_refused(tmp_path, trained, share
 def test_more_repeated_texts_are_refused_with_their_number_and_the_limit(tmp_path, trained):
     with pytest.raises(InputError) as error:
         refuse_training_rows(trained, rows(tmp_path, "test", 12), "mine", None)
-    assert "0 of 200 rows by id and text (none may be), 12 (6.0%) by text (at most 5%" in str(
+    assert "0 of 200 rows by id and text (none allowed), 12 (6.0%) by text (at most 5%" in str(
         error.value
     )
     assert SHORT not in str(error.value)
@@ -79,7 +79,7 @@ def test_a_model_trained_before_is_compared_by_its_texts_as_they_are(tmp_path, t
 
 def test_one_row_by_id_and_text_is_refused(tmp_path, trained):
     same = rows(tmp_path, "test", 1, ids="train")
-    with pytest.raises(InputError, match=r"1 of 200 rows by id and text \(none may be\), 1 \(0.5"):
+    with pytest.raises(InputError, match=r"1 of 200 rows by id and text \(none allowed\), 1 \(0.5"):
         refuse_training_rows(trained, same, "mine", None)
 
 

@@ -182,7 +182,9 @@ def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
         monkeypatch.setattr(scorer._classifier._model, "forward", never)
-        with pytest.raises(InputError, match="must fit into memory with one comment of 5 tokens"):
+        with pytest.raises(
+            InputError, match="must fit into memory with a single comment of 5 tokens"
+        ):
             scorer.score(batch(["you are kind"]))
 
 

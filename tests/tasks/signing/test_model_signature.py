@@ -335,7 +335,7 @@ def test_a_model_that_is_trained_here_cannot_be_signed(tmp_path):
     training = {"name": "training", "source": "templates", "terms": ["gay", "straight"]}
     settings = {"name": "words", "kind": "tfidf", "train_on": training}
     settings |= {"signed_by": new_key(tmp_path, "vendor")}
-    with pytest.raises(InputError, match="trained here, and nobody has signed it"):
+    with pytest.raises(InputError, match="trained here, so it is not signed"):
         CANDIDATES.validate_python(settings).check_signed()
 
 

@@ -86,7 +86,7 @@ def test_a_server_without_log_probabilities_is_refused_with_a_remedy():
 def test_a_model_that_never_answers_the_question_is_refused(score_as):
     with serving("openai-chat") as server:
         texts = ["REFUSE", *(f"EVADE a secret {n}" for n in range(12)), "REFUSE again"]
-        with pytest.raises(InputError, match=r"none of 12 answers does. Is another model") as e:
+        with pytest.raises(InputError, match=r"none of 12 answers does. Check that `prompt`") as e:
             scored(server, texts, score_as=score_as)
     assert "secret" not in str(e.value)
 
@@ -124,7 +124,7 @@ def test_the_request_holds_how_much_to_reason_only_if_it_is_given():
             "`prompt` is for judges; preset tei is none",
         ),
         ({"words": ["yes"]}, "at least 2 items"),
-        ({"prompt": "Is it toxic?"}, "`prompt` must hold {{text}} where the comment stands"),
+        ({"prompt": "Is it toxic?"}, "`prompt` must hold {{text}} in place of the comment"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(options, message):

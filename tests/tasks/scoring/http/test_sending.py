@@ -61,7 +61,7 @@ def test_a_price_of_ones_own_replaces_the_published_one(rows, tmp_path):
 
 def test_a_free_service_with_limits_is_estimated_too(rows, tmp_path):
     [found] = estimate(candidate(**PERSPECTIVE), rows, tmp_path)
-    assert found.sentence().endswith("at its limits that takes at least 20 s; free.")
+    assert found.sentence().endswith("within its limits this takes at least 20 s; free.")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_where_nobody_can_be_asked_it_is_refused_with_the_way_out(monkeypatch):
 @pytest.mark.parametrize("answer", ["n\n", "\n", "", "yeah\n"])
 def test_at_a_terminal_only_yes_is_yes(monkeypatch, answer):
     at_terminal(monkeypatch, answer)
-    with pytest.raises(InputError, match="nothing was sent"):
+    with pytest.raises(InputError, match="no comments were sent"):
         agree_to_send(SENDING, yes=False)
 
 
