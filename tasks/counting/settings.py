@@ -148,7 +148,7 @@ class CountFile(FileSource):
             msg = (
                 f"counts must be made with the settings of this count file; those in "
                 f"{shown(shard)} were made with another `name`, other columns, models, `bits`, or "
-                "thresholds of labels or identities. Use these settings, or count the rows again."
+                "thresholds of labels or identities. Restore those settings, or count again."
             )
             raise InputError(msg)
 

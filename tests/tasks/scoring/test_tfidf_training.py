@@ -156,7 +156,7 @@ def test_the_memory_of_a_training_is_given_back(monkeypatch):
 
 
 def test_comments_that_share_nothing_are_refused():
-    with pytest.raises(InputError, match=r"in at least `min_df` = 5 comments; none .* its 3 comm"):
+    with pytest.raises(InputError, match=r"in at least `min_df` = 5 comments; no n-gram .* its 3"):
         fit(settings().pipeline(), lambda: ["one", "two", "three"], np.array([True, False, True]))
 
 

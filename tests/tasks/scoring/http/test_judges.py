@@ -113,7 +113,7 @@ def test_the_request_holds_how_much_to_reason_only_if_it_is_given():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"categories": ["S10"]}, "`categories` is not for judges; preset openai-chat asks one"),
+        ({"categories": ["S10"]}, "`categories` is not for judges; preset openai-chat is a judge"),
         ({"options": {"model": "m", "criterion": "x"}}, "got criterion"),
         (
             {"preset": "openai-completions", "prompt": [{"role": "user", "content": "{{text}}"}]},
