@@ -45,7 +45,9 @@ def test_the_threshold_with_the_same_flag_rate_is_found_by_id(tmp_path, frozen):
     found = one.analyse(rows(frozen, [0.4, 0.1, 0.5, 0.2]))
     assert found.result["after"] == 0.4
     assert found.result["subgroups"]["gay"]["n_gained"] == 1
-    assert found.sentences[0].startswith("At 0.4, the flag rate is 0.500, as before at 0.5 (0.500)")
+    assert found.sentences[0].startswith(
+        "At threshold 0.4, the flag rate is 0.500, as before at 0.5"
+    )
     assert found.table[0]["subgroup"] == "gay"
 
 

@@ -121,7 +121,7 @@ def test_the_request_holds_how_much_to_reason_only_if_it_is_given():
         ),
         (
             {"preset": "tei", "categories": ["a"], "options": {}, "prompt": "{{text}}"},
-            "`prompt` is for judges; preset tei is none",
+            "`prompt` is for judges; preset tei is not a judge",
         ),
         ({"words": ["yes"]}, "at least 2 items"),
         ({"prompt": "Is it toxic?"}, "`prompt` must hold {{text}} in place of the comment"),

@@ -195,7 +195,7 @@ def test_the_key_of_a_service_is_sent_to_no_other_url(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"), [("", "it is not set"), ("a\nb", "visible characters"), ("é", "visible")]
+    ("value", "message"), [("", "it is not set"), ("a\nb", "visible ASCII"), ("é", "visible")]
 )
 def test_a_key_that_cannot_be_sent_is_refused_without_it(monkeypatch, value, message):
     monkeypatch.setenv("PERSPECTIVE_API_KEY", value)
