@@ -144,7 +144,7 @@ def test_sizes_are_those_of_the_files(store, tmp_path):
 
 def test_the_guide_names_each_part_of_a_store():
     guide = (Path(__file__).parents[2] / "docs/guides/operate.md").read_text("utf-8")
-    table = guide.partition("### What takes space")[2].partition("```")[0]
+    table = guide.partition("### Disk space")[2].partition("```")[0]
     rows = re.findall(r"^\| `(\w+)` .*\| (\w+)", table, re.MULTILINE)
     assert dict(rows) == dict.fromkeys(cleaning.PLACES, "yes")
 
