@@ -249,7 +249,7 @@ INSTALL = rf"{re.escape(sys.executable)} -m pip install PACKAGE"
     [
         ("import not_there", rf"module 'not_there' must be installed; .* package: {INSTALL}$"),
         ("import not.there", r"failed with SyntaxError|cannot: invalid syntax"),
-        ("from numpy import nothing", r"module 'numpy' must have what is imported from it\. Ano"),
+        ("from numpy import nothing", r"module 'numpy' must have what is imported from it\. Ins"),
         ("from numpy.nothing import x", r"module 'numpy.nothing' must be installed; it is not\."),
         ("no_name", r"failed with NameError|cannot: name 'no_name' is not defined"),
         ("raise NotImplementedError", "failed with NotImplementedError"),
