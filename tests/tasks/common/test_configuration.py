@@ -132,7 +132,7 @@ def test_an_evaluation_holds_its_policy_and_digest(evaluation):
         ({"more": "policy: no-such"}, "`policy` must be a file or one of civil_comments, default"),
         (
             {"candidate": "{name: one, kind: tfidf, train_on: {name: t, source: templates}}"},
-            "name the model that its version is registered under",
+            "to the model that its version is registered under",
         ),
         ({"candidate": "{name: one, kind: tfidf}"}, "give the training set with `train_on`"),
         (
