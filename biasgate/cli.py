@@ -82,8 +82,8 @@ OutcomeOf = Annotated[
     typer.Option(
         "--candidate",
         metavar="NAME",
-        help="Candidate whose outcome decides the exit code; may be given more than once. "
-        "Default: those in `outcome_of` of CONFIG, or else all.",
+        help="Candidate that decides the exit code; may be given more than once. "
+        "Default: `outcome_of` in CONFIG, or else all.",
     ),
 ]
 
@@ -117,7 +117,7 @@ def evaluate(
         typer.Option(
             "--save",
             metavar="FILE",
-            help="Write a copy of an included evaluation to FILE, to change it; evaluate nothing.",
+            help="Only write a copy of an included evaluation to FILE, to change it.",
         ),
     ] = None,
     submission: Annotated[  # noqa: FBT002
@@ -229,7 +229,7 @@ def nightly(
     fail_when_blocked: Annotated[  # noqa: FBT002
         bool,
         typer.Option(
-            "--fail-when-blocked", help="Let the run end as Failed if the outcome is not a pass."
+            "--fail-when-blocked", help="End the run as Failed if the outcome is not a pass."
         ),
     ] = False,
     outcome_of: OutcomeOf = None,
@@ -243,14 +243,14 @@ def nightly(
     places = {"store": store, "output": output}
     with report_errors(verbose=verbose or cron is not None, quiet=as_json, places=places):
         if as_json and cron is not None:
-            msg = "`--json` must be given without `--cron`, with which the command does not end."
+            msg = "`--json` must be given without `--cron`, which keeps the command running."
             raise InputError(msg)
         check_input(config, output, store, outcome_of, sample=sample)
         run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
-            say(f"asking Prefect to schedule {config}")
+            say(f"scheduling {config} with Prefect")
             options = {
                 "outcome_of": outcome_of,
                 "fail_when_blocked": fail_when_blocked,
@@ -293,14 +293,14 @@ def mitigate(
         typer.Option(
             "--from",
             metavar="OUTPUT/SET/CANDIDATE",
-            help="Results of a candidate that did not pass: the identities that failed are "
-            "balanced.",
+            help="Results of a candidate that did not pass: its failed identities are balanced.",
         ),
     ] = None,
     promote: Annotated[  # noqa: FBT002
         bool,
         typer.Option(
-            "--promote", help="Let the policy promote what passes. Without it no alias moves."
+            "--promote",
+            help="Let the policy promote a version that passes. Default: no alias moves.",
         ),
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002

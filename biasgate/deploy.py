@@ -164,8 +164,8 @@ def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gatew
     folder = Path(store or os.environ.get("BIASGATE_STORE") or DEFAULT_STORE)
     if (store is not None or not uri) and not folder.is_dir():
         msg = (
-            f"store {folder} must be a folder that an evaluation wrote; there is none. "
-            "Name it, or a server: `tracking_uri`."
+            f"store {folder} must be a folder that an evaluation wrote; it does not exist. "
+            "Set the store, or a server as `tracking_uri`."
         )
         raise InputError(msg)
     if not uri:

@@ -24,11 +24,11 @@ Key = Annotated[str, typer.Argument(help="The key's name, or the start of its id
 @app.command(epilog=example("keys new release.key"))
 def new(
     file: Annotated[
-        Path, typer.Argument(help="File of the private key; FILE.pub gets the public one.")
+        Path, typer.Argument(help="File of the private key; the public key goes to FILE.pub.")
     ] = Path("biasgate.key"),
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Create a key pair. Keep the private key where evaluations run, and nowhere else."""
+    """Create a key pair. Keep the private key only on machines that run evaluations."""
     with report_errors(quiet=as_json):
         from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
 
@@ -45,9 +45,9 @@ def new(
         if as_json:
             print_json({"key_id": key.public.key_id, "private": str(file), "public": str(public)})
             return
-        typer.echo(f"private key {file}: keep it secret. Where evaluations run:")
+        typer.echo(f"private key {file}: keep it secret. On machines that run evaluations:")
         typer.echo(f"  export {PRIVATE_KEY}={shlex.quote(str(file.resolve()))}")
-        typer.echo(f"public key {public}. Where verdicts are verified:")
+        typer.echo(f"public key {public}. On machines that verify verdicts:")
         typer.echo(f"  {command_line('keys', 'trust', public)}")
         typer.echo(f"id {key.public.key_id}")
 
@@ -72,7 +72,7 @@ def show(as_json: AsJson = False) -> None:  # noqa: FBT002
 @app.command(epilog=example("keys trust release.pub"))
 def trust(
     file: Annotated[Path, typer.Argument(help="File of a public key.", metavar="FILE.pub")],
-    name: Annotated[str, typer.Option(help="Name of the key. Default: that of the file.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the key. Default: the file's name.")] = "",
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Trust a public key on this machine: from now on, verdicts must be signed."""
@@ -90,7 +90,7 @@ def trust(
         if before is not None and before.revoked_since:
             msg = (
                 f"key {before.name!r} is revoked since {before.revoked_since} and must stay so: "
-                "create a new one with `biasgate keys new`."
+                "create a new key with `biasgate keys new`."
             )
             raise InputError(msg)
         key = keys.TrustedKey(public, name or file.stem, keys.now())
@@ -104,16 +104,17 @@ def trust(
 @app.command(epilog=example("keys revoke release --reason 'the laptop was lost'"))
 def revoke(
     key: Key,
-    reason: Annotated[str, typer.Option(help="Why; it is shown in the list.")],
+    reason: Annotated[str, typer.Option(help="The reason; it is shown in the list.")],
     since: Annotated[
-        datetime | None, typer.Option(help="Since when, in UTC, for example 2026-11-22T08:00:00.")
+        datetime | None,
+        typer.Option(help="Start of the revocation in UTC, for example 2026-11-22T08:00:00."),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Revoke a trusted key, for example one that was stolen.
 
-    What it signed counts only if it is dated before that time, and a key that is still trusted
-    signed a later entry of the same ledger: whoever has a stolen key may write any date.
+    Its signatures count only if they are dated before that time, and a key that is still trusted
+    signed a later entry of the same ledger: a stolen key can sign any date.
     """
     with report_errors(quiet=as_json):
         from biasgate.tasks.signing import keys  # noqa: PLC0415

@@ -36,8 +36,8 @@ Sample = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Use a fixed random part of about N rows of each set, training sets included, for a "
-        "first look; downloads stay whole. It replaces no champion.",
+        help="For a first look, use a fixed random sample of about N rows per set, training sets "
+        "included; downloads stay whole. It never replaces a champion.",
     ),
 ]
 Verbose = Annotated[
@@ -55,8 +55,8 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Send comments to services that have a price or limits without asking; "
-        "`sends_text_to` in CONFIG names their hosts.",
+        help="Do not ask before sending comments to services with a price or limits; "
+        "`sends_text_to` in CONFIG lists their hosts.",
     ),
 ]
 TaskRunner = Annotated[

@@ -64,7 +64,7 @@ def report_errors(
             raise
         problem = disk_problem(error, places or {}) or lacking_module(error)
         if isinstance(error, CandidateError):  # its text is our own
-            problem = f"{error} Scores that were finished are kept: run again to go on."
+            problem = f"{error} Finished scores are kept: run again to continue."
         elif isinstance(error, ServerError):
             problem = str(error)
         elif problem is None:
@@ -140,9 +140,9 @@ _BY_TEXT = {
     "disk I/O error": _FAILING,
 }
 _WHAT_TO_DO = {
-    _FULL: "Free some space and run the command again; what is finished is kept.",
+    _FULL: "Free some space and run the command again; finished work is kept.",
     _READ_ONLY: "Make it writable, or name another place.",
-    _FAILING: "Check that the disk is there, has space and can be written to.",
+    _FAILING: "Check that the disk is connected, has space and is writable.",
 }
 
 
@@ -214,7 +214,7 @@ def print_history(model: str, entries: Sequence[ListedEntry], *, everything: boo
     listed = [entry for entry in entries if everything or entry.action != "blocked"]
     if len(listed) < len(entries):
         left = len(entries) - len(listed)
-        out.print(f"not shown: {left:,} of decisions after which nothing moved (--all)")
+        out.print(f"not shown: entries of blocked versions, {left:,} (--all)")
     for entry in listed:
         when = shown(entry.opened[:19].replace("T", " "))
         out.print(f"\n[bold]{entry.number}[/]  {when}  {entry.action}: ", end="")
@@ -249,7 +249,7 @@ def print_next_steps(output: Path, store: Path) -> None:
     blocked = output / "templates" / "biased_labels"
     places = "--from", blocked, "--store", store, "--output", f"{output}-mitigated"
     steps = {
-        "look at the page in any browser": str(output / "report.html"),
+        "open the report in a browser": str(output / "report.html"),
         "compare the runs of `evaluate demo`": command_line("ui", "--store", store),
         "retrain against bias": command_line("mitigate", *places),
         "change the evaluation": command_line("evaluate", "demo", "--save", "my_demo.yaml"),

@@ -79,10 +79,10 @@ def register(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Require a policy for a model from now on: no other one can move its champion.
+    """Require a policy for a model from now on: no other policy can move its champion.
 
-    The ledger keeps its digest, the time and who registered it. Register it before any candidate
-    is scored: verdicts say whether that was so.
+    The ledger keeps its digest, the time and the user. Register it before any candidate is
+    scored: verdicts record whether that was so.
     """
     with open_registry(store, quiet=as_json, new=True) as gateway:
         from biasgate.tasks.promoting.pinned import register_policy  # noqa: PLC0415
@@ -108,29 +108,34 @@ def plan(
     shares: Annotated[
         str | None,
         typer.Option(
-            help="Before anything is labelled: YAML file of how common identities and toxic "
-            "comments are, or civil_comments."
+            help="Before labelling: YAML file with the shares of identities and of toxic "
+            "comments, or civil_comments."
         ),
     ] = None,
-    power: Annotated[float, typer.Option(min=0.5, max=0.99, help="Wanted chance to pass.")] = 0.8,
+    power: Annotated[
+        float, typer.Option(min=0.5, max=0.99, help="Power: the wanted probability of a pass.")
+    ] = 0.8,
     auc: Annotated[
-        float, typer.Option(min=0.51, max=0.999, help="Assumed AUC where none was measured.")
+        float, typer.Option(min=0.51, max=0.999, help="Assumed AUC if it was not measured.")
     ] = 0.9,
     correlation: Annotated[
         float,
         typer.Option(
-            min=0, max=0.999, help="Assumed correlation of the two models' AUCs; else measured."
+            min=0,
+            max=0.999,
+            help="Assumed correlation of the two models' AUCs if it was not measured.",
         ),
     ] = 0.8,
     design_effect: Annotated[
-        float, typer.Option(min=1, help="With --shares: how many times clusters widen variances.")
+        float,
+        typer.Option(min=1, help="With --shares: factor by which clusters inflate variances."),
     ] = 1.0,
     per_night: Annotated[
-        int | None, typer.Option(min=1, help="Comments that are labelled a night.")
+        int | None, typer.Option(min=1, help="Comments labelled per night.")
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Plan how many comments a policy needs: in all, and of each identity and class."""
+    """Plan how many comments a policy needs: in total, and per identity and class."""
     with report_errors(quiet=as_json):
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415

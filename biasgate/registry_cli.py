@@ -44,7 +44,7 @@ def promote(
     version: Annotated[
         str | None,
         typer.Argument(
-            help="Version of the model. With --reset it may be left out: no version is champion.",
+            help="Version of the model. With --reset, leave it out for no champion.",
             metavar="VERSION",
         ),
     ] = None,
@@ -61,7 +61,7 @@ def promote(
     accept: Annotated[
         str | None,
         typer.Option(
-            help="With --reset: the digest of what is accepted; without it you are asked.",
+            help="With --reset: digest of what is accepted. Default: ask.",
             metavar="DIGEST",
         ),
     ] = None,
@@ -70,9 +70,9 @@ def promote(
 ) -> None:
     """Verify the verdicts of a version, and make it champion.
 
-    With --reset the ledger is accepted as it is, and the champion is VERSION or none: for a ledger
-    that was damaged or is older than its signatures, and for a champion that candidates must not
-    be compared with any more. It lists what would not hold otherwise, and asks you to accept it.
+    With --reset, accept the ledger as it is, and set the champion to VERSION or none. Use it for a
+    ledger that was damaged or is older than its signatures, or for a champion that must no longer
+    be compared with. It lists the checks that fail, and asks you to accept them.
     """
     with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting import by_hand  # noqa: PLC0415
@@ -97,13 +97,13 @@ def _agree(accepted: Sequence[str], whole: str, *, accept: str | None, as_json: 
     digest = whole[:_SHORT]
     if (accept is None and not accepted) or digest == accept:
         return
-    for sentence in accepted or ["nothing is wrong with the ledger"]:
+    for sentence in accepted or ["the ledger as it is"]:
         print_sentence(f"accepts: {sentence}", stderr=as_json)
     asks = accept is None and not as_json and sys.stdin.isatty()
     if asks and typer.confirm("Accept all of this?"):
         return
     if accept is None:
-        msg = f"`--accept` must say that you accept this: --accept {digest}"
+        msg = f"`--accept` must confirm this: --accept {digest}"
     else:
         msg = f"`--accept` must be the digest of what is accepted, {digest}; got {accept!r}."
     raise InputError(msg)
@@ -116,7 +116,7 @@ def rollback(
     to: Annotated[
         str | None,
         typer.Option(
-            help="The version to restore. Default: the one that the last promotion replaced.",
+            help="The version to restore. Default: the version that the last promotion replaced.",
             metavar="VERSION",
         ),
     ] = None,
@@ -125,7 +125,7 @@ def rollback(
 ) -> None:
     """Make the previous champion the champion again.
 
-    Repeated, it changes nothing more.
+    It is safe to repeat.
     """
     with open_registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
@@ -139,7 +139,7 @@ def rollback(
 def history(
     model: Model,
     everything: Annotated[  # noqa: FBT002
-        bool, typer.Option("--all", help="Also the decisions after which nothing moved.")
+        bool, typer.Option("--all", help="Also list entries of blocked versions.")
     ] = False,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
@@ -219,16 +219,16 @@ def verify(
     policy_digest: Annotated[
         str | None,
         typer.Option(
-            help="With --attestation or a folder: the policy that must have judged, by the digest "
-            "that `biasgate policy check` prints.",
+            help="With --attestation or a folder: digest of the required policy, as "
+            "`biasgate policy check` prints it.",
             metavar="DIGEST",
         ),
     ] = None,
     evaluation_set: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --attestation or a folder: a required set, alone or with the digest of its "
-            "rows; once for each. There must be no others.",
+            help="With --attestation or a folder: a required set, optionally with the digest of "
+            "its rows; once per set. Other sets are refused.",
             metavar="NAME[=DIGEST]",
         ),
     ] = None,
@@ -238,14 +238,13 @@ def verify(
     """Recompute the verdicts of a version from their evidence.
 
     With --attestation and --model: check the files of a folder against signed attestations, with
-    nothing but the public keys that are trusted here. Pin what they must be of: MODEL, VERSION,
-    --policy-digest and --evaluation-set. What is not pinned may be anything that a trusted key
-    signed.
+    only the public keys that are trusted here. Pin MODEL, VERSION, --policy-digest and
+    --evaluation-set: a value that is not pinned may be anything that a trusted key signed.
 
-    With the folder of an evaluation, which has the evidence: recompute the verdicts in it, whatever
-    they are. A name without a slash is a registered model, also where a folder has that name.
+    With the folder of an evaluation, which has the evidence: recompute its verdicts, whatever
+    they are. A name without a slash is a registered model, even if a folder has that name.
 
-    Exit codes: 0 everything holds, 3 something does not.
+    Exit codes: 0 all checks hold, 3 a check fails.
     """
     asked = (attestation, folder, policy_digest, evaluation_set)
     with report_errors():
@@ -266,7 +265,7 @@ def verify(
             findings = verify_attestation(attestation, folder, pins)
         else:
             how = command_line("verify", as_path(model))
-            nor = f" The folder of an evaluation has a slash: {how}"
+            nor = f" To verify a folder, write it with a slash: {how}"
             with open_registry(store, quiet=as_json, nor=nor) as gateway:
                 from biasgate.tasks.ledger.ledger import require_known  # noqa: PLC0415
                 from biasgate.tasks.promoting.verify import verify as check  # noqa: PLC0415
@@ -309,8 +308,8 @@ def _verify_folder(
     """Verify the folder of an evaluation or of counts."""
     if any(one is not None for one in unused):
         msg = (
-            f"{path} must be given with nothing but --policy-digest and --evaluation-set: it "
-            "has its verdicts."
+            f"{path} must be given with --policy-digest and --evaluation-set only: it has its own "
+            "verdicts."
         )
         raise InputError(msg)
     from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415

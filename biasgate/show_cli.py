@@ -30,14 +30,14 @@ Folder = Annotated[
 def show(
     folder: Folder,
     everything: Annotated[  # noqa: FBT002
-        bool, typer.Option("--all", help="Also every number and every check that did not pass.")
+        bool, typer.Option("--all", help="Also print all numbers and all checks that did not pass.")
     ] = False,
     identity: Annotated[
-        str | None, typer.Option(help="All that is known of one identity.", metavar="NAME")
+        str | None, typer.Option(help="Print all results for an identity.", metavar="NAME")
     ] = None,
     markdown: Annotated[  # noqa: FBT002
         bool,
-        typer.Option("--markdown", help="As Markdown, for a pull request or a job summary."),
+        typer.Option("--markdown", help="Print Markdown, for a pull request or a job summary."),
     ] = False,
     link: Annotated[
         str | None,
@@ -51,7 +51,7 @@ def show(
     """
     with report_errors(quiet=as_json):
         if link is not None and not markdown:
-            msg = "`--link` must be given with `--markdown`, which has the address."
+            msg = "`--link` must be given with `--markdown`."
             raise InputError(msg)
         if markdown and (everything or identity is not None):
             msg = "`--markdown` must be given without `--all` and `--identity`."
@@ -72,15 +72,17 @@ def show(
 
 _VERSION = "models:/"
 _SIDE = (
-    "A folder of results, DIR/SET/CANDIDATE in one, or a version models:/NAME/VERSION; with --in "
-    "the name of a candidate."
+    "A folder of results, a folder DIR/SET/CANDIDATE in it, or a version models:/NAME/VERSION; "
+    "with --in, the name of a candidate."
 )
 
 
 @app.command(rich_help_panel=READ, epilog=example("compare out/news/old out/news/new"))
 def compare(
     first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
-    second: Annotated[str, typer.Argument(help="What to compare it with: as A.", metavar="B")],
+    second: Annotated[
+        str, typer.Argument(help="What to compare A with: same forms as A.", metavar="B")
+    ],
     folder: Annotated[
         Path | None,
         typer.Option("--in", help="A and B are candidates in this folder.", metavar="DIR"),
@@ -90,8 +92,8 @@ def compare(
 ) -> None:
     """Compare two candidates, by identity.
 
-    Differences are A minus B. They have intervals, paired by row, where both were scored on the
-    same rows and their evidence.parquet is there. The exit code is 0 whatever differs.
+    Differences are A minus B. They have intervals, paired by row, if both were scored on the
+    same rows and have evidence.parquet. The exit code is 0 whatever differs.
     """
     with ExitStack() as kept:
         kept.enter_context(report_errors(quiet=as_json))
@@ -138,12 +140,12 @@ def trend(
         str, typer.Argument(help="Name of the evaluation, as in its file.", metavar="NAME")
     ],
     nights: Annotated[
-        int, typer.Option(min=1, max=365, help="So many nights, with the last one.")
+        int, typer.Option(min=1, max=365, help="Number of nights, up to the last.")
     ] = 8,
     metric: Annotated[
-        str | None, typer.Option(help="Only this number, for example bpsn_auc.")
+        str | None, typer.Option(help="Only this metric, for example bpsn_auc.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also every number.")] = False,  # noqa: FBT002
+    everything: Annotated[bool, typer.Option("--all", help="Also print all numbers.")] = False,  # noqa: FBT002
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
@@ -172,7 +174,7 @@ def transparency(
     folder: Folder,
     filing: Annotated[
         Path,
-        typer.Option(help="What you say of the sample (YAML).", metavar="FILE"),
+        typer.Option(help="Description of the sample (YAML).", metavar="FILE"),
     ],
     output: Annotated[Path, typer.Option(help="Folder for part8.csv and part11.md.")],
     as_json: AsJson = False,  # noqa: FBT002
@@ -180,7 +182,7 @@ def transparency(
     """Write the error rates of a transparency report (EU DSA).
 
     Part 8 rows in the columns of the form, and the text of Part 11 with rates by identity. Refuses
-    what would mislead. It is a help for whoever files, not legal advice.
+    input that would mislead. It supports the filing and is not legal advice.
     """
     with report_errors(quiet=as_json, places={"output": output}):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415

@@ -116,7 +116,7 @@ def schema(
     """Explain the keys of files, or print their JSON Schema.
 
     `biasgate schema --json > evaluation.schema.json`, and as first line of an evaluation file
-    beside it: `# yaml-language-server: $schema=evaluation.schema.json`
+    next to it: `# yaml-language-server: $schema=evaluation.schema.json`
     """
     with report_errors(quiet=as_json):
         from biasgate.tasks.evaluation_file import explained, schema_of_file  # noqa: PLC0415
@@ -131,7 +131,7 @@ def schema(
 def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check versions, GPU, disks, servers and keys.
 
-    Exit codes: 0 nothing is wrong (there may be warnings), 3 something is.
+    Exit codes: 0 no errors (warnings are possible), 3 something is wrong.
     """
     with report_errors(quiet=as_json):
         with waiting("checking"):
@@ -170,10 +170,10 @@ def clean(
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Remove what was not used lately from a store.
+    """Remove data that was not used lately from a store.
 
-    That is scores, sets, models, downloads, tokens and logs. MLflow's runs are kept, and the sets
-    and scores behind a promotion, a rollback or a reset.
+    It removes scores, sets, models, downloads, tokens and logs. It keeps MLflow's runs, and the
+    sets and scores behind a promotion, a rollback or a reset.
     """
     with report_errors(quiet=as_json, places={"store": store}):
         from biasgate.tasks.cleaning import Referenced, plan_cleaning, read_age, remove  # noqa: PLC0415
@@ -216,12 +216,12 @@ def _print_plan(plan: Plan, removed: Sequence[StoreItem], *, yes: bool) -> None:
     gone = removed if yes else plan.removed
     out.print(f"{'Removed' if yes else 'Would remove'} {len(gone)} items, {_size_of(gone)}.")
     out.print(
-        f"Kept {len(plan.kept)} items, {_size_of(plan.kept)}; and {len(plan.referenced)} behind a "
-        f"move of champion, {_size_of(plan.referenced)}.",
+        f"Kept {len(plan.kept)} items, {_size_of(plan.kept)}; and {len(plan.referenced)} that a "
+        f"ledger refers to, {_size_of(plan.referenced)}.",
         soft_wrap=True,
     )
     if plan.removed and not yes:
-        out.print("Nothing was removed yet: run the same with --yes.")
+        out.print("Run again with --yes to remove them.")
 
 
 def _size_of(items: Sequence[StoreItem]) -> str:

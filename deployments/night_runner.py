@@ -110,7 +110,7 @@ class _Server:
     def _say_gone(self, why: str) -> None:
         if not self._is_gone:
             say(
-                f"no Prefect server answers at {PREFECT_API_URL.value()} ({why}): asking again "
+                f"no Prefect server answers at {PREFECT_API_URL.value()} ({why}): retrying "
                 "until it does; nights that fall due meanwhile wait there"
             )
         self._is_gone = True

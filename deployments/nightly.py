@@ -83,9 +83,9 @@ def serve(
     schedule_since(deployment, started)
     due = f"{next_night(cron, started):%Y-%m-%d %H:%M} UTC"
     say(
-        f"waiting for the nights of nightly/{name}: the next one is due at {due}. "
-        f"Each gets a folder in {output.resolve()}. "
-        f"To run one now: prefect deployment run nightly/{name}"
+        f"waiting for the nights of nightly/{name}: the next is due at {due}. "
+        f"Each night gets a folder in {output.resolve()}. "
+        f"To run a night now: prefect deployment run nightly/{name}"
     )
     with suppress(KeyboardInterrupt):
         asyncio.run(runner.start())
@@ -146,8 +146,8 @@ def refuse_second_server(name: str) -> None:
     if process is not None:
         msg = (
             f"deployment nightly/{name} is already served by {process}. Stop that process first: "
-            "a second one would replace its schedule, and ending either would pause both. (If it "
-            f"was killed on another machine, wait {SILENCE.seconds} s.)"
+            "a second process would replace its schedule, and ending either would pause both. (If "
+            f"it was killed on another machine, wait {SILENCE.seconds} s.)"
         )
         raise InputError(msg)
 

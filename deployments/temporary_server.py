@@ -61,8 +61,8 @@ def start_server() -> Callable[[], None]:
             why = str(error) if ended is None else f"It ended with the code {ended}."
             msg = (
                 f"Prefect's temporary server must start on this machine; it did not. {why} Run "
-                "again with --verbose for its own errors, or set PREFECT_API_URL to a server that "
-                "runs."
+                "again with --verbose for its own errors, or set PREFECT_API_URL to a running "
+                "server."
             )
             raise ServerError(msg) from error
 

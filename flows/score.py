@@ -190,9 +190,9 @@ class _Attempt:
         """Say which rival failed, and what to do about a champion that is no use any more."""
         uri = self.candidate.uri
         named = f"{self.role} {uri or self.candidate.name}"
-        msg = f"nobody can be judged without {named}, which could not be scored: {error}"
+        msg = f"no candidate can be judged: {named} could not be scored: {error}"
         if self.role == CHAMPION and uri is not None:
-            msg += " To compare with it no longer, see `--reset` in `biasgate promote --help`."
+            msg += " To stop comparing with it, see `--reset` in `biasgate promote --help`."
         return msg
 
     def decision(self) -> CandidateDecision:

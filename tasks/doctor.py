@@ -72,10 +72,10 @@ def guarded(what: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     try:
         yield from check()
     except InputError as error:
-        yield Check(what, "wrong", masked(str(error)), "See the sentence before.")
+        yield Check(what, "wrong", masked(str(error)), "See the message above.")
     except Exception as error:  # noqa: BLE001 - libraries raise anything; other checks go on
         text = lacking_module(error) or f"{type(error).__name__}: {error}".splitlines()[0]
-        yield Check(what, "wrong", masked(text), "See the sentence before.")
+        yield Check(what, "wrong", masked(text), "See the message above.")
 
 
 def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
@@ -94,7 +94,7 @@ def check_versions(named: Sequence[str] | None = None) -> Iterator[Check]:
         if found is not None and require.specifier.contains(found, prereleases=True):
             continue
         wrong = True
-        why = _BREAKS.get(require.name.lower(), "biasgate was not tried with others")
+        why = _BREAKS.get(require.name.lower(), "biasgate was not tried with other versions")
         said = f"{require.name} must be {require.specifier or 'installed'}; "
         said += "it is missing" if found is None else f"{found} is installed ({why})"
         yield Check("versions", "wrong", said, f'pip install "{require.name}{require.specifier}"')
@@ -169,9 +169,12 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
             continue
         free = shutil.disk_usage(folder).free / GIB
         files = os.statvfs(folder).f_favail if hasattr(os, "statvfs") else _LEAST_FILES
-        found, do = f"{free:.1f} GiB free at {folder}", "Free space: `biasgate clean` can."
+        found, do = (
+            f"{free:.1f} GiB free at {folder}",
+            "Free space, for example with `biasgate clean`.",
+        )
         if 0 < files < _LEAST_FILES:
-            found, do = f"{found}, and only {files} more files", "Remove some files."
+            found, do = f"{found}, and room for only {files} more files", "Remove some files."
             yield Check(what, "wrong", found, do)
         elif free < _FEW_GIB:
             yield Check(what, "wrong" if free < _LEAST_GIB else "warning", found, do)
@@ -182,7 +185,9 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
 def check_mlflow(store: Path) -> Iterator[Check]:
     """Check that MLflow and its registry answer; without a server, that the store's runs open."""
     if not address_in(TRACKING) and not (store / DATABASE).exists():
-        yield Check("MLflow", "ok", f"{store} has no runs yet; the first evaluation makes them")
+        yield Check(
+            "MLflow", "ok", f"{store} does not have runs yet; the first evaluation creates them"
+        )
         return
     gateway = Gateway.of_store(store)
     user = os.environ.get("MLFLOW_TRACKING_USERNAME")
@@ -206,7 +211,7 @@ def check_prefect() -> Iterator[Check]:
         place = f"{url.rstrip('/')}/admin/version"
         yield _check_server("Prefect", place, "PREFECT_API_URL", version("prefect"))
     else:
-        text = "no server is named, so each command starts one of its own"
+        text = "no server is set, so each command starts its own"
         yield Check("Prefect", "ok", text, "For schedules, set PREFECT_API_URL to a server.")
 
 
@@ -221,9 +226,11 @@ def _check_server(
         return Check(what, "wrong", text, f"Start the server, or set {variable} to another.")
     if found.status_code in {401, 403}:
         text = f"{masked(url)} refuses this user ({found.status_code})"
-        return Check(what, "wrong", text, "Set user and password, or ask who runs the server.")
+        return Check(
+            what, "wrong", text, "Set user and password, or ask the server's administrator."
+        )
     if found.is_error or "<html" in found.text[:500].lower():
-        text = f"{masked(url)} answers {found.status_code}, and not as {what} does"
+        text = f"{masked(url)} answers {found.status_code}, but not like {what}"
         return Check(what, "wrong", text, "Check the address, and the server's log.")
     theirs = found.text.strip('"\n ')[:20]
     text = f"{masked(url)} answers version {theirs}; {ours} is installed here"
@@ -240,8 +247,8 @@ def check_keys() -> Iterator[Check]:
         text = "none: anyone with write access to the registry can forge verdicts"
         do = f"Run `biasgate keys new`, and set {PRIVATE_KEY}."
         if trusted:
-            text = f"none, but {len(trusted.keys)} are trusted: this machine can only verify"
-            do = f"Where evaluations run, set {PRIVATE_KEY}."
+            text = f"none, but {len(trusted.keys)} keys are trusted: this machine can only verify"
+            do = f"Set {PRIVATE_KEY} on machines that run evaluations."
         yield Check("signing key", "warning", text, do)
         return
     key_id = own.public.key_id
@@ -254,5 +261,5 @@ def check_keys() -> Iterator[Check]:
         do = "Let only its owner read it: chmod 600 FILE"
         yield Check("signing key", "warning", f"others can read the file of {key_id[:SHORT]}", do)
     else:
-        text = f"{key_id[:SHORT]} signs; {len(trusted.keys)} are trusted"
+        text = f"{key_id[:SHORT]} signs; {len(trusted.keys)} keys are trusted"
         yield Check("signing key", "ok", text)

@@ -97,7 +97,7 @@ def test_a_version_without_a_verdict_is_refused(store, tmp_path):
     gateway.set_alias(MODEL, CHAMPION, bare.version)
     told = refusal(store)
     assert f"{bare.uri} must not be deployed" in told
-    assert f"{bare.uri} has no verdict: evaluate it first." in told
+    assert f"{bare.uri} must have a verdict: evaluate it first." in told
 
 
 def test_a_blocked_version_under_the_alias_is_refused(store, tmp_path, deploy):

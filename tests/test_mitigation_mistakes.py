@@ -82,7 +82,7 @@ def test_toxic_rows_of_the_pool_are_refused(home, begun):
     write(POOL)
     alter("pool.csv", label=[1] * 3 + [0] * 397)
     said = refused(home, begun, "mitigate", "file.yaml", "--output", "new")
-    assert "pool 'pool' must have no toxic rows; 3 of 400 are labelled toxic" in said
+    assert "pool 'pool' must not have toxic rows; 3 of 400 are labelled toxic" in said
 
 
 def test_a_missing_torch_is_told_with_its_extra(home, begun, monkeypatch):

@@ -37,7 +37,7 @@ def test_a_candidate_that_failed_is_told_in_its_own_words(capsys, kind):
         raise kind("candidate 'served' failed 1 time.")
     assert ended.value.exit_code == 1
     told = " ".join(capsys.readouterr().err.split())
-    assert "error: candidate 'served' failed 1 time. Scores that were finished are kept" in told
+    assert "error: candidate 'served' failed 1 time. Finished scores are kept" in told
     assert "Error:" not in told
 
 

@@ -84,7 +84,7 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
     name = filing.evaluation_set
     if name is None and len(sets) > 1:
         msg = (
-            f"`evaluation_set` must say which set of {results.folder} is the sample: "
+            f"`evaluation_set` must name the set of {results.folder} that is the sample: "
             f"{', '.join(sets)}."
         )
         raise InputError(msg)
@@ -100,8 +100,8 @@ def _chosen(results: Results, filing: Filing) -> Iterator[Published]:
     lacking = [decision.candidate for decision in decided if decision.candidate not in on_set]
     if lacking and not filing.classifiers:
         msg = (
-            f"every classifier must have a verdict; {lacking[0]} has none on this set. Evaluate it "
-            "again, or name under `classifiers` those that are in use."
+            f"every classifier must have a verdict; {lacking[0]} lacks a verdict on this set. "
+            "Evaluate it again, or list the classifiers in use under `classifiers`."
         )
         raise InputError(msg)
     for classifier in filing.classifiers or on_set:
@@ -148,14 +148,14 @@ def _threshold(published: Published, filed: float | None) -> float:
     at, name = published.report.thresholds.get(GIVEN), published.names[1]
     if at is None and filed is None:
         msg = (
-            f"the `threshold` that {name} is used with must be given, in the evaluation file or in "
-            "`classifiers`: one that is estimated on the sample makes its decisions look better "
+            f"the production `threshold` of {name} must be given, in the evaluation file or in "
+            "`classifiers`: a threshold estimated on the sample makes its decisions look better "
             "than they are."
         )
         raise InputError(msg)
     if at is not None and filed is not None and at.threshold != filed:
         msg = (
-            f"`threshold` of {name} must be the one that its verdict was decided with, "
+            f"`threshold` of {name} must be the threshold of its verdict, "
             f"{at.threshold:g}; got {filed:g}."
         )
         raise InputError(msg)
@@ -168,7 +168,7 @@ def _require_within(threshold: float, scores: np.ndarray, name: str) -> None:
     if not low <= threshold <= high:
         msg = (
             f"`threshold` of {name} must be within its scores, which are from {low:g} to "
-            f"{high:g} on this set; got {threshold:g}, by which it flags "
+            f"{high:g} on this set; got {threshold:g}, which flags "
             f"{'every comment' if threshold < low else 'no comment'}. Give it on the scale of the "
             "scores, in the evaluation file or in `classifiers`."
         )
@@ -179,9 +179,9 @@ def _require_both_classes(name: str, y_true: np.ndarray) -> None:
     """Refuse a slice of toxic comments alone, or of none, as a language."""
     if bool(np.all(y_true)) or not bool(np.any(y_true)):
         msg = (
-            f"`languages` must name slices with toxic comments and others; all {y_true.size:,} "
+            f"`languages` must name slices with both toxic and other comments; all {y_true.size:,} "
             f"comments of slice {name!r} are {'' if np.all(y_true) else 'not '}toxic, as in a "
-            "slice of the label. Name a slice by language, or leave it out and say so under "
+            "slice of the label. Name a slice by language, or leave it out and list it under "
             "`not_measured`."
         )
         raise InputError(msg)
@@ -203,7 +203,7 @@ def _evidence(published: Published) -> EvidenceFile:
     evidence, verdict = published.evidence, published.verdict
     where = f"evidence.parquet in {published.folder}"
     if evidence is None:
-        msg = f"{where} must be there: every number is measured again from it. It is not."
+        msg = f"{where} must exist, since every number is measured again from it; it does not."
         raise InputError(msg)
     if evidence.digest != verdict.evidence_digest:
         msg = f"{where} must be the evidence of its verdict; it was changed since."
@@ -221,7 +221,7 @@ def _require_sample(published: Published, filing: Filing) -> None:
     if made and filing.sampling.kind == "random":
         msg = (
             f"`sampling.kind` must be `constructed` for evaluation set {published.names[0]!r}: its "
-            "phrases were made from templates, and are no random sample of a service."
+            "phrases were made from templates, so they are not a random sample of a service."
         )
         raise InputError(msg)
     decided_on = published.verdict.decided_on
@@ -243,9 +243,10 @@ def _require_recall(published: Published, filing: Filing) -> None:
     lacking = [by_term for by_term in by_terms if by_term not in filing.recall_of_terms]
     if lacking:
         msg = (
-            f"`recall_of_terms` must say how many mentions the terms of {', '.join(lacking)} find: "
-            "rates by identity are those of the comments with these words, not of all that mention "
-            "the identity. Let people read a sample, and write `recall_of_terms: "
+            "`recall_of_terms` must give how many mentions the terms of "
+            f"{', '.join(lacking)} find: rates by identity cover the comments with these words, "
+            "not every comment that mentions the identity. Have people read a sample, and write "
+            "`recall_of_terms: "
             f"{{{lacking[0]}: {{found: 88, of: 100}}}}`, or label identities."
         )
         raise InputError(msg)
@@ -284,16 +285,16 @@ def overstatement(classifier: Classifier) -> str | None:
         f"{classifier.name}: {n.overturned:,} of {n.decisions:,} decisions were reversed, so "
         f"{percent(upheld)} were not. In the labelled sample {percent(precision.value)}{interval} "
         f"of what it flags is toxic. Appeals overstate this by {100 * apart:.1f} points, since few "
-        "people appeal, and nobody appeals for comments that were missed."
+        "people appeal, and missed comments are not appealed."
     )
 
 
 def _no_truth(found: list[Classifier]) -> str:
     told = " ".join(filter(None, map(overstatement, found)))
     return (
-        "`ground_truth` must be `labels` of a random sample: a decision that nobody appealed is "
-        "not a right one, and appeals say nothing of comments that were missed. "
-        + (told or "Give `appeals` of each classifier to see by how much they overstate.")
+        "`ground_truth` must be `labels` of a random sample: a decision without an appeal may be "
+        "wrong, and missed comments are not appealed. "
+        + (told or "Add `appeals` to the classifiers to see how much appeals overstate.")
     )
 
 

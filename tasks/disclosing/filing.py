@@ -65,7 +65,7 @@ def _known_language(code: str) -> str:
 
 def _in_words(text: str) -> str:
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
-        msg = f"must be said in words, for whoever reads the filing; got {text!r}"
+        msg = f"must be in words, for readers of the filing; got {text!r}"
         raise ValueError(msg)
     return text
 
@@ -77,8 +77,8 @@ Language = Annotated[
 ]
 Words = Annotated[Said, AfterValidator(_in_words)]
 _NO_RULE = (
-    "must be given: without the rule by which comments were drawn, nobody can say what the numbers "
-    "are about. Write `sampling: {kind: random, rule: ..., population: ..., labels: ...}`"
+    "must be given: without the rule by which comments were drawn, the numbers cannot be "
+    "interpreted. Write `sampling: {kind: random, rule: ..., population: ..., labels: ...}`"
 )
 
 
@@ -147,8 +147,8 @@ class Recall(Settings):
     def _coherent(self) -> Self:
         if self.of == 0:
             msg = (
-                "`of` must be at least 1, the comments of which people said that they mention the "
-                "identity; got 0. Let people read more, or label identities"
+                "`of` must be at least 1, the number of comments in which people found the "
+                "identity; got 0. Have people read more, or label identities"
             )
             raise ValueError(msg)
         if self.found > self.of:

@@ -52,40 +52,37 @@ _Z = 1.959963984540054
 _LEVEL = f"{100 * CONFIDENCE:g} %"
 
 NO_ADVICE = (
-    "This was computed by biasgate from a labelled sample. It is a help for whoever files, not "
-    "legal advice: what the form asks for, and whether this answers it, is for the provider to "
-    "decide."
+    "biasgate computed this from a labelled sample. It supports the filing and is not legal "
+    "advice: the provider decides what the form requires, and whether this meets it."
 )
 _CONSTRUCTED = (
     "NOT FOR FILING: the comments are a test suite, not a sample of the service. Its shares, above "
-    "all accuracy and precision, are not those of the service."
+    "all accuracy and precision, do not describe the service."
 )
 _RATES = {
-    "recall": "recall (true positive rate): of the toxic comments, the share that is flagged",
-    "true_negative_rate": "specificity (true negative rate): of the comments that are not toxic, "
-    "the share that is not flagged",
-    "precision": "precision (positive predictive value): of the flagged comments, the share that "
-    "is toxic",
-    "negative_predictive_value": "negative predictive value: of the comments that are not flagged, "
-    "the share that is not toxic",
-    "false_negative_rate": "miss rate (false negative rate): of the toxic comments, the share that "
+    "recall": "recall (true positive rate): the share of toxic comments that is flagged",
+    "true_negative_rate": "specificity (true negative rate): the share of non-toxic comments that "
     "is not flagged",
-    "false_positive_rate": "fall-out (false positive rate): of the comments that are not toxic, "
-    "the share that is flagged",
-    "false_discovery_rate": "false discovery rate: of the flagged comments, the share that is not "
+    "precision": "precision (positive predictive value): the share of flagged comments that is "
     "toxic",
-    "false_omission_rate": "false omission rate: of the comments that are not flagged, the share "
-    "that is toxic",
+    "negative_predictive_value": "negative predictive value: the share of unflagged comments that "
+    "is not toxic",
+    "false_negative_rate": "miss rate (false negative rate): the share of toxic comments that is "
+    "not flagged",
+    "false_positive_rate": "fall-out (false positive rate): the share of non-toxic comments that "
+    "is flagged",
+    "false_discovery_rate": "false discovery rate: the share of flagged comments that is not toxic",
+    "false_omission_rate": "false omission rate: the share of unflagged comments that is toxic",
 }
 """The rates that the form's instructions name, in words."""
 _SHORT = ("TPR", "TNR", "PPV", "NPV", "FNR", "FPR", "FDR", "FOR")
 # By the share of right decisions: what it means if wrong ones are shown to be apart.
 _APART = {
-    "true_negative_rate": "comments that mention {group} and are not toxic are flagged {side}",
+    "true_negative_rate": "non-toxic comments that mention {group} are flagged {side}",
     "recall": "toxic comments that mention {group} are missed {side}",
-    "precision": "of the flagged comments that mention {group}, a {share} share is not toxic",
-    "negative_predictive_value": "of the comments that mention {group} and are not flagged, a "
-    "{share} share is toxic",
+    "precision": "a {share} share of the flagged comments that mention {group} is not toxic",
+    "negative_predictive_value": "a {share} share of the unflagged comments that "
+    "mention {group} is toxic",
     "accuracy": "decisions on comments that mention {group} are wrong {side}",
 }
 
@@ -174,9 +171,9 @@ def _scopes(classifier: Classifier, filing: Filing) -> Iterator[tuple[str, str, 
 def _context(classifier: Classifier, filing: Filing, group: GroupIndicators, name: str) -> str:
     share = group.shares[name]
     says = {
-        "accuracy": f"of all {group.n:,}, the share on which the decision is right",
-        "precision": f"of the {group.n_flagged:,} that it flags, the share that is toxic",
-        "recall": f"of the {group.n_positive:,} toxic ones, the share that it flags",
+        "accuracy": f"the share of all {group.n:,} comments with the right decision",
+        "precision": f"the share of the {group.n_flagged:,} flagged comments that is toxic",
+        "recall": f"the share of the {group.n_positive:,} toxic comments that is flagged",
     }
     return " ".join(
         [
@@ -216,14 +213,14 @@ def _allowed(classifier: Classifier) -> Iterator[str]:
     if classifier.n_clusters is not None:
         yield (
             f"The comments are from {classifier.n_clusters:,} clusters, such as threads; intervals "
-            "allow for what comments of one cluster have in common."
+            "account for dependence within clusters."
         )
     if classifier.n_missing:
         yield f"{classifier.n_missing:,} comments without a score are not counted."
     if classifier.n_unrated:
         yield (
-            f"{classifier.n_unrated:,} of the comments are not counted by identity, since nobody "
-            "rated their identities."
+            f"{classifier.n_unrated:,} comments are not counted by identity, since their "
+            "identities were not rated."
         )
 
 
@@ -253,14 +250,14 @@ def _method(filing: Filing) -> Iterator[str]:
     yield ""
     yield from (f"- {as_text(line)}" for line in _sample(filing.sampling))
     yield (
-        "- A comment is toxic here if the people who labelled it found it so. A classifier flags a "
-        "comment if its score is at least its threshold. No other judgement, and no appeal, was "
-        "taken for the truth."
+        "- A comment is toxic here if its labellers found it toxic. A classifier flags a comment "
+        "if its score is at least its threshold. Only these labels are used as ground truth, not "
+        "appeals or other judgements."
     )
     yield (
-        f"- Brackets are {_LEVEL} intervals. The share in the whole population may differ from "
-        "that in the sample; of 100 samples like this one, about 95 give an interval that holds "
-        "it. Intervals do not allow for wrong labels."
+        f"- Brackets are {_LEVEL} confidence intervals. The share in the whole population may "
+        "differ from the share in the sample; about 95 of 100 such samples give an interval that "
+        "contains it. Intervals do not account for wrong labels."
     )
     yield "- The rates:"
     for short, words in zip(_SHORT, _RATES.values(), strict=True):
@@ -299,7 +296,7 @@ def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
     yield ""
     word = word_of_verdict(verdict)
     yield (
-        "The verdict of the gate that says whether this classifier may be deployed, by policy "
+        "The verdict of the deployment gate on this classifier, by policy "
         f"{as_text(verdict.policy.name)} on {verdict.decided_on}: {as_text(word.text)}."
     )
     for check in classifier.published.story.unmet:
@@ -309,7 +306,7 @@ def _of_classifier(classifier: Classifier, filing: Filing) -> Iterator[str]:
     told = overstatement(classifier)
     if told is not None:
         yield ""
-        yield f"Why appeals are not used as the truth. {as_text(told)}"
+        yield f"Why appeals are not used as ground truth. {as_text(told)}"
 
 
 def _table(
@@ -344,27 +341,27 @@ def _differences(classifier: Classifier) -> Iterator[str]:
     ]
     background = classifier.published.report.bias.background
     others = (
-        "comments that mention none of these identities"
+        "comments that mention no measured identity"
         if background == "no_identity"
         else "all comments that do not mention it"
     )
     yield (
         f"Differences between control groups. The comments that mention an identity are compared "
         f"with {others}, by accuracy, recall, specificity, precision and negative predictive "
-        f"value: {n_gaps:,} differences. Listed are those whose interval leaves out 0. These "
-        f"intervals are wider, so that all {n_gaps:,} together hold at {_LEVEL} (Bonferroni)."
+        f"value: {n_gaps:,} differences. The list has the differences whose interval excludes 0. "
+        f"These intervals are simultaneous: all {n_gaps:,} together hold at {_LEVEL} (Bonferroni)."
     )
     yield ""
     for group, name, gap in shown:
         yield f"- {_shown(group, name, groups[group].shares[name], gap)}"
     if not shown:
-        yield "- None is shown."
+        yield "- No interval excludes 0."
     yield ""
     yield (
-        f"The sample does not show the other {n_gaps - len(shown):,}, which does not mean that "
-        "there is none: it may be too small. Precision and negative predictive value also depend "
-        "on how many comments of a group are toxic: groups can differ in them even if the "
-        "classifier errs equally often on each."
+        f"The other {n_gaps - len(shown):,} are not statistically significant, which does not "
+        "prove that they are 0: the sample may be too small. Precision and negative predictive "
+        "value also depend on how many comments of a group are toxic: groups can differ in them "
+        "even if the classifier errs equally often on each."
     )
 
 
@@ -408,11 +405,11 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
         missing = [one for one in OFFICIAL_LANGUAGES if one not in languages]
         yield f"- Official languages without a sample: {', '.join(missing) or 'none'}."
     else:
-        yield "- Languages apart: the sample does not say in which language comments are."
+        yield "- Separate languages: the sample does not record the language of its comments."
     for classifier in found[:1]:
         names = classifier.published.report.bias.subgroups
         yield (
-            f"- Any identity but {as_text(', '.join(names)) or 'none'}; and who wrote the "
+            f"- Any identity except {as_text(', '.join(names)) or 'none'}; and the authors of the "
             "comments: a control group here is the comments that mention an identity."
         )
         for name, recall in filing.recall_of_terms.items():
@@ -424,16 +421,16 @@ def _unmeasured(found: Sequence[Classifier], filing: Filing, left: Sequence[str]
     if not intersections:
         yield "- Intersections of identities."
     yield (
-        "- How many measures or notices were processed by automated means: the rows of Part 8 "
-        "that count these are for the service's own records."
+        "- The number of measures or notices processed by automated means: fill these rows of "
+        "Part 8 from the service's own records."
     )
 
 
 def _recall(name: str, recall: Recall) -> str:
     low, high = wilson_interval(recall.found / recall.of, recall.of, _Z)
     return (
-        f"Mentions of {as_text(name)} without one of its terms: people found {recall.of:,} "
-        f"comments that mention it, and the terms find {recall.found:,} of them "
+        f"Mentions of {as_text(name)} without any of its terms: people found {recall.of:,} "
+        f"comments that mention it, and the terms find {recall.found:,} "
         f"({percent(recall.found / recall.of)} [{percent(low)}, {percent(high)}])."
     )
 
@@ -441,7 +438,7 @@ def _recall(name: str, recall: Recall) -> str:
 def _evidence(found: Sequence[Classifier]) -> Iterator[str]:
     yield "## Evidence"
     yield ""
-    yield "Every number can be computed again from these files (SHA-256):"
+    yield "Every number can be recomputed from these files (SHA-256):"
     yield ""
     for classifier in found:
         verdict = classifier.published.verdict

@@ -157,13 +157,13 @@ class Chain:
             named = predecessor.number if predecessor else "none"
             found = "none" if before is None else before.number
             return (
-                f"entry {entry.number} follows entry {named} as it was then; the one before it is "
+                f"entry {entry.number} was written after entry {named}; the entry before it is "
                 f"now entry {found}, or it was changed"
             )
         moves = content.action in {"promotion", "rollback"}
         if moves and champion is not None and content.replaces != champion:
             return (
-                f"entry {entry.number} replaces version {content.replaces or 'none'}, where "
+                f"entry {entry.number} replaces version {content.replaces or 'none'}, but "
                 f"champion was version {champion or 'none'}"
             )
         return None

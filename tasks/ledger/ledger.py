@@ -158,7 +158,7 @@ class Ledger:
                     msg = (
                         f"entry {entry.number} of {self.name} must be signed with a trusted key "
                         f"before others wait for it; it is {entry.state} and {signed.words}. Trust "
-                        "the key of whoever promotes there, or run again "
+                        "the promoter's key, or run again "
                         f"{LEASE.total_seconds() / 60:g} minutes after it was made, when it no "
                         "longer counts."
                     )
@@ -212,7 +212,7 @@ def alias_apart(ledger: Ledger) -> str | None:
         f"champion is version {number}, and candidates are compared with it. To set the alias "
         f"again: {ledger.gateway.command('promote', ledger.model, number)}"
         if number
-        else "there is no champion, and candidates are compared with none. Delete the alias."
+        else "no version is champion, and candidates are compared with none. Delete the alias."
     )
     return (
         f"warning: alias `{CHAMPION}` of {ledger.model} names "
@@ -227,7 +227,7 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     if champion is None:
         msg = (
             f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none. "
-            "Promote a version first, or verify one by its number."
+            "Promote a version first, or verify a version by its number."
         )
         raise InputError(msg)
     return champion

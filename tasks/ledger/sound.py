@@ -48,8 +48,8 @@ def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
         msg = (
             f"the ledger {ledger.name} must be unchanged before anything is promoted; "
             f"{'; '.join(wrong[:3])}. Look at `{command('history', model)}` and "
-            f"`{command('verify', model)}`. To accept the ledger as it is, name the version that "
-            f"is champion (without VERSION: none is): {reset}"
+            f"`{command('verify', model)}`. To accept the ledger as it is, give the champion's "
+            f"version (leave out VERSION for none): {reset}"
         )
         raise InputError(msg)
     remember(ledger, chain)
@@ -64,7 +64,7 @@ def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
             for one, signed, accepted in chain.standings(TrustedKeys.here())
             if not accepted
         ),
-        *(f"missing or changed is {one}" for one in missing_heads(ledger, chain)),
+        *(f"missing or changed: {one}" for one in missing_heads(ledger, chain)),
     ]
 
 

@@ -46,7 +46,7 @@ class Blocked(Record):
         if outcome == "pass":
             msg = (
                 f"`--from` must be a candidate that did not pass; {name} passed on {of_set} "
-                f"({path}). There is nothing to mitigate."
+                f"({path})."
             )
             raise InputError(msg)
         failed = [
@@ -74,11 +74,11 @@ def file_of(folder: Path | None) -> Path:
     except (OSError, ValueError) as error:
         msg = (
             f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE; {path} does not name an "
-            f"evaluation file ({type(error).__name__}). Give CONFIG, too."
+            f"evaluation file ({type(error).__name__}). Also give CONFIG."
         )
         raise InputError(msg) from error
     if not named.is_file():
-        msg = f"the evaluation file of {folder} must exist; {named} does not. Give CONFIG, too."
+        msg = f"the evaluation file of {folder} must exist; {named} does not. Also give CONFIG."
         raise InputError(msg)
     return named
 

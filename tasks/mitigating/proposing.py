@@ -31,8 +31,8 @@ def chosen_candidate(
         raise InputError(msg)
     if name is None and len(trained) != 1:
         msg = (
-            "the evaluation file must have one candidate with `train_on`, or name one with "
-            f"`--candidate`; it has {', '.join(trained) or 'none'}."
+            "the evaluation file must have a single candidate with `train_on`, unless "
+            f"`--candidate` names it; it has {', '.join(trained) or 'none'}."
         )
         raise InputError(msg)
     return trained[name] if name is not None else next(iter(trained.values()))
@@ -76,6 +76,6 @@ def propose_candidates(
         name = f"{candidate.name} {method.called}"
         found.append(candidate.model_copy(update={"train_on": source, "name": name}))
     if not found:
-        msg = f"`methods` must have one that can change {rows.name!r}. {' '.join(left_out)}"
+        msg = f"`methods` must include a method that can change {rows.name!r}. {' '.join(left_out)}"
         raise InputError(msg)
     return found

@@ -39,7 +39,7 @@ class Mitigation(Settings):
         ]
         if lacking:
             msg = (
-                f"method {lacking[0]} takes rows from a `pool`: name one, with comments that are "
+                f"method {lacking[0]} takes rows from a `pool`: give a pool of comments that are "
                 "assumed to be non-toxic"
             )
             raise ValueError(msg)

@@ -124,8 +124,8 @@ def changed(
     if change.weights is not None:
         if WEIGHT in table.column_names:
             msg = (
-                f"training set {rows.name!r} must have no `weight` for method {method.called}, "
-                "which makes weights; it has some."
+                f"training set {rows.name!r} must not have `weight` for method {method.called}, "
+                "which computes weights; it does."
             )
             raise InputError(msg)
         table = table.append_column(WEIGHT, pa.array(np.asarray(change.weights, float)))

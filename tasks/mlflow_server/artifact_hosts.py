@@ -52,15 +52,15 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
         msg = (
             "artifacts must be files of this machine, at the tracking server (http, https, "
             "mlflow-artifacts) or in s3, gs, abfss or wasbs; these are at "
-            f"{without_password(uri)}, which was not asked. If that address is "
+            f"{without_password(uri)}, which was not contacted. If that address is "
             f"right, allow its host: {allow}"
         )
         raise InputError(msg)
     own, other = without_password(tracking_uri), without_password(uri)
     msg = (
         f"artifacts must be at the host of MLflow's tracking server, {own}; these are at {other}, "
-        "which was not asked, since it would get your MLflow token or password. If that address is "
-        f"right, allow its host: {allow}"
+        "which was not contacted, since it would get your MLflow token or password. If that "
+        f"address is right, allow its host: {allow}"
     )
     raise InputError(msg)
 

@@ -135,7 +135,7 @@ def listed_at(uri: str, tracking_uri: str) -> Mapping[str, int | None]:
 def _copy(source: Path, target: Path) -> Path:
     """Copy regular files and folders; refuse a symbolic link, which could lead anywhere."""
     if not source.is_dir():
-        msg = f"the files of a version must be in a folder; {source} is none. Register its folder."
+        msg = f"the files of a version must be in a folder; {source} is not. Register its folder."
         raise InputError(msg)
     try:
         for top, folders, files in os.walk(source, onerror=_raise):

@@ -40,7 +40,7 @@ def require_store(store: Path, nor: str = "") -> None:
     """
     if (store / DATABASE).exists():
         return
-    there = "it has no runs in MLflow" if store.is_dir() else "there is none"
+    there = "it does not contain MLflow runs" if store.is_dir() else "it does not exist"
     below = store / ".biasgate"
     found = f" Did you mean {below}?" if (below / DATABASE).exists() else ""
     msg = (
@@ -131,8 +131,8 @@ def make_database(store: Path) -> None:
     """
     if "?" in str(store):
         msg = (
-            f"store {store} must not have `?` in its path: in the address of a database that "
-            "begins its options. Name another folder."
+            f"store {store} must not have `?` in its path: it starts the options of a "
+            "database address. Name another folder."
         )
         raise InputError(msg)
     database = store / DATABASE
@@ -236,7 +236,7 @@ def reading(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3
         except sqlite3.OperationalError as error:
             if str(error) != "interrupted":
                 raise
-            msg = f"{database} must answer within {limit:g} s; it did not. Who changed it?"
+            msg = f"{database} must answer within {limit:g} s; it did not. Was it tampered with?"
             raise InputError(msg) from error
 
 
@@ -251,8 +251,8 @@ def require_plain(connection: sqlite3.Connection) -> None:
         if kind in {"view", "trigger"} or virtual:
             told = f"virtual {kind}" if virtual else kind
             msg = (
-                f"MLflow's database must hold plain tables alone; it has a {told} named {name!r}. "
-                "biasgate reads nothing from it: somebody may have changed what the registry says. "
+                f"MLflow's database must hold only plain tables; it has a {told} named {name!r}. "
+                "biasgate does not read it: it may change what the registry returns. "
                 f'If it is yours, remove it: DROP {kind.upper()} "{name}";'
             )
             raise InputError(msg)
@@ -263,8 +263,8 @@ def require_plain(connection: sqlite3.Connection) -> None:
     for table, column, _, hidden in columns:
         if hidden and table not in _OWN_COMPUTED:
             msg = (
-                "MLflow's database must hold plain tables alone; column "
-                f"{column!r} of table {table!r} is computed. Who changed it?"
+                "MLflow's database must hold only plain tables; column "
+                f"{column!r} of table {table!r} is computed. It may have been tampered with."
             )
             raise InputError(msg)
     for table in {name for name, *_ in columns} & _KEYS.keys():
@@ -272,7 +272,7 @@ def require_plain(connection: sqlite3.Connection) -> None:
         if not key or not key <= _KEYS[table]:  # MLflow without workspaces has shorter ones
             msg = (
                 f"table {table!r} of MLflow's database must have the primary key "
-                f"{', '.join(sorted(_KEYS[table]))}; it has not. Who changed it?"
+                f"{', '.join(sorted(_KEYS[table]))}; it does not. It may have been tampered with."
             )
             raise InputError(msg)
 

@@ -40,8 +40,8 @@ def require_supported(uri: str, name: str) -> str:
     """Return an address, unless it is one of Databricks, or a folder, which MLflow refuses."""
     if urlsplit(uri).scheme in _DATABRICKS or uri in _DATABRICKS:
         msg = (
-            f"{name} must name MLflow's own server, a database or nothing, since "
-            "biasgate does not work with Databricks and Unity Catalog; "
+            f"{name} must name MLflow's own server or a database, or be unset, since "
+            "biasgate does not support Databricks and Unity Catalog; "
             f"got {urlsplit(uri).scheme or uri}."
         )
         raise InputError(msg)
@@ -53,8 +53,8 @@ def require_supported(uri: str, name: str) -> str:
         folder, database = unquote(urlsplit(uri).path), "sqlite:///mlflow.db"
         move = f"mlflow migrate-filestore --source {shlex.quote(folder)} --target {database}"
         msg = (
-            f"{name} must name MLflow's own server, a database or nothing, since MLflow refuses to "
-            f"keep runs in a folder; got {uri}. "
+            f"{name} must name MLflow's own server or a database, or be unset, since MLflow "
+            f"refuses to keep runs in a folder; got {uri}. "
             f"{f'Move them: {move}. Then set' if Path(folder).is_dir() else 'Set'} "
             f"{name}={database}, or unset it: the store then has a database."
         )
@@ -122,12 +122,12 @@ def answered(call: Callable[[], Result], server: str) -> Result:
                 named = "the address" if urlsplit(server).hostname else TRACKING
                 msg = (
                     f"MLflow at {server} {problem}, for {waited:.0f} s. Start it, or correct "
-                    f"{named}; then run again: finished work is kept. {WAIT} sets how long it is "
-                    "waited for."
+                    f"{named}; then run again: finished work is kept. {WAIT} sets how long to "
+                    "wait."
                 )
                 raise ServerError(msg) from error
             if waited > _SAID_AFTER_S and not said:
-                say(f"MLflow at {server} {problem}: asked again for up to {limit:.0f} s.")
+                say(f"MLflow at {server} {problem}: retrying for up to {limit:.0f} s.")
                 said = True
         else:
             _has_answered(server)

@@ -183,8 +183,8 @@ class Registry:
             )
             if self.registry_uri.startswith("sqlite:"):
                 msg += (
-                    " If it was logged elsewhere, say where with MLFLOW_TRACKING_URI: a server, or "
-                    "the file that MLflow makes where none is set, as in sqlite:///mlflow.db."
+                    " If it was logged elsewhere, set MLFLOW_TRACKING_URI: to a server, or to "
+                    "MLflow's default file, as in sqlite:///mlflow.db."
                 )
             raise InputError(msg) from error
 
@@ -292,7 +292,7 @@ def _schema_problem(uri: str, revision: str) -> str:
     ours = Path(db_migrations.__path__[0]) / "versions"
     if list(ours.glob(f"{revision}_*.py")):
         return (
-            f"{uri} must have the schema of MLflow {mlflow.__version__}; it has an older one. Make "
+            f"{uri} must have the schema of MLflow {mlflow.__version__}; its schema is older. Make "
             f"a copy of the database, then run: mlflow db upgrade {uri}"
         )
     return (

@@ -58,11 +58,9 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         raise InputError(msg)
     compared = set(map(champion_of, judged.verdicts))
     if compared != {champion.uri if champion else None}:
-        rivals = ", ".join(sorted(one or "nobody" for one in compared))
-        msg = (
-            f"{found.uri} was compared with {rivals}, but champion is "
-            f"{champion.uri if champion else 'nobody'} now: evaluate it again."
-        )
+        rivals = ", ".join(sorted(one or "no champion" for one in compared))
+        now = f"{CHAMPION} is now {champion.uri}" if champion else f"there is no {CHAMPION} now"
+        msg = f"{found.uri} was compared with {rivals}, but {now}: evaluate it again."
         raise InputError(msg)
     basis = [] if champion is None else chain.basis(champion.version)
     if champion is not None and (smaller := smaller_sample(judged.samples, basis)):
@@ -106,7 +104,7 @@ def roll_back(model: str, reason: str, gateway: Gateway, to: str | None = None) 
     left = chain.rolled_away.get(version)
     if left is not None and to is None:
         msg = (
-            f"`--to {version}` must say that version {version} of {model} shall come back: entry "
+            f"`--to {version}` must be given to restore version {version} of {model}: entry "
             f"{left.number} rolled back from it ({printable(left.content.reason)})."
         )
         raise InputError(msg)

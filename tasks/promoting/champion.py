@@ -212,7 +212,7 @@ def moved(version: ModelVersion, before: str | None, reason: str) -> str:
 def no_first(model: str) -> str:
     """Return why a version does not become the first champion."""
     return (
-        f"{model} has no {CHAMPION} to compare with, and the policy does not say "
+        f"{model} lacks a {CHAMPION} to compare with, and the policy does not have "
         "`allow_first: true`."
     )
 

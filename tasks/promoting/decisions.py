@@ -134,16 +134,16 @@ def _without_pass(
     outcome = worst([verdict.outcome for verdict in judged.verdicts])
     if any(verdict.policy.report_only for verdict in judged.verdicts):
         sentence = (
-            f"The verdict is: {WORDS[outcome].text.lower()}. The policy says `report_only: true`, "
-            "so nothing moves and no command fails."
+            f"The verdict is: {WORDS[outcome].text.lower()}. The policy has `report_only: true`, "
+            "so it moves no champion and fails no command."
         )
         return decision("pass", sentence, report_only=True)
     if judged.version is None:
         return decision(outcome, "Not a registered version: nothing to promote.")
     if model is None:
         sentence = (
-            f"{judged.version.uri} keeps the verdict that it has: an evaluation without "
-            f"`registered_model: {judged.version.name}` decides nothing about it."
+            f"{judged.version.uri} keeps its own verdict: an evaluation without "
+            f"`registered_model: {judged.version.name}` does not change it."
         )
         return decision(outcome, sentence)
     if judged.version.name != model:
@@ -164,7 +164,9 @@ def _passed(
     """Return the decision on a version that passed: promoted, not chosen, or champion already."""
     version, rule = _version(judged), succession.promote if champion else "first"
     if version.version == champion and chosen is not None and version != chosen.version:
-        replaced = f"{version.uri} passed, and was {CHAMPION} until version {chosen.number} came."
+        replaced = (
+            f"{version.uri} passed, and was {CHAMPION} until version {chosen.number} replaced it."
+        )
         return decision("pass", replaced)
     if version.version == champion:
         return decision("pass", f"{version.uri} is {CHAMPION} already.")

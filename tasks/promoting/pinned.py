@@ -31,7 +31,7 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
         msg = f"`--model` must not be the name of a ledger; got {model!r}."
         raise InputError(msg)
     if policy.report_only:
-        msg = f"policy {policy.name!r} must decide: it says `report_only: true`."
+        msg = f"policy {policy.name!r} must decide: it has `report_only: true`."
         raise InputError(msg)
     ledger = Ledger(gateway, model)
     require_sound(ledger)
@@ -78,8 +78,8 @@ def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway)
     if objection is not None and not policy.report_only:
         register = gateway.command("policy", "register", "FILE", "--model", registered_model)
         msg = (
-            f"`policy` must be the registered one: {objection}. Use it, leave out "
-            f"`registered_model`, or register the new one: {register}"
+            f"`policy` must be the registered policy: {objection}. Use it, leave out "
+            f"`registered_model`, or register the new policy: {register}"
         )
         raise InputError(msg)
 

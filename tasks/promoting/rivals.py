@@ -165,7 +165,7 @@ def _not_allowed(version: ModelVersion, problem: str, kind: str) -> str:
     """Return what to do where a verdict may not decide how a version is opened."""
     return (
         f"the verdict on {version.uri} must name a kind that runs no code of the model, and its "
-        f"plain options; {problem}. Say in the evaluation file how to open it: `champion: {{name: "
+        f"plain options; {problem}. Set in the evaluation file how to open it: `champion: {{name: "
         f"champion, {kind}, model: models:/{version.name}@{CHAMPION}}}`, with `trusted: true` if "
         "you trust its author."
     )
@@ -231,8 +231,8 @@ def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
     outcome = worst([one.outcome for one in verdicts if one.evaluation_set.required])
     told = WORDS[outcome].text.lower()
     sentence = (
-        f"{uri} was {CHAMPION} when this evaluation began, and was measured again ({told}). It "
-        "keeps the verdict that it has."
+        f"{uri} was {CHAMPION} when this evaluation began, and was measured again ({told}). "
+        "Its own verdict is unchanged."
     )
     report_only = any(one.policy.report_only for one in verdicts)
     made = decision("pass" if report_only else outcome, sentence, report_only=report_only)

@@ -93,10 +93,10 @@ class Judged:
         name = next(map(objective_name, self.objectives.values()))
         mine, its = (judged.rank[0] for judged in (self, other))
         if mine == its:
-            return f"of two with the same {name}, version {self.number} is newer"
+            return f"version {self.number} has the same {name} and is newer"
         if math.isinf(its):
             return f"{name} of version {other.number} is undefined"
-        return f"its {name} is {mine:.4f}, that of version {other.number} {its:.4f}"
+        return f"its {name} is {mine:.4f}, against {its:.4f} for version {other.number}"
 
     def compared(self, sets: Sequence[str] = ()) -> str:
         """Return how its objective compares with the champion's, on some sets or all."""
@@ -162,7 +162,7 @@ class Succession:
         """Return why a version that passed does not replace the champion automatically, or None."""
         version = f"version {judged.number}"
         if self.promote == "never":
-            return "the policy says `promote: never`"
+            return "the policy has `promote: never`"
         if self.withheld is not None:
             return self.withheld
         if judged.number in past.champions:
@@ -179,27 +179,27 @@ class Succession:
         if judged.is_champions_copy:
             yield SAME_SCORES
         if self.is_first_look:
-            yield "`--sample` is for a first look, which replaces no champion"
+            yield "`--sample` is for a first look, which never replaces a champion"
         if smaller := smaller_sample(judged.samples, past.basis):
             yield smaller
         sets = judged.objectives.items()
         if self.promote == "better":
             lacking = [name for name, one in sets if not one.is_higher]
             if lacking:
-                yield f"`promote: better` is not shown: {judged.compared(lacking)}"
+                yield f"`promote: better`: not significantly higher, {judged.compared(lacking)}"
             return
         latest = max(past.champions)
         if judged.number < latest:
-            yield f"`promote: newer`, and version {latest}, which is or was champion, is newer"
+            yield f"`promote: newer`: version {latest}, a current or former champion, is newer"
         worse = [name for name, one in sets if one.is_lower]
         if worse:
-            yield f"`promote: newer`, and it is shown to be worse: {judged.compared(worse)}"
+            yield f"`promote: newer`: significantly lower, {judged.compared(worse)}"
 
     def reason(self, judged: Judged, champion: str | None) -> str:
         """Return the rule by which a version replaces the champion."""
         if champion is None:
             return "`allow_first`: there was no champion"
-        shown = "shown to be higher" if self.promote == "better" else "not shown to be lower"
+        shown = "significantly higher" if self.promote == "better" else "not significantly lower"
         if any(objective.change is None for objective in judged.objectives.values()):
             shown = "the objective could not be compared"
         return f"`promote: {self.promote}`: {shown}, {judged.compared()}"

@@ -142,7 +142,7 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
     ]
     last = next((one for one in moving if objection_to(one, ledger) is None), chain.last_move)
     if last is None:
-        text = f"{CHAMPION} is version {champion.version}, but no promotion of it is recorded."
+        text = f"{CHAMPION} is version {champion.version}, but its promotion is not recorded."
         yield Finding("alias", holds=False, sentence=text)
         return
     recorded = str(last.content.version)
@@ -158,7 +158,7 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
         )
         for verdict in last.content.verdicts:
             holds = read_recorded(verdict, ledger.gateway) is not None
-            text = f"the verdict on {verdict.set} is the one behind {last.content.action} "
+            text = f"the verdict on {verdict.set} is unchanged since {last.content.action} "
             yield Finding("record", holds=holds, sentence=f"{text}{last.number}.")
         yield from _verify_succession(last, ledger, chain.before(last.number))
 

@@ -131,7 +131,7 @@ def remember_night(
             tonight = replace(tonight, news=sentences_of(tonight, before, changed, moved))
             memory.add(tonight)
     except InputError as error:
-        say(f"this night could not be compared with earlier ones: {error}")
+        say(f"this night could not be compared with earlier nights: {error}")
         return None
     trend = Trend(
         schema_version=SCHEMA_VERSION,
@@ -161,7 +161,7 @@ def remember_failure(evaluation: str, run_id: str, kind: str, workplace: Workpla
     with _one_at_a_time(workplace, evaluation):
         number = _number_of(run_id, memory.nights(1))
         night = remember([], [], evaluation=evaluation, number=number, run_id=run_id)
-        told = f"failed ({kind}); the log of flow run {run_id} says where."
+        told = f"failed ({kind}); see the log of flow run {run_id}."
         memory.add(replace(night, news=[told]))
 
 

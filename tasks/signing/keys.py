@@ -50,7 +50,7 @@ class PublicKey:
         if not isinstance(found, Ed25519PublicKey):
             msg = (
                 f"{where} must be an Ed25519 public key in PEM format; it is not. "
-                "`biasgate keys new` writes one."
+                "`biasgate keys new` creates a key pair."
             )
             raise InputError(msg)
         return cls(found.public_bytes_raw())
@@ -114,7 +114,7 @@ class PrivateKey:
         if not isinstance(found, Ed25519PrivateKey):
             msg = (
                 f"{where} must be an Ed25519 private key in PEM format, without password; it is "
-                "not. `biasgate keys new` writes one."
+                "not. `biasgate keys new` creates a key pair."
             )
             raise InputError(msg)
         return cls(found)
@@ -217,8 +217,8 @@ class TrustedKeys:
         path, own = trusted_file(), PrivateKey.here()
         if own is None and os.environ.get(TRUSTED_KEYS) and not path.exists():
             msg = (
-                f"{TRUSTED_KEYS} must be a folder with {FILE}; {path} is missing, so no signature "
-                "could be checked. Run `biasgate keys trust`, or unset the variable."
+                f"{TRUSTED_KEYS} must be a folder with {FILE}; {path} is missing, so signatures "
+                "cannot be checked. Run `biasgate keys trust`, or unset the variable."
             )
             raise InputError(msg)
         known = dict(cls.of_file(path).keys)
@@ -231,7 +231,7 @@ class TrustedKeys:
         """Refuse to sign with a key that is revoked here."""
         if own is not None and self.keys[own.public.key_id].revoked_since:
             msg = (
-                f"the key in {PRIVATE_KEY} must be trusted; it is revoked: create a new one with "
+                f"the key in {PRIVATE_KEY} must be trusted; it is revoked: create a new key with "
                 "`biasgate keys new`."
             )
             raise InputError(msg)
@@ -243,9 +243,7 @@ class TrustedKeys:
         ]
         if len(found) != 1 or not key:
             known = ", ".join(f"{one.name} ({key_id[:SHORT]})" for key_id, one in self.keys.items())
-            msg = (
-                f"key {key!r} must be one trusted key; got {len(found)} (known: {known or 'none'})."
-            )
+            msg = f"key {key!r} must be 1 trusted key; got {len(found)} (known: {known or 'none'})."
             raise InputError(msg)
         return found[0]
 

@@ -45,7 +45,7 @@ def write_model_signature(folder: Path, file: Path, leaving_out: Collection[str]
     if not Path(key).expanduser().is_file():
         msg = (
             f"{MODEL_KEY} must name the PEM file of a private key on an elliptic curve; "
-            f"{'it names none' if key else 'it is not set'}. This makes one: "
+            f"{'it does not' if key else 'it is not set'}. To create a key: "
             "openssl ecparam -name prime256v1 -genkey -noout -out model_key.pem"
         )
         raise InputError(msg)
@@ -74,7 +74,7 @@ def read_model_key(path: Path) -> str:
     if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name not in _CURVES:
         msg = (
             "`signed_by` must be a public key in PEM format, on one of the curves "
-            f"{', '.join(_CURVES)}; {path} is none."
+            f"{', '.join(_CURVES)}; {path} is not."
         )
         raise InputError(msg)
     pem = found.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -120,7 +120,7 @@ def require_model_signature(
             ]
             if differ := Manifest(tuple(records)).differences(found):
                 msg = (
-                    f"{rule}; its files are not those that were: {first_few(differ)} "
+                    f"{rule}; its files differ from the signed files: {first_few(differ)} "
                     f"(signature {place})."
                 )
                 raise InputError(msg)
@@ -149,7 +149,7 @@ def require_model_signature(
         config = verifying.Config().use_elliptic_key_verifier(public_key=key)
         config.set_hashing_config(Hashed()).verify(files, place)
     except FileNotFoundError:
-        msg = f"{rule}; there is no signature at {place}. Name its file by `signature`."
+        msg = f"{rule}; signature {place} does not exist. Set `signature` to its file."
         raise InputError(msg) from None
     except InputError:
         raise

@@ -121,6 +121,6 @@ def _positive(scores: Any) -> Any:
     if scores.ndim == 2 and scores.shape[1] in {1, 2}:
         return scores[:, -1]
     if scores.ndim != 1:
-        msg = f"predictions must have one score per row, or two; got shape {scores.shape}."
+        msg = f"predictions must have 1 or 2 scores per row; got shape {scores.shape}."
         raise InputError(msg)
     return scores

@@ -60,7 +60,7 @@ class MlflowPages:
         self._experiment_id = gateway.experiment_of(run.run_id)
         self.hint = ""
         if not is_server:
-            self.hint = f"The link opens while `{gateway.command('ui')}` runs."
+            self.hint = f"The link works while `{gateway.command('ui')}` runs."
 
     def of_run(self, run_id: str) -> str:
         """Return the address of one run."""
@@ -71,7 +71,7 @@ def summary_page(results: Results, pages: MlflowPages, summary: Summary) -> str:
     """Return what people read first, with links to everything else, in Markdown."""
     links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary.run_id)})."]
     links += [pages.hint] if pages.hint else []
-    links.append(f"The page for people: {as_text(str(results.page.resolve()))}")
+    links.append(f"Report: {as_text(str(results.page.resolve()))}")
     name, word = as_text(summary.evaluation), as_text(word_of(summary).text)
     return "\n\n".join([f"## {name}: {word}", results_markdown(results), " ".join(links)])
 
@@ -94,7 +94,7 @@ def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]],
     legend = ", ".join(f"{mark} {words}" for mark, words in marks.items())
     note = f"Metrics by identity, the worst first, with 95 % intervals. {legend}."
     if is_cut:
-        note += f" Of each candidate and set the worst {most}; all are in `bias_metrics.csv`."
+        note += f" Only the worst {most} per candidate and set; all are in `bias_metrics.csv`."
     return rows, note
 
 

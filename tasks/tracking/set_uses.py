@@ -98,19 +98,19 @@ def _sentence(use: SetUse) -> str:
     text = f"{use.name} has judged {n:,} candidate{'' if n == 1 else 's'} so far."
     if use.flattered_by is not None and use.at_most is not None and n > 1:
         text += (
-            f" The best of so many equal ones looks better in {use.objective} by "
-            f"{use.flattered_by:.4f} than it is; by up to {use.at_most:.4f} if the numbers "
-            "of earlier ones were used to build later ones."
+            f" The best of {n:,} equal candidates looks {use.flattered_by:.4f} better in "
+            f"{use.objective} by chance; up to {use.at_most:.4f} better if earlier results "
+            "guided later candidates."
         )
     if use.spent_by == "selection":
         text += (
-            " The set is spent: chance alone makes the best one look better by as much as the "
-            "policy asks as proof. Use new comments."
+            " The set is spent: chance makes the best candidate look better by as much as the "
+            "policy requires as proof. Use new comments."
         )
     elif use.spent_by == "adaptive use":
         text += (
-            " If they were, the set is spent: chance alone may make the last one look better by as "
-            "much as the policy asks as proof. Then use new comments."
+            " If they did, the set is spent: chance may make the last candidate look better by as "
+            "much as the policy requires as proof. Then use new comments."
         )
     return text
 

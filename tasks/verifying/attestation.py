@@ -56,7 +56,7 @@ class Pins:
                 msg = f"a pinned {what} must not be empty."
                 raise InputError(msg)
         if self.version is not None and self.model is None:
-            msg = f"a version must be pinned with its model; got version {self.version!r} alone."
+            msg = f"a version must be pinned with its model; got version {self.version!r}."
             raise InputError(msg)
 
     def check(self, said: Sequence[Annotations]) -> Iterator[Finding]:
@@ -71,9 +71,9 @@ class Pins:
 
     def _model(self, found: set[str]) -> Finding:
         named = _listed(one or "a model without a registered version" for one in found)
-        text = f"attested is {named}."
+        text = f"the attested model is {named}."
         if self.model is None:
-            free = f"{text} Any other would hold too: name the MODEL that it must be."
+            free = f"{text} Any model would be accepted: give the required MODEL."
             return Finding("model", holds=True, sentence=free, checked=False)
         wanted = f"models:/{self.model}/{self.version or ''}"
         same = [
@@ -85,7 +85,7 @@ class Pins:
     def _policy(self, found: set[tuple[str, str]]) -> Finding:
         text = f"it was judged by policy {_listed(f'{one} ({digest})' for one, digest in found)}."
         if self.policy_digest is None:
-            free = f"{text} Any other would hold too: give the --policy-digest that it must be."
+            free = f"{text} Any policy would be accepted: give the required --policy-digest."
             return Finding("policy", holds=True, sentence=free, checked=False)
         same = [digest.startswith(self.policy_digest) for _, digest in found]
         return _pinned("policy", text, self.policy_digest, holds=same == [True])
@@ -93,7 +93,7 @@ class Pins:
     def _sets(self, found: set[tuple[str, str]]) -> Finding:
         text = f"it was judged on {_listed(f'{one} ({digest})' for one, digest in found)}."
         if self.sets is None:
-            free = f"{text} Any other would hold too: give each --evaluation-set that is required."
+            free = f"{text} Any sets would be accepted: give each required --evaluation-set."
             return Finding("dataset", holds=True, sentence=free, checked=False)
         known, wanted = dict(found), self.sets
         same = (
@@ -106,12 +106,12 @@ class Pins:
 
 
 def _pinned(what: str, text: str, wanted: str, *, holds: bool) -> Finding:
-    told = f" That is what it must be: {wanted}." if holds else f" It must be {wanted}."
+    told = f" As required: {wanted}." if holds else f" It must be {wanted}."
     return Finding(what, holds=holds, sentence=text + told)
 
 
 def _listed(texts: Iterable[str]) -> str:
-    return ", ".join(sorted(texts)) or "nothing"
+    return ", ".join(sorted(texts)) or "none"
 
 
 NO_PINS = Pins()
@@ -147,7 +147,7 @@ def _lines(file: Path) -> list[tuple[int, bytes]]:
     try:
         content = read_bytes(file, "the file of attestations")
     except FileNotFoundError as error:
-        msg = f"{file} must be a file that `biasgate attest` wrote; there is none."
+        msg = f"{file} must be a file that `biasgate attest` wrote; it does not exist."
         raise InputError(msg) from error
     lines = [one for one in enumerate(content.splitlines(), 1) if one[1].strip()]
     if not 0 < len(lines) <= _MOST_LINES:
@@ -170,19 +170,19 @@ def verify_passes(
         yield _passes(statement, any_outcome=any_outcome)
     required = sorted({name for one in known for name in one.required_sets})
     sets = [one.evaluation_set for one in known if one.required]
-    of = ", ".join(sorted({one.candidate for one in known})) or "nothing"
-    text = f"{of} has one verdict on every required set: {', '.join(required) or 'unknown'}."
+    of = ", ".join(sorted({one.candidate for one in known})) or "no candidate"
+    text = f"{of} has a single verdict on each required set: {', '.join(required) or 'unknown'}."
     missing = [name for name in required if name not in sets]
     text += f" Missing: {', '.join(missing)}." if missing else ""
     twice = sorted({name for name in sets if sets.count(name) > 1})
-    text += f" More than one: {', '.join(twice)}." if twice else ""
+    text += f" Duplicate: {', '.join(twice)}." if twice else ""
     yield Finding("verdict", holds=bool(required) and not missing and not twice, sentence=text)
     contexts = [
         (one.candidate, one.model, one.policy_digest, one.required_sets, one.champion, one.ledger)
         for one in known
     ]
     same = len(known) == len(statements) and all(one == contexts[0] for one in contexts)
-    text = f"the verdicts on {of} are of one evaluation, by one policy, against one champion."
+    text = f"the verdicts on {of} share their evaluation, policy and champion."
     yield Finding("verdict", holds=same, sentence=text)
 
 
@@ -190,12 +190,12 @@ def _passes(statement: Statement, *, any_outcome: bool) -> Finding:
     """Check that a statement is a pass today."""
     said, result = annotations_of(statement), statement.predicate.result
     if said is None:
-        text = "an attestation does not say what biasgate says about a verdict."
+        text = "an attestation lacks the fields that biasgate writes about a verdict."
         return Finding("verdict", holds=False, sentence=text)
     passed = result in {"PASSED", "WARNED"}
     about = f"{said.candidate} on {said.evaluation_set}"
     text = f"the verdict on {about} by policy {said.policy} is {result}"
-    text += ", by a policy that only reports" if said.report_only else ""
+    text += ", by a report-only policy" if said.report_only else ""
     if passed and not said.report_only:
         text += f" until {said.holds_until}" if said.holds_until else ""
         text += f" for {len(said.holds_for.identities)} of {said.holds_for.of} identities"
@@ -218,7 +218,7 @@ def _out_of_date(said: Annotations) -> str | None:
         dates = [date.fromisoformat(one[:10]) for one in (said.decided_on, said.signed_at) if one]
         last = date.max if said.holds_until is None else date.fromisoformat(said.holds_until)
     except ValueError:
-        return "It must have dates; it has not."
+        return "It must have valid dates; it does not."
     if max(dates, default=date.max) > day:
         return f"It is dated {max(dates, default='never')}, and today is {day}."
     if last < day:
@@ -230,9 +230,9 @@ def _same_files(
     statements: Sequence[Statement], said: Sequence[Annotations], folder: Path, *, whole: bool
 ) -> Finding:
     """Check that the files in a folder are the ones that were judged."""
-    text = f"the files in {folder} are the ones that were judged."
+    text = f"the files in {folder} match the judged files."
     if not whole or any(one.bound not in {"files", "scores"} for one in said):
-        text = "the attestations name no files: how the model was reached is all they bind."
+        text = "the attestations do not list files: they only bind how the model was reached."
         return Finding("model", holds=False, sentence=text)
     judged = [
         {subject.name: subject.digest.get("sha256", "") for subject in statement.subject}

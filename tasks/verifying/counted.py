@@ -70,12 +70,12 @@ def _shards(folder: Path, whole: Counted, name: str) -> Iterator[Finding]:
     if n_there < len(files):
         text = (
             f"counts (*{ENDING}) of {len(files) - n_there} of {len(files)} shards of {name} are "
-            "not there, so they are not added again."
+            "missing, so their sum is not checked."
         )
         yield Finding("evidence", holds=True, sentence=text, checked=False)
         return
     again = Counted.sum(map(read_counted, files))
     same = replace(again, record=record).to_bytes() == whole.to_bytes()
     same = same and again.record.shards == record.shards
-    text = f"the counts on {name} are the sum of those of {len(files)} shards."
+    text = f"the counts on {name} are the sum of the counts of {len(files)} shards."
     yield Finding("evidence", holds=same, sentence=text)

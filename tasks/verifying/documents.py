@@ -55,7 +55,7 @@ class Documents:
             }
             require_regular(folder / evidence, f"the evidence on {name}")
         except FileNotFoundError as error:
-            msg = f"{Path(error.filename).name} of the verdict on {name} must be there; it is not."
+            msg = f"{Path(error.filename).name} of the verdict on {name} must exist; it does not."
             raise InputError(msg) from error
         found = {
             what: parse_json(content[file], f"the {what} on {name}")

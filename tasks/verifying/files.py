@@ -28,8 +28,8 @@ from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.verifying.documents import Documents, read_verdict
 
 UNNOTICED = (
-    "Whoever can write to these files can replace rows, report and verdict together: no check "
-    "notices that."
+    "Anyone with write access to these files can replace rows, report and verdict together: no "
+    "check detects that."
 )
 
 
@@ -64,7 +64,7 @@ class Finding:
 def not_deployable(what: object, findings: Iterable[Finding]) -> str:
     """Return an error that names what must not be deployed, and the checks that failed."""
     wrong = [f"{finding.what}: {finding.sentence}" for finding in findings if not finding.holds]
-    return f"{what} must not be deployed, since this does not hold:\n  " + "\n  ".join(wrong)
+    return f"{what} must not be deployed, since these checks failed:\n  " + "\n  ".join(wrong)
 
 
 def signature_of(what: str, signed: Signed, *, holds: bool, more: str = "") -> Finding:
@@ -115,7 +115,7 @@ class VersionFiles:
             text = f"{of} were not recorded with the verdict on {name}. {bound.not_bound}"
             told = f"{text} Not checked."
             return Finding("model", holds=not self.required, sentence=told, checked=False)
-        text = f"{of} are the ones that were judged on {name}."
+        text = f"{of} match the files judged on {name}."
         problem = self._problem(bound)
         sentence = text if problem is None else f"{text} {problem}"
         return Finding("model", holds=problem is None, sentence=sentence)
@@ -165,7 +165,7 @@ def champion_files(
     model, _, number = uri.removeprefix("models:/").rpartition("/")
     moves = [link.content for link in chain.moves if link.content.version == number]
     rests_on = [rests for move in moves for rests in move.verdicts]
-    text = f"the champion that was compared with on {name}, {uri}, had the files it was judged by."
+    text = f"the champion in the comparison on {name}, {uri}, had the files of its own verdicts."
     recorded = [read_recorded(item, gateway) for item in rests_on]
     known = [one for one in recorded if one is not None]
     if len(known) < len(recorded):
@@ -217,8 +217,8 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
         yield Finding("dataset", holds=True, sentence=text, checked=False)
         return
     found = _rows_digest(folder)
-    text = f"the rows of {name} in {folder} are the verdict's."
-    problem = f"Those in {folder} have another digest: {found}."
+    text = f"the rows of {name} in {folder} match the verdict."
+    problem = f"Their digest is {found}."
     if isinstance(found, InputError):
         problem = str(found)
     told = "" if found == digest else f" {problem}"

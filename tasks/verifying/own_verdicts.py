@@ -72,13 +72,14 @@ def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, JsonVal
         return dict(verdict.candidate.opened_as)
     if COLUMNS_TAG in version.tags:
         msg = (
-            f"{version.uri} must have a verdict that says which columns of its file of scores were "
-            f"judged: its tag {COLUMNS_TAG} may be changed by anybody who can tag a version. "
+            f"{version.uri} must have a verdict that records the judged columns of its file of "
+            f"scores: anyone with write access to the registry can change its tag {COLUMNS_TAG}. "
             "Evaluate the file again as a candidate, with `register`."
         )
         raise InputError(msg)
     if version.tags.get(OPENED_AS, '{"kind": "mlflow"}') != '{"kind": "mlflow"}':
-        raise InputError(_unknown(version, f"its tag {OPENED_AS} does not count"))
+        reason = f"anyone with write access to the registry can change its tag {OPENED_AS}"
+        raise InputError(_unknown(version, reason))
     return AS_MLFLOW
 
 
@@ -105,10 +106,9 @@ def _signs(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> 
 
 def _unknown(version: ModelVersion, reason: str) -> str:
     return (
-        f"{version.uri} must have a verdict that says how it was opened; {reason}, since whoever "
-        "can tag a version must not decide what it scores. Say it in the evaluation file, as in "
-        f"`champion: {{name: champion, kind: transformer, model: models:/{version.name}@champion, "
-        "max_tokens: 128}`, or evaluate it as a candidate."
+        f"{version.uri} must have a verdict that records how it was opened; {reason}. Set it in "
+        "the evaluation file, as in `champion: {name: champion, kind: transformer, model: "
+        f"models:/{version.name}@champion, max_tokens: 128}}`, or evaluate it as a candidate."
     )
 
 
@@ -130,7 +130,7 @@ def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]
         found.append(Published(folder, documents.report, documents.verdict))
     if not found:
         msg = (
-            f"{version.uri} must have a verdict, as `biasgate evaluate` gives it; it has none that "
+            f"{version.uri} must have a verdict from `biasgate evaluate`; none of its verdicts "
             "counts."
         )
         raise InputError(msg)

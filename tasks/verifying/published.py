@@ -43,7 +43,7 @@ def verify_results(results: Results, pins: Pins = NO_PINS) -> list[Finding]:
         if statement is not None:
             statements.setdefault(published.names[1], []).append(statement)
     if not results.each:
-        text = f"{results.folder} has no verdict, so there is nothing that could hold."
+        text = f"{results.folder} must contain a verdict to verify; it does not."
         findings.append(Finding("verdict", holds=False, sentence=text))
     findings += _summary(results)
     decided = [] if results.summary is None else results.summary.decisions
@@ -80,16 +80,16 @@ def _summary(results: Results) -> Iterator[Finding]:
     counted = [one.outcome for name, one in decided.items() if name in summary.outcome_of]
     if summary.outcome != worst(counted):
         differ.append("its outcome")
-    text = f"{SUMMARY} has the verdicts of the folders, and outcomes that follow from them."
+    text = f"{SUMMARY} matches the verdicts in the folders, and its outcomes follow from them."
     text += (
-        f" But not: {', '.join(differ)}."
+        f" Different: {', '.join(differ)}."
         if differ
         else " Not compared: which candidates its outcome counts, and what was promoted."
     )
     yield Finding("verdict", holds=not differ, sentence=text)
     verdicts = [one for of_candidate in each.values() for one in of_candidate]
     policies = {(one.policy.digest, *sorted(one.required_sets)) for one in verdicts}
-    text = "the verdicts are by one policy, and require the same sets."
+    text = "the verdicts use the same policy, and require the same sets."
     yield Finding("verdict", holds=len(policies) < 2, sentence=text)
 
 
@@ -119,13 +119,13 @@ def _verified(published: Published) -> tuple[list[Finding], Statement | None]:
     """Check a verdict by its documents, and compute it again; return the statement about it."""
     name, place, evidence = "/".join(published.names), published.folder, published.evidence
     if evidence is None:
-        text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is not there."
+        text = f"the verdict on {name} is not recomputed: its {EVIDENCE} is missing."
         return [Finding("evidence", holds=False, sentence=text)], None
     try:
         documents = Documents.of(place, name)
         verdict, digests = documents.verdict, {**documents.digests, EVIDENCE: evidence.digest}
         folder = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
-        text = f"the verdict in {name} is on this set and candidate."
+        text = f"the verdict in {name} is about this set and candidate."
         findings = [
             Finding("verdict", holds=name == folder, sentence=text),
             *same_digests(documents, name, evidence.digest),
@@ -137,10 +137,7 @@ def _verified(published: Published) -> tuple[list[Finding], Statement | None]:
             findings += same_again(verdict, decide_again(documents, evidence), name)
             findings.append(same_numbers(documents, evidence, name))
         else:
-            text = (
-                f"the verdict on {name} ({verdict.outcome}) is not recomputed: what is said above "
-                "does not hold."
-            )
+            text = f"the verdict on {name} ({verdict.outcome}) is not recomputed: a check failed."
             findings.append(Finding("verdict", holds=False, sentence=text))
     except Exception as error:  # noqa: BLE001 - documents of others may make any library fail
         text = f"the verdict on {name} cannot be verified: {described(error)}"
@@ -160,12 +157,12 @@ def attested_in(
         content = read_json(place / ATTESTATION, where)
     except FileNotFoundError as error:
         msg = (
-            f"{ATTESTATION} in {name} must be there, since it says of which files the "
-            "verdict is and who signed it; it is not."
+            f"{ATTESTATION} in {name} must exist, since it names the files and the signer of the "
+            "verdict; it does not."
         )
         raise InputError(msg) from error
     attested = compare_statement(content, where, verdict, digests)
-    text = f"{where} says what the verdict says, of these files."
+    text = f"{where} matches the verdict and these files."
     same = Finding("attestation", holds=attested.is_same, sentence=text)
     signed = attested.envelope.signed(trusted)
     holds = signed.standing == "trusted" or not trusted

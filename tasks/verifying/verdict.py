@@ -109,8 +109,8 @@ def as_recorded(
     """Check that files and tags are the ones that the verdict names."""
     verdict = documents.verdict
     judged_on = verdict.evaluation_set.name
-    text = f"the verdict that the tags name for {name} is on that set."
-    text = text if judged_on == name else f"{text} It is on {judged_on}."
+    text = f"the verdict in the tags for {name} is about that set."
+    text = text if judged_on == name else f"{text} It is about {judged_on}."
     yield Finding("tags", holds=judged_on == name, sentence=text)
     yield from same_digests(documents, name, evidence_digest)
     logged = LoggedVerdict.logged(verdict, run_id)
@@ -193,7 +193,7 @@ def same_origin(
         "choices": (record.choices, choices),
     }
     differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
-    text = f"verdict, report and evidence on {name} are of the same rows, scores and version."
+    text = f"verdict, report and evidence on {name} have the same rows, scores and version."
     yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
 
 
@@ -226,16 +226,16 @@ def same_again(verdict: Verdict, again: Verdict, name: str) -> Iterator[Finding]
     other_code = verdict.code != again.code
     reworded = [one for one in differ if other_code and _SENTENCE.fullmatch(one)]
     differ = [one for one in differ if one not in reworded and not one.startswith("code.")]
-    text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
+    text = f"recomputing the verdict on {name} reproduces it ({again.outcome})."
     text = _but(text, differ) if differ else f"{text} {NOT_COMPARED}"
     yield Finding("verdict", holds=not differ, sentence=text)
     if not other_code:
         return
-    text = f"the verdict on {name} names other code, {verdict.code.version[:40]!r}. "
+    text = f"the verdict on {name} records other code, {verdict.code.version[:40]!r}. "
     if not reworded:
-        yield Finding("code", holds=True, sentence=f"{text}This code says the same of it.")
+        yield Finding("code", holds=True, sentence=f"{text}This code gives the same sentences.")
         return
-    text += "Not verified are these sentences, as this code has them: "
+    text += "These sentences are not verified; this code has: "
     text += first_few([f"{one}: {_at(again.to_dict(), one)}" for one in reworded])
     yield Finding("code", holds=True, sentence=text, checked=False)
 
@@ -317,13 +317,13 @@ def attested_by(
     except (OSError, ValueError) as error:
         text = f"the attestation on {name} cannot be read: {described(error)}"
         return [Finding("signature", holds=False, sentence=text)], own
-    text = f"the attestation on {name} is of these files of the run, and says what they say."
+    text = f"the attestation on {name} matches these files of the run."
     same = Finding("attestation", holds=attested.is_same, sentence=text)
     signed, signed_at = attested.envelope.signed(trusted), attested.signed_at
     holds, more = signed.standing == "trusted" or not trusted, ""
     if signed.standing == "revoked" and verdict_digest(verdict) in vouched.by_entry:
         holds = signed_at < signed.revoked_since
-        more = f" It is dated {signed_at}, and an accepted entry of the ledger rests on it."
+        more = f" It is dated {signed_at}, and an accepted entry of the ledger names it."
     elif not holds and signed.standing != "revoked":
         holds = verdict_digest(verdict) in vouched.by_reset
         more = " A reset accepted it." if holds else ""

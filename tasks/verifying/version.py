@@ -44,7 +44,7 @@ def verify_version(
     version = with_whole_tags(version, gateway)
     tagged = [one for one in version.tags.get("biasgate.required_sets", "").split(",") if one]
     if not tagged:
-        text = f"{version.uri} has no verdict: evaluate it first."
+        text = f"{version.uri} must have a verdict: evaluate it first."
         return [Finding("verdict", holds=False, sentence=text)]
     now = files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
@@ -94,17 +94,17 @@ def _in_order(
     """Check that tags and ledger agree with the verdicts, and that none is out of date."""
     required = sorted({name for verdict in verdicts for name in verdict.required_sets})
     text = (
-        f"the tags of {version.uri} require the sets that its verdicts do: {', '.join(required)}."
+        f"the tags of {version.uri} require the same sets as its verdicts: {', '.join(required)}."
     )
     yield Finding("tags", holds=sorted(tagged) == required, sentence=text)
     heads = [verdict.ledger for verdict in verdicts]
     holds = all(head is None or chain.has(head) for head in heads)
-    text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
+    text = f"the ledger still has the entries that preceded the verdicts of {version.uri}."
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
     first = min(0 if head is None else head.number for head in heads)
     if blocked and all(verdict.outcome == "pass" for verdict in verdicts):
-        text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
+        text = f"{version.uri} passed after entry {blocked} of the ledger recorded that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)
 
 
@@ -141,8 +141,8 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
     yield Finding("ledger", holds=not broken, sentence=f"{text} But {told}." if broken else text)
     for problem in ledger.foreign():
         text = (
-            f"each version of {ledger.name} must be an entry of the ledger; one is not, and is "
-            f"passed over: {problem} Delete it, unless it was an entry before."
+            f"each version of {ledger.name} must be an entry of the ledger; this version is "
+            f"not, and is ignored: {problem} Delete it, unless it was an entry before."
         )
         yield Finding("ledger", holds=False, sentence=text)
     missing = missing_heads(ledger, chain)

@@ -72,7 +72,7 @@ def test_a_loss_that_only_a_gap_shows_blocks_with_the_threshold_that_the_champio
     missed = verdict["changed"]["gay"]["newly_missed"]
     assert (changed["n_newly_missed"], changed["n_positive"]) == (missed["count"], missed["n"])
     assert not Path("out-first/rows/first/changed_decisions.csv").exists()
-    assert "recomputing the verdict on rows gives the same one" in run("verify", "toxicity", "2")[1]
+    assert "recomputing the verdict on rows reproduces it" in run("verify", "toxicity", "2")[1]
 
 
 def test_where_the_champion_has_no_threshold_the_verdict_says_what_was_not_looked_at():

@@ -45,8 +45,8 @@ def test_the_verdict_is_recomputed_from_the_counts(home):
     folder, _ = home
     code, text = run("verify", folder / "out")
     assert code == 0, text
-    assert "the counts on chats are the sum of those of 3 shards" in text
-    assert "recomputing the verdict on chats gives the same one (pass)" in text
+    assert "the counts on chats are the sum of the counts of 3 shards" in text
+    assert "recomputing the verdict on chats reproduces it (pass)" in text
 
 
 def test_a_blocked_candidate_is_verified_by_a_pinned_policy(home, tmp_path):
@@ -60,8 +60,8 @@ def test_a_blocked_candidate_is_verified_by_a_pinned_policy(home, tmp_path):
     )
     assert code == 3, text
     code, text = run("verify", out)
-    assert (code, "gives the same one (fail)" in text) == (0, True), text
-    assert "gives the same one (fail). Not compared: warnings, analyses, terms" in text
+    assert (code, "reproduces it (fail)" in text) == (0, True), text
+    assert "reproduces it (fail). Not compared: warnings, analyses, terms" in text
     assert "not checked signature: the attestation in chats is not signed, which is" in text
     pinned = json.loads((folder / "out/verdict.json").read_text())["policy"]["digest"]
     assert run("verify", folder / "out", "--policy-digest", pinned)[0] == 0
@@ -74,7 +74,7 @@ def test_a_changed_verdict_or_evidence_does_not_hold(home, tmp_path):
         (tmp_path / name).write_bytes((folder / "out" / name).read_bytes())
     code, text = run("verify", tmp_path)
     assert code == 0
-    assert "counts (*.counts) of 3 of 3 shards of chats are not there" in text
+    assert "counts (*.counts) of 3 of 3 shards of chats are missing" in text
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     verdict["results"][1]["bound"] += 0.01
     (tmp_path / "verdict.json").write_text(json.dumps(verdict))

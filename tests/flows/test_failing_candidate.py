@@ -150,7 +150,7 @@ def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
     Path("rival.yaml").write_text(yaml.safe_dump(content), "utf-8")
     code, said = run("evaluate", "rival.yaml", "--output", "rival", "--store", "store")
     assert code == 1
-    assert "nobody can be judged without champion old, which could not be scored: " in said
+    assert "no candidate can be judged: champion old could not be scored: " in said
     assert not Path("rival").exists()
 
 
@@ -165,7 +165,7 @@ def test_a_registered_champion_that_cannot_be_scored_is_named_with_a_cure(home):
     files = [content["candidates"][0] | {"path": "other_scores.csv"}]
     code, said = evaluated("later", evaluation_sets=sets, candidates=files)
     assert code == 2
-    assert "nobody can be judged without champion models:/toxicity/1, which could not be " in said
+    assert "no candidate can be judged: champion models:/toxicity/1 could not be " in said
     assert "400 of the set have no score" in said
     assert "see `--reset` in `biasgate promote --help`" in said
 

@@ -174,8 +174,8 @@ def test_an_evaluation_without_a_registered_model_says_that_the_version_keeps_it
     [decision] = outside.read("summary.json")["decisions"]
     assert decision["outcome"] == "fail"
     assert decision["sentence"] == (
-        "models:/toxicity/2 keeps the verdict that it has: an evaluation without "
-        "`registered_model: toxicity` decides nothing about it."
+        "models:/toxicity/2 keeps its own verdict: an evaluation without "
+        "`registered_model: toxicity` does not change it."
     )
 
 

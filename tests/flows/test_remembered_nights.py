@@ -45,7 +45,7 @@ def test_the_champion_is_measured_and_keeps_its_verdict(nights, world):
     decisions = {one.candidate: one for one in summary.decisions}
     assert decisions.keys() == {"shifted", "champion"}
     assert summary.outcome_of == ["shifted"]
-    assert "keeps the verdict that it has" in decisions["champion"].sentence
+    assert "own verdict is unchanged" in decisions["champion"].sentence
     version = world.gateway.alias(MODEL, "champion")
     runs = {one.run_id for one in summary.verdicts}
     assert version.tags["biasgate.comments.run_id"] not in runs

@@ -49,4 +49,4 @@ def test_a_registered_set_and_its_scores_are_never_cleaned(home, monkeypatch):
     monkeypatch.chdir(home[0])
     code, printed = run("clean", "--keep", "1d")
     assert code == 0
-    assert "2 behind a move of champion" in printed
+    assert "2 that a ledger refers to" in printed

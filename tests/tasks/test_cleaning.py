@@ -218,7 +218,7 @@ def clean(store, monkeypatch):
 def test_the_command_only_says_what_it_would_remove_until_it_is_told_to(clean, store):
     said = clean("--keep", "30d")
     assert (said.exit_code, (store / "models" / "0123").exists()) == (0, True)
-    assert "Nothing was removed yet: run the same with --yes." in said.output
+    assert "Run again with --yes to remove them." in said.output
     assert "models/0123" in said.output.replace("\n", "")
     done = json.loads(clean("--keep", "30d", "--yes", "--json").stdout)
     assert (done["dry_run"], (store / "models" / "0123").exists()) == (False, False)

@@ -59,7 +59,7 @@ def test_the_installed_versions_are_those_that_biasgate_names():
         ('fastapi<0.1; extra == "app"', "wrong", "breaks, in part silently: flows die"),
         ('no-such-package>=1; extra == "app"', "wrong", "it is missing"),
         ('no-such-package>=1; extra == "text"', "ok", "numpy"),
-        ('numpy<1; extra == "text"', "wrong", "biasgate was not tried with others"),
+        ('numpy<1; extra == "text"', "wrong", "biasgate was not tried with other versions"),
         ('numpy<1; extra == "dev"', "ok", "numpy"),
     ],
 )

@@ -57,8 +57,8 @@ class Pool(Method):
         if lacking:
             some = ", ".join(dict.fromkeys(str(one["term"]) for one in lacking[:5]))
             said.append(
-                f"The pool could not fill {len(lacking)} of {len(cells)} terms and lengths "
-                f"({some}{', ...' if len(lacking) > 5 else ''}); it went as far as it could."
+                f"The pool could not fill {len(lacking)} of {len(cells)} pairs of term and length "
+                f"({some}{', ...' if len(lacking) > 5 else ''}) completely."
             )
         return Change(taken(rows, pool, found.chosen), report=report, sentences=tuple(said))
 
@@ -71,7 +71,7 @@ def required(pool: TrainingRows | None, called: str) -> TrainingRows:
     n_toxic = int(pool.labels.sum())
     if n_toxic:
         msg = (
-            f"pool {pool.name!r} must have no toxic rows; {n_toxic:,} of {pool.n:,} are labelled "
+            f"pool {pool.name!r} must not have toxic rows; {n_toxic:,} of {pool.n:,} are labelled "
             "toxic. Remove them from the file: added rows are learned as non-toxic."
         )
         raise InputError(msg)
@@ -188,9 +188,9 @@ class Reweight(Method):
         }
         name = max(apart, key=lambda one: apart[one])
         said = (
-            f"Rows are weighted from {found.weights.min():.3g} to {found.weights.max():.3g}; they "
-            f"count like {found.effective_rows:,.0f} of {rows.n:,} rows. Farthest from the prior "
-            f"{found.prior:.3f} after it: {name} with {float(found.after[name]):.3f}."
+            f"Weights are {found.weights.min():.3g} to {found.weights.max():.3g}; the effective "
+            f"sample size is {found.effective_rows:,.0f} of {rows.n:,} rows. Farthest from the "
+            f"prior {found.prior:.3f} after weighting: {name} with {float(found.after[name]):.3f}."
         )
         return Change(weights=found.weights, report=found.to_dict(), sentences=(said,))
 
@@ -237,7 +237,7 @@ class Swap(Method):
         if rows.matcher is None or len(rows.matcher.identities) < 2:
             msg = (
                 f"left out, because training set {rows.name!r} needs `terms` of at least two "
-                "identities, whose words are swapped."
+                "identities to swap."
             )
             raise MethodUndoneError(msg)
         return rows.matcher

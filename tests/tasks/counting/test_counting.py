@@ -627,7 +627,7 @@ def test_counts_that_are_no_longer_whole_are_a_finding_of_verify(home):
     judge(write_shards(home))
     whole = verify_counted(Path("out"))
     assert all(one.holds for one in whole)
-    assert any("are the sum of those of" in one.sentence and one.checked for one in whole)
+    assert any("are the sum of the counts of" in one.sentence and one.checked for one in whole)
     path = home / "out/evidence.counts"
     path.write_bytes(path.read_bytes()[:-100])
     [found] = verify_counted(Path("out"))
@@ -667,7 +667,7 @@ def test_where_a_key_is_trusted_a_verdict_on_counts_must_be_signed(home, monkeyp
     assert {one.what for one in verify_counted(Path("out")) if not one.holds} == {"attestation"}
     attestation.unlink()
     [gone] = verify_counted(Path("out"))
-    assert (gone.holds, "attestation.json in chats must be there" in gone.sentence) == (False, True)
+    assert (gone.holds, "attestation.json in chats must exist" in gone.sentence) == (False, True)
 
 
 def test_where_no_key_is_trusted_counts_may_be_without_an_attestation(home, monkeypatch):
@@ -677,7 +677,10 @@ def test_where_no_key_is_trusted_counts_may_be_without_an_attestation(home, monk
     found = verify_counted(Path("out"))
     assert all(one.holds for one in found)
     [told] = [one for one in found if one.what == "signature"]
-    assert (told.checked, "is not signed. Whoever can write" in told.sentence) == (False, True)
+    assert (told.checked, "is not signed. Anyone with write access" in told.sentence) == (
+        False,
+        True,
+    )
 
 
 def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
@@ -685,7 +688,7 @@ def test_counts_of_shards_that_are_gone_are_counted_and_not_added_again(home):
     first, *others = (home / "out/counts").iterdir()
     for path in others:
         path.unlink()
-    [told] = [one for one in verify_counted(Path("out")) if "not added again" in one.sentence]
+    [told] = [one for one in verify_counted(Path("out")) if "not checked" in one.sentence]
     assert f" of {N_SHARDS - 1} of {N_SHARDS} shards of " in told.sentence
     assert told.holds
     assert not told.checked

@@ -30,7 +30,7 @@ def test_one_candidate_is_not_flattered():
 def test_the_error_is_that_of_a_difference_over_the_root_of_two():
     use = use_of([verdict()], 5)
     assert use.flattered_by == pytest.approx(selection_flattery(0.02 / Z95 / 2**0.5, 5))
-    assert "looks better in final_score by 0.0100 than it is; by up to 0.0137" in use.sentence
+    assert "looks 0.0100 better in final_score by chance; up to 0.0137" in use.sentence
     assert use.is_reused
 
 
@@ -49,10 +49,10 @@ def test_the_candidate_that_is_the_champion_tells_no_error():
 @pytest.mark.parametrize(
     ("n", "spent_by", "words"),
     [
-        (9, None, "ones."),
-        (10, "adaptive use", "If they were, the set is spent"),
-        (60, "adaptive use", "If they were, the set is spent"),
-        (65, "selection", "The set is spent: chance alone makes"),
+        (9, None, "candidates."),
+        (10, "adaptive use", "If they did, the set is spent"),
+        (60, "adaptive use", "If they did, the set is spent"),
+        (65, "selection", "The set is spent: chance makes"),
     ],
 )
 def test_a_set_is_spent_when_chance_reaches_the_bound_of_the_policy(n, spent_by, words):

@@ -110,7 +110,7 @@ def test_what_a_key_signed_that_is_not_known_is_not_vouched_for_by_later_entries
 @pytest.mark.parametrize("number", [2, ROTATED, 364])
 def test_each_removed_entry_is_found_where_it_was(year, number):
     [found] = Chain([one for one in year if one.number != number]).breaks("m")
-    assert found.startswith(f"entry {number + 1} follows entry {number} as it was then")
+    assert found.startswith(f"entry {number + 1} was written after entry {number};")
 
 
 def test_entries_of_another_model_are_found(year):
@@ -120,9 +120,9 @@ def test_entries_of_another_model_are_found(year):
 @pytest.mark.parametrize(
     ("action", "champion", "replaces", "said"),
     [
-        ("promotion", "1", "2", "entry 2 replaces version 2, where champion was version 1"),
-        ("promotion", "1", "", "entry 2 replaces version none, where champion was version 1"),
-        ("reset", "", "2", "entry 2 replaces version 2, where champion was version none"),
+        ("promotion", "1", "2", "entry 2 replaces version 2, but champion was version 1"),
+        ("promotion", "1", "", "entry 2 replaces version none, but champion was version 1"),
+        ("reset", "", "2", "entry 2 replaces version 2, but champion was version none"),
     ],
 )
 def test_an_entry_that_replaces_another_version_than_the_champion_is_found(

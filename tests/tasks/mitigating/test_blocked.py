@@ -54,7 +54,7 @@ def test_results_name_the_evaluation_file_that_they_were_made_with(results, tmp_
 
 def test_an_evaluation_file_that_is_not_there_any_more_is_asked_for(results, tmp_path):
     (tmp_path / "mine.yaml").unlink()
-    with pytest.raises(InputError, match=r"must exist; .*mine.yaml does not. Give CONFIG, too"):
+    with pytest.raises(InputError, match=r"must exist; .*mine.yaml does not. Also give CONFIG"):
         file_of(results)
 
 

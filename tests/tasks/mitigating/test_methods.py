@@ -77,13 +77,13 @@ def test_a_pool_that_is_too_small_says_how_far_it_got():
     _, said = change("pool", pool=rows(["a gay sentence"], [0], "pool"))
     [cell] = said.report["unfilled"]
     assert (cell["term"], cell["added"], cell["lacking"]) == ("gay", 1, 2)
-    assert "could not fill 1 of 1 terms and lengths (gay)" in said.sentences[1]
+    assert "could not fill 1 of 1 pairs of term and length (gay)" in said.sentences[1]
 
 
 def test_a_pool_with_toxic_rows_is_refused():
     pool = rows(["gay one", "gay two"], [0, 1], "pool")
     for kind in ("pool", "random"):
-        with pytest.raises(InputError, match="pool 'pool' must have no toxic rows; 1 of 2"):
+        with pytest.raises(InputError, match="pool 'pool' must not have toxic rows; 1 of 2"):
             change(kind, pool=pool)
 
 
@@ -115,7 +115,7 @@ def test_reweight_gives_weights_of_mean_1_and_adds_nothing():
 def test_weights_are_not_put_on_weights():
     weighted = TRAINING.table.append_column("weight", pa.array(np.ones(8)))
     training = TrainingRows("w", weighted, 0.5, 0.5, ("gay",), TRAINING.matcher)
-    with pytest.raises(InputError, match="must have no `weight` for method reweight"):
+    with pytest.raises(InputError, match="must not have `weight` for method reweight"):
         change("reweight", training=training)
 
 

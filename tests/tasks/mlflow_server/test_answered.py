@@ -87,8 +87,8 @@ def test_a_server_that_is_not_there_is_given_up_after_30_seconds(said, clock):
         Gateway.at(uri).run_tags("a")
     assert 20 < clock[0] <= 30
     assert str(error.value).startswith(f"MLflow at {uri} does not answer, for ")
-    assert "BIASGATE_MLFLOW_WAIT_S sets how long it is waited for." in str(error.value)
-    assert said == [f"MLflow at {uri} does not answer: asked again for up to 30 s."]
+    assert "BIASGATE_MLFLOW_WAIT_S sets how long to wait." in str(error.value)
+    assert said == [f"MLflow at {uri} does not answer: retrying for up to 30 s."]
 
 
 def test_a_server_that_has_answered_before_is_given_five_minutes(failing, said, clock):

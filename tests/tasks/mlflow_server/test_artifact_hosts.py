@@ -157,7 +157,7 @@ def test_an_ftp_server_that_a_version_names_is_not_connected_to(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.1)
         uri = f"ftp://127.0.0.1:{server.getsockname()[1]}/x"
-        with pytest.raises(InputError, match="which was not asked"):
+        with pytest.raises(InputError, match="which was not contacted"):
             fetch(uri, "sqlite:///mlflow.db", tmp_path)
         with pytest.raises(TimeoutError):
             server.accept()

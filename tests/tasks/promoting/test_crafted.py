@@ -96,7 +96,7 @@ def put(gateway, tag):
 )
 def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gateway, store, change):
     edit_entry(gateway, lambda payload: payload.update(change))
-    assert f"passed over: version 1 of {LEDGER}" in told(store)
+    assert f"ignored: version 1 of {LEDGER}" in told(store)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gate
 def test_an_entry_that_lacks_a_key_is_a_finding_that_names_both(gateway, store, key):
     edit_entry(gateway, lambda payload: payload.pop(key))
     said = " ".join(told(store).split())
-    assert f"passed over: version 1 of {LEDGER} must" in said
+    assert f"ignored: version 1 of {LEDGER} must" in said
     assert key in said
 
 

@@ -134,8 +134,8 @@ def test_an_open_entry_of_a_blocked_version_is_not_completed(gateway, store, pro
     [
         ({"number": 9}, "written as entry 9"),
         ({"model": "other"}, "of other, and copied"),
-        ({"predecessor": None}, "follows entry none"),
-        ({"replaces": ""}, "where champion was version 1"),
+        ({"predecessor": None}, "was written after entry none"),
+        ({"replaces": ""}, "but champion was version 1"),
     ],
 )
 def test_an_open_entry_in_a_wrong_place_is_not_completed(
@@ -320,7 +320,7 @@ def test_a_required_set_that_is_taken_from_the_tag_is_still_required(gateway, of
     found = [one for one in verify_version(edited, gateway) if not one.holds]
     assert {"tags", "verdict"} <= {one.what for one in found}
     assert any(" on other by policy p is FAILED" in one.sentence for one in found)
-    with pytest.raises(NotVerifiedError, match="require the sets that its verdicts do"):
+    with pytest.raises(NotVerifiedError, match="require the same sets as its verdicts"):
         promote_version(MODEL, edited.version, "please", gateway)
 
 
@@ -343,8 +343,8 @@ def test_a_failed_verdict_is_not_replaced_by_the_one_on_another_set(gateway, of_
     gateway.tag_version(of_two_sets, tags)
     again = gateway.resolve(of_two_sets.uri)
     found = [one.sentence for one in verify_version(again, gateway) if not one.holds]
-    assert "the verdict that the tags name for other is on that set. It is on comments." in found
-    with pytest.raises(NotVerifiedError, match="It is on comments"):
+    assert "the verdict in the tags for other is about that set. It is about comments." in found
+    with pytest.raises(NotVerifiedError, match="It is about comments"):
         promote_version(MODEL, again.version, "please", gateway)
 
 
@@ -362,7 +362,7 @@ def test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promo
     )
     weights.write_text(kept, "utf-8")
     assert verdict.outcome == "pass"
-    said = "champion that was compared with on comments, .*weights: changed"
+    said = "champion in the comparison on comments, .*weights: changed"
     with pytest.raises(InputError, match=said):
         promote_one([verdict], version, gateway)
     with pytest.raises(NotVerifiedError, match=said):
@@ -400,7 +400,7 @@ def test_a_machine_that_only_signs_remembers_what_it_added_to_the_ledger(
     promoted()
     gateway.client.delete_model_version(LEDGER, "2")
     gateway.set_alias(MODEL, "champion", "1")
-    with pytest.raises(InputError, match="missing or changed is entry 2, which this machine saw"):
+    with pytest.raises(InputError, match="missing or changed: entry 2, which this machine saw"):
         require_sound(Ledger(gateway, MODEL))
 
 
@@ -431,7 +431,7 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
     again = gateway.resolve(version.uri)
     [finding] = [one for one in verify_version(again, gateway) if not one.holds]
     assert finding.sentence == (
-        "models:/toxicity/1 passed after entry 1 of the ledger said that it did not."
+        "models:/toxicity/1 passed after entry 1 of the ledger recorded that it did not."
     )
     with pytest.raises(NotVerifiedError, match="passed after entry 1"):
         promote_version(MODEL, "1", "please", gateway)
@@ -451,7 +451,7 @@ def test_a_version_that_passes_after_it_was_blocked_counts(gateway, store, tmp_p
 def test_a_version_whose_policy_only_reports_is_not_promoted_by_hand(gateway, store, tmp_path):
     policy = POLICY.model_copy(update={"report_only": True})
     judged_version(gateway, store, tmp_path / "first", policy=policy)
-    with pytest.raises(NotVerifiedError, match="is PASSED, by a policy that only reports"):
+    with pytest.raises(NotVerifiedError, match="is PASSED, by a report-only policy"):
         promote_version(MODEL, "1", "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
 
@@ -463,7 +463,7 @@ def test_no_first_champion_is_made_by_hand_where_the_policy_forbids_one(gateway,
     assert (verdict.outcome, policy.allow_first) == ("pass", False)
     decision = promote_version(MODEL, "1", "please", gateway)
     assert (decision.outcome, decision.promoted) == ("insufficient", False)
-    assert "has no champion to compare with" in decision.sentence
+    assert "lacks a champion to compare with" in decision.sentence
     assert gateway.alias(MODEL, "champion") is None
 
 
@@ -492,7 +492,9 @@ def test_the_champion_of_the_ledger_stays_the_one_to_compare_with(
         gateway.set_alias(MODEL, "champion", other.version)
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
     assert promote_one([alone], version, gateway).champion_moved
-    with pytest.raises(InputError, match="compared with nobody, but champion is models:/tox"):
+    with pytest.raises(
+        InputError, match="compared with no champion, but champion is now models:/tox"
+    ):
         promote_version(MODEL, version.version, "please", gateway)
     version, against, _ = judged_version(
         gateway, store, tmp_path / "against", champion=first, seed=4

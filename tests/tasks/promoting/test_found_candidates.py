@@ -172,5 +172,5 @@ def test_nothing_is_decided_about_a_watched_champion(report_only, outcome):
     decision = decision_on_watched(verdicts)
     assert (decision.outcome, decision.promoted) == (outcome, False)
     assert "models:/toxicity/3 was champion" in decision.sentence
-    assert "measured again (blocked). It keeps the verdict" in decision.sentence
+    assert "measured again (blocked). Its own verdict is unchanged" in decision.sentence
     assert decision_on_watched(verdicts[:1]).outcome == "pass"

@@ -76,7 +76,7 @@ def test_another_policy_is_refused_before_any_work(gateway):
 @pytest.mark.usefixtures("registered")
 def test_an_evaluation_by_another_policy_is_refused_before_its_rivals_are_looked_up(gateway):
     place = partial({"gateway": gateway})
-    with pytest.raises(InputError, match="`policy` must be the registered one"):
+    with pytest.raises(InputError, match="`policy` must be the registered policy"):
         pin_rivals.fn(None, None, MODEL, LENIENT, [], place)
     assert "champion" not in pin_rivals.fn(None, None, None, LENIENT, [], place)
 
@@ -144,7 +144,7 @@ def test_a_policy_that_only_reports_cannot_be_registered(gateway, tmp_path):
     path = tmp_path / "r.yaml"
     content = POLICY.model_dump(mode="json") | {"report_only": True}
     path.write_text(yaml.safe_dump(content), "utf-8")
-    with pytest.raises(InputError, match="must decide: it says `report_only: true`"):
+    with pytest.raises(InputError, match="must decide: it has `report_only: true`"):
         register_policy(str(path), MODEL, gateway)
 
 

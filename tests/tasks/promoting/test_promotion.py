@@ -165,7 +165,7 @@ def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
     for outcome, word in (("pass", "passed"), ("fail", "blocked")):
         decision = move(gateway, [verdict(outcome, report_only=True)], versions[0])
         assert (decision.outcome, decision.promoted) == ("pass", False)
-        assert f"The verdict is: {word}. The policy says `report_only: true`" in decision.sentence
+        assert f"The verdict is: {word}. The policy has `report_only: true`" in decision.sentence
     assert champion(gateway, versions[0]) is None
 
 

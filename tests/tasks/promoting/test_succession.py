@@ -115,17 +115,17 @@ def test_a_verdict_on_a_sample_makes_a_first_champion():
         (NEWER, (0.01,), None),
         (NEWER, (-0.004,), None),
         (NEWER, (None,), None),
-        (NEWER, (-0.006,), "shown to be worse: final_score is lower by 0.0060"),
+        (NEWER, (-0.006,), "significantly lower, final_score is lower by 0.0060"),
         (
             NEWER,
             (0.01, -0.01),
             "lower by 0.0100 (one-sided 95 % bounds -0.0150 and -0.0050) on set 1",
         ),
         (BETTER, (0.006,), None),
-        (BETTER, (0.004,), "`promote: better` is not shown: final_score is higher by 0.0040"),
+        (BETTER, (0.004,), "not significantly higher, final_score is higher by 0.0040"),
         (BETTER, (0.01, 0.004), "final_score is higher by 0.0040"),
         (BETTER, (None,), "final_score has no difference"),
-        (NEVER, (0.3,), "the policy says `promote: never`"),
+        (NEVER, (0.3,), "the policy has `promote: never`"),
         (WITHHELD, (0.3,), "not tonight"),
     ],
 )
@@ -148,7 +148,7 @@ def test_better_needs_bounds():
 @pytest.mark.parametrize("past", [{3}, {3, 5}])
 def test_newer_means_later_than_every_version_that_was_champion(past):
     objection = NEWER.objection(judged(2), "3", Past(frozenset(past), {}))
-    assert f"version {max(past)}, which is or was champion, is newer" in objection
+    assert f"version {max(past)}, a current or former champion, is newer" in objection
     assert BETTER.objection(judged(2), "3", Past(frozenset(past), {})) is None
 
 
@@ -181,8 +181,8 @@ def test_of_several_that_may_the_best_is_chosen(passed, best):
 
 def test_why_a_version_is_preferred_to_another():
     better, other = judged(3, value=0.95), judged(2, value=0.9)
-    assert better.preferred(other) == "its final_score is 0.9500, that of version 2 0.9000"
-    assert judged(3).preferred(other) == "of two with the same final_score, version 3 is newer"
+    assert better.preferred(other) == "its final_score is 0.9500, against 0.9000 for version 2"
+    assert judged(3).preferred(other) == "version 3 has the same final_score and is newer"
     unknown = judged(2, value=None)
     assert better.preferred(unknown) == "final_score of version 2 is undefined"
 
@@ -191,8 +191,8 @@ def test_why_a_version_is_preferred_to_another():
     ("rule", "champion", "change", "words"),
     [
         (NEWER, None, 0.01, "`allow_first`: there was no champion"),
-        (NEWER, "1", 0.01, "`promote: newer`: not shown to be lower, final_score is higher by"),
-        (BETTER, "1", 0.01, "`promote: better`: shown to be higher, final_score is higher by"),
+        (NEWER, "1", 0.01, "`promote: newer`: not significantly lower, final_score is higher by"),
+        (BETTER, "1", 0.01, "`promote: better`: significantly higher, final_score is higher by"),
         (NEWER, "1", None, "`promote: newer`: the objective could not be compared, final_score"),
     ],
 )
@@ -231,7 +231,9 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
         for verdict in one.verdicts:
             verdict.update(partial({"outcome": "pass", "policy": policy, **NOTHING_SAID}))
     sentences = [one.sentence for one in tell(passed, MODEL, "2", [], NEWER)]
-    assert sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 came."
+    assert (
+        sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 replaced it."
+    )
     assert sentences[1].startswith("models:/toxicity/3 is champion now.")
 
 
@@ -366,7 +368,7 @@ def test_of_ten_nights_with_a_new_version_each_promotes_what_is_not_shown_to_be_
     assert [before for _, before, _ in nights.moves] == ["", *champions[:-1]]
     assert {rule for _, _, rule in nights.moves[1:]} == {"newer"}
     assert len(champions) > 5
-    assert all("it is shown to be worse: final_score is lower by" in one for one in stayed.values())
+    assert all(": significantly lower, final_score is lower by" in one for one in stayed.values())
 
 
 @pytest.mark.slow
@@ -385,8 +387,8 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
     decisions = nights.night(worse, better, worst)
     assert [one.promoted for one in decisions] == [False, True, False]
     assert decisions[1].sentence.startswith(
-        "models:/toxicity/3 is champion now. It replaced version 1 (`promote: newer`: not shown "
-        "to be lower, final_score is higher by "
+        "models:/toxicity/3 is champion now. It replaced version 1 (`promote: newer`: not "
+        "significantly lower, final_score is higher by "
     )
     assert "passed, but champion of toxicity is version 3 now: its final_score is" in (
         decisions[2].sentence
@@ -437,7 +439,7 @@ def test_never_leaves_the_alias_to_people(nights):
     assert (decision.outcome, nights.champion) == ("pass", None)
     assert decision.sentence == (
         "models:/toxicity/1 passed, but toxicity has no champion yet: "
-        "the policy says `promote: never`."
+        "the policy has `promote: never`."
     )
 
 

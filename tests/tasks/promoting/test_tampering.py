@@ -350,7 +350,7 @@ ATTACKS = {
     # Frozen rows.
     "edited rows": Attack(edited_rows, {"dataset"}, on_mlflow=True),
     "edited rows, and their digests": Attack(
-        lambda world: edited_rows(world, and_digest=True), {"dataset"}, "have another digest: "
+        lambda world: edited_rows(world, and_digest=True), {"dataset"}, "Their digest is "
     ),
     "edited rows of another name": Attack(
         lambda world: edited_rows(world, and_digest=True, name="other", source={}), {"dataset"}
@@ -386,7 +386,7 @@ ATTACKS = {
         "previous_champion is version 2; last replaced: 1",
     ),
     "no verdict": Attack(
-        without_verdict, {"verdict", "alias"}, "has no verdict: evaluate it first"
+        without_verdict, {"verdict", "alias"}, "must have a verdict: evaluate it first"
     ),
     "a stolen verdict": Attack(stolen_verdict, {"evidence", "alias"}, on_mlflow=True),
     # The ledger.

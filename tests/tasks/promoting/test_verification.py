@@ -126,9 +126,7 @@ def test_a_reservation_is_recomputed_whichever_code_a_verdict_names():
         assert same.sentence.endswith("Different: reservations.")
     reworded = replace(other, reservations=["Measured on 10 of 10 rows."])
     code = list(same_again(reworded, again, "comments"))[-1]
-    assert code.sentence.endswith(
-        "as this code has them: reservations.0: Measured on 9 of 10 rows."
-    )
+    assert code.sentence.endswith("this code has: reservations.0: Measured on 9 of 10 rows.")
     for one in same_again(replace(again, reservations=reworded.reservations), again, "comments"):
         assert not one.holds
 
@@ -142,7 +140,7 @@ def test_of_many_reworded_sentences_five_are_told_and_the_others_counted():
         same, code = same_again(written, again, "comments")
         told = "; ".join(f"reservations.{at}: It is {at}." for at in range(5))
         assert (same.holds, code.holds) == (True, True)
-        assert code.sentence.endswith(f"sentences, as this code has them: {told}{end}")
+        assert code.sentence.endswith(f"not verified; this code has: {told}{end}")
 
 
 @pytest.fixture
@@ -169,7 +167,7 @@ def test_a_signature_that_nobody_checks_is_said_to_be_unchecked(
     promoted(gateway, store, tmp_path / "first")
     monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
     told = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.checked]
-    expected = "the verdict on comments is signed, not checked: no key is trusted here. Whoever"
+    expected = "the verdict on comments is signed, not checked: no key is trusted here. Anyone"
     assert any(sentence.startswith(expected) for sentence in told), told
 
 
@@ -276,7 +274,7 @@ def test_an_alias_that_names_another_version_than_the_ledger_is_told_with_what_t
     assert told == [said]
     reset(MODEL, None, "nobody", gateway)
     gateway.set_alias(MODEL, "champion", moved)
-    assert "there is no champion, and candidates are compared with none" in alias_apart(ledger)
+    assert "no version is champion, and candidates are compared with none" in alias_apart(ledger)
 
 
 def test_nothing_is_compared_with_the_champion_of_a_ledger_that_was_changed(gateway, champion):
@@ -293,7 +291,7 @@ def test_the_history_shows_moves_and_on_request_what_moved_nothing(gateway, stor
         record(Ledger(gateway, MODEL), blocked, "version 7 is blocked")
     command = ["history", MODEL, "--store", str(store)]
     short, full = (CliRunner().invoke(app, [*command, *more]).output for more in ([], ["--all"]))
-    assert "not shown: 3 of decisions after which nothing moved (--all)" in short
+    assert "not shown: entries of blocked versions, 3 (--all)" in short
     assert "it did not pass" not in short
     assert full.count("it did not pass") == 3
     assert "not shown" not in full
@@ -306,7 +304,9 @@ def test_a_version_compared_with_an_earlier_champion_is_to_be_judged_again(
 ):
     late, _, _ = judged_version(gateway, store, tmp_path / "late", champion=champion, seed=2)
     promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
-    with pytest.raises(InputError, match=r"compared with models:/toxicity/1, but champion is .*/3"):
+    with pytest.raises(
+        InputError, match=r"compared with models:/toxicity/1, but champion is now .*/3"
+    ):
         promote_version(MODEL, late.version, "late", gateway)
 
 
@@ -407,7 +407,7 @@ def test_a_version_that_was_rolled_away_is_never_the_default(gateway, store, cha
     gateway.set_alias(MODEL, "champion", "2")  # by hand, past the ledger
     reset(MODEL, "1", "the alias was moved by hand", gateway)
     with pytest.raises(
-        InputError, match=r"`--to 2` must say .* entry 3 rolled back from it .complaints."
+        InputError, match=r"`--to 2` must be given .* entry 3 rolled back from it .complaints."
     ):
         roll_back(MODEL, "x", gateway)
     assert gateway.alias(MODEL, "champion").version == "1"

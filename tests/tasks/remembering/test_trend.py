@@ -249,7 +249,7 @@ def test_a_night_that_failed_has_its_place_and_no_text_of_its_error(tmp_path):
         (1, "one", []),
         (2, "two", []),
     ]
-    assert known[1].news == ["failed (TimeoutError); the log of flow run two says where."]
+    assert known[1].news == ["failed (TimeoutError); see the log of flow run two."]
     assert lines_of(known) == []
 
 

@@ -261,7 +261,7 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
 def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
     first.gateway.set_alias(MODEL, "champion", first.version.version)
     policy = read_policy("default", Path())
-    with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
+    with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
         find_rivals({}, MODEL, policy, [], first.gateway)
     tagged = json.loads(first.gateway.resolve(first.version.uri).tags[OPENED_AS])
     named = {"name": "champion", "model": f"models:/{MODEL}@champion", **tagged}

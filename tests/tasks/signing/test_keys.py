@@ -121,7 +121,7 @@ def test_a_key_must_be_named_so_that_one_is_meant(keys):
         keys("new", f"{name}.key")
         keys("trust", f"{name}.key.pub", "--name", name)
     for name in ("z", ""):  # an id is hexadecimal
-        assert "must be one trusted key" in keys("revoke", name, "--reason", "x").output
+        assert "must be 1 trusted key" in keys("revoke", name, "--reason", "x").output
 
 
 def test_a_private_key_is_not_accepted_as_a_public_one(keys):

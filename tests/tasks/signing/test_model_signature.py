@@ -85,7 +85,7 @@ def test_a_single_file_may_be_signed(vendor):
     named = {"signature": vendor / "scores.sig", "model": "scores.csv"}
     assert require(vendor, **named)
     (vendor / "scores.csv").write_text("id,prediction\nc1,1\n", "utf-8")
-    with pytest.raises(InputError, match=r"not those that were: scores.csv: changed"):
+    with pytest.raises(InputError, match=r"differ from the signed files: scores.csv: changed"):
         require(vendor, **named)
 
 
@@ -148,7 +148,7 @@ def ignoring(vendor):
 
 REFUSED = "it must be signed with the key in .*; model-signing does not accept signature"
 ATTACKS = {
-    "a byte is changed": (flip, r"not those that were: weights: changed \(signature"),
+    "a byte is changed": (flip, r"differ from the signed files: weights: changed \(signature"),
     "a file is added": (
         lambda one: (one / "model" / "tokenizer").write_text("x", "utf-8"),
         "tokenizer: added",
@@ -161,7 +161,7 @@ ATTACKS = {
     "a file is renamed": (rename, "heights: added; weights: missing"),
     "the signature is missing": (
         lambda one: (one / "model" / "model.sig").unlink(),
-        r"there is no signature at .*model\.sig\. Name its file by `signature`",
+        r"signature .*model\.sig does not exist. Set `signature` to its file",
     ),
     "the signature is of another key": (exchange_keys, "Key mismatch"),
     "the signature is of a certificate": (by_certificate, REFUSED),
@@ -202,7 +202,7 @@ def test_a_signature_that_lists_no_plain_digests_is_refused(vendor, ways):
     else:
         hashed.use_file_serialization(hashing_algorithm="blake2")
     sign(vendor / "model", vendor / "vendor.pub", vendor / "model" / "model.sig", hashed)
-    with pytest.raises(InputError, match="its files are not those that were: "):
+    with pytest.raises(InputError, match="its files differ from the signed files: "):
         require(vendor)
 
 
@@ -318,7 +318,7 @@ def test_a_candidate_is_judged_only_if_the_signature_that_is_demanded_holds(sign
     ("old", "new", "message"),
     [
         ("signed_by: vendor.pub", "signed_by: vendor.pem", "must be a public key in PEM format"),
-        ("signed_by: vendor.pub", "signed_by: none.pub", "none.pub is none"),
+        ("signed_by: vendor.pub", "signed_by: none.pub", "none.pub is not"),
         ("    signed_by: vendor.pub\n", "", "`signature` of candidate .* needs `signed_by`"),
         ("signed_by: vendor.pub", "signed_by: own.pub", "on one of the curves secp256r1, secp"),
     ],

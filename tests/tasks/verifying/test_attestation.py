@@ -158,20 +158,20 @@ def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, 
     [
         (dict, "comments."),
         (lambda one: said(one).update(requiredSets=["other", "comments"]), "Missing: other."),
-        (lambda one: said(one).update(requiredSets=[]), "every required set: unknown."),
+        (lambda one: said(one).update(requiredSets=[]), "each required set: unknown."),
     ],
 )
 def test_the_required_sets_are_named_and_those_that_are_missing(world, made, change, said_of_sets):
     resign(world, made[1], change)
     told = [finding.sentence for finding in verify_attestation(world / FILE, world / "model")]
-    [text] = [sentence for sentence in told if "every required set" in sentence]
+    [text] = [sentence for sentence in told if "each required set" in sentence]
     assert text.endswith(said_of_sets)
 
 
 def test_an_attestation_without_what_biasgate_says_is_no_verdict(world, made):
     resign(world, made[1], lambda one: one["predicate"].update(configuration=[]))
     found = verify_attestation(world / FILE, world / "model")
-    [silent] = [one for one in found if "does not say what biasgate says" in one.sentence]
+    [silent] = [one for one in found if "lacks the fields that biasgate writes" in one.sentence]
     assert not silent.holds
 
 
@@ -236,7 +236,7 @@ def test_a_pin_does_not_hold_where_nothing_is_said(world, made):
 
 def test_what_is_attested_is_said_and_that_it_is_not_pinned(world):
     told = " ".join(one.sentence for one in verify_attestation(world / FILE, world / "model"))
-    for part in (f"models:/{MODEL}/1", POLICY.digest, "comments", "Any other would hold too"):
+    for part in (f"models:/{MODEL}/1", POLICY.digest, "comments", "would be accepted: give"):
         assert part in told
 
 
@@ -258,7 +258,7 @@ def test_a_pin_that_pins_nothing_is_refused(pins):
 def test_the_function_of_a_deploy_script_pins_the_model(world):
     require_attestation(world / FILE, world / "model", MODEL, policy_digest=POLICY.digest)
     with pytest.raises(
-        ValueError, match=r"must not be deployed, since this does not hold:\n  model: attested is"
+        ValueError, match=r"must not be deployed, since these checks failed:\n  model: the attested"
     ):
         require_attestation(world / FILE, world / "model", "spam")
 

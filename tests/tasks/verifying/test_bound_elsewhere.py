@@ -69,7 +69,7 @@ def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
     assert (folder / "weights").read_text() == "judged"
     assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
     exchange()
-    said = "toxicity/1 are the ones that were judged .*: weights: changed"
+    said = "toxicity/1 match the files judged .*: weights: changed"
     with pytest.raises(NotVerifiedError, match=said):
         require_champion(MODEL, gateway)
     with pytest.raises(ValueError, match=said):

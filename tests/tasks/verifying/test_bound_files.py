@@ -187,7 +187,7 @@ def remove(folder, _):
 def test_each_change_of_a_file_is_found_by_every_check(gateway, store, change, said):
     change(files(gateway, 2), files(gateway, 3))
     for found in refusals(gateway, store):
-        assert "the files of models:/toxicity/2 are the ones that were judged on comments" in found
+        assert "the files of models:/toxicity/2 match the files judged on comments" in found
         assert f": {said}." in found
 
 
@@ -290,7 +290,7 @@ def test_a_verdict_that_binds_no_file_is_told_and_cannot_be_opened(gateway, stor
     text = "the files of models:/toxicity/2 were not recorded with the verdict on comments."
     assert [one.holds for one in told] == [True, True]
     assert told[0].sentence == f"{text} It is elsewhere. Not checked."
-    assert told[1].sentence.startswith("the champion that was compared with on comments")
+    assert told[1].sentence.startswith("the champion in the comparison on comments")
     with pytest.raises(NotVerifiedError, match=r"model: .* It is elsewhere. Not checked"):
         biasgate.open_champion(MODEL, store)
 

@@ -42,7 +42,7 @@ def test_verdicts_of_two_policies_are_found_where_both_are_required(
     gateway.tag_version(version, tags_of(verdicts))
     found = verify_version(gateway.resolve(version.uri), gateway)
     wrong = [one.sentence for one in found if not one.holds]
-    text = "the verdicts on c are of one evaluation, by one policy, against one champion."
+    text = "the verdicts on c share their evaluation, policy and champion."
     assert wrong == ([text] if mixed else [])
     of = [name for one in found for name in SETS if f"verdict on {name} " in one.sentence]
     assert set(of) == set(SETS)

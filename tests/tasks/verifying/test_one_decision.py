@@ -50,16 +50,16 @@ LENIENT = policy(rules=POLICY.model_dump()["rules"][:1])
 # What each set is judged with, and what every reader then says.
 REFUSED = {
     "blocked": ([{"policy": STRICT}], "on comments by policy p is FAILED."),
-    "reported": ([{"policy": policy(report_only=True)}], "PASSED, by a policy that only reports."),
+    "reported": ([{"policy": policy(report_only=True)}], "PASSED, by a report-only policy."),
     "ended": (
         [{"policy": policy(not_measured=[ends(TODAY)])}],
         "An entry of `not_measured` ended on 2026-11-21",
     ),
     "future": ([{"today": date(2099, 12, 31)}], "It is dated 2099-12-31"),
     "incomplete": ([{"required_sets": ("comments", "more")}], "comments, more. Missing: more."),
-    "other policy": ([{}, {"policy": LENIENT}], "of one evaluation, by one policy, against one"),
-    "other champion": ([{}, {"champion": True}], "of one evaluation, by one policy, against one"),
-    "other sets": ([{}, {"required_sets": ("other",)}], "of one evaluation, by one policy"),
+    "other policy": ([{}, {"policy": LENIENT}], "share their evaluation, policy and champion"),
+    "other champion": ([{}, {"champion": True}], "share their evaluation, policy and champion"),
+    "other sets": ([{}, {"required_sets": ("other",)}], "share their evaluation, policy and"),
 }
 
 

@@ -102,7 +102,7 @@ def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, 
         verdict["candidate"]["opened_as"] = SHORT
         (folder / "verdict.json").write_text(json.dumps(verdict))
     gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
-    with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
+    with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
         champion(gateway)
 
 
@@ -112,7 +112,7 @@ def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, store, 
         gateway.client.delete_model_version_tag(MODEL, version.version, name)
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     gateway.set_alias(MODEL, "champion", version.version)
-    with pytest.raises(InputError, match=r"Say it in the evaluation file, as in `champion: \{name"):
+    with pytest.raises(InputError, match=r"Set it in the evaluation file, as in `champion: \{name"):
         champion(gateway)
     named = {"name": "champion", "model": f"models:/{MODEL}@champion", **LONG}
     rivals = {"champion": CANDIDATES.validate_python(named)}
@@ -171,7 +171,7 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
     with gateway.run_files(first.run_id) as signed, gateway.run_files(forged.run_id) as beside:
         shutil.copy(signed / ATTESTATION, beside / ATTESTATION)
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
-    with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
+    with pytest.raises(InputError, match="must have a verdict that records how it was opened"):
         reference(gateway)
 
 

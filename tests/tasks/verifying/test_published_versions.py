@@ -38,7 +38,7 @@ def test_a_version_without_a_verdict_has_nothing_to_compare(gateway, tmp_path):
     version = registered_version(gateway, tmp_path, "new")
     with (
         ExitStack() as kept,
-        pytest.raises(InputError, match=r"must have a verdict.* none that co"),
+        pytest.raises(InputError, match=r"must have a verdict.* none of its verdicts co"),
     ):
         published_of(version.uri, gateway, kept)
 

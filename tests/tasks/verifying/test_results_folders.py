@@ -66,8 +66,8 @@ def swap(folder):
 
 
 MISSING = (
-    "the verdict on sample/first cannot be verified: attestation.json in sample/first must be "
-    "there, since it says of which files the verdict is"
+    "the verdict on sample/first cannot be verified: attestation.json in sample/first must "
+    "exist, since it names the files and the signer of the verdict"
 )
 FORGED = {"value": 0.99}
 OTHER_CODE = {"version": "0.0.1", "bias_metrics": "0" * 64}
@@ -85,24 +85,24 @@ def say(folder, forged=None, key=None, **changed):
 def test_the_folder_of_an_evaluation_is_verified(results, place):
     code, text = run("verify", results / place)
     assert (code, "DOES NOT HOLD" in text) == (0, False), text
-    assert f"gives the same one (pass). {NOT_COMPARED}" in text
-    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*no check notices"
+    assert f"reproduces it (pass). {NOT_COMPARED}" in text
+    unnoticed = rf"not checked signature: .* {FIRST} is not signed.*no check detects"
     assert re.search(unnoticed, text)
-    assert ("summary.json has the verdicts of the folders" in text) is (not place)
+    assert ("summary.json matches the verdicts in the folders" in text) is (not place)
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit("verdict.json", decided_on="2031-01-01"), "the verdicts of the folders, and"),
+        (edit("verdict.json", decided_on="2031-01-01"), "the verdicts in the folders, and"),
         (edit("report.json", warnings=["forged"]), "the report on sample/first has the digest"),
-        (lambda folder: say(folder, FORGED), "summary.json has the verdicts of the folders"),
-        (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is not"),
+        (lambda folder: say(folder, FORGED), "summary.json matches the verdicts in the folders"),
+        (lambda folder: (folder / "evidence.parquet").unlink(), "its evidence.parquet is missing"),
         (lambda folder: (folder / "attestation.json").unlink(), MISSING),
         (lambda folder: (folder / "verdict.json").unlink(), "verdict.json of the verdict on"),
         (lambda folder: (folder / "policy.json").unlink(), "policy.json of the verdict on"),
         (flip("evidence.parquet"), "the evidence on sample/first has the digest"),
-        (swap, "the verdict in sample/first is on this set and candidate"),
+        (swap, "the verdict in sample/first is about this set and candidate"),
     ],
 )
 def test_what_was_changed_in_a_folder_does_not_hold(results, tmp_path, change, why):
@@ -121,7 +121,7 @@ def test_where_a_key_is_trusted_an_unsigned_folder_does_not_hold(key, results, t
         folder = tmp_path / "signed/sample" / name
         attest(Verdict.from_dict(json.loads((folder / "verdict.json").read_text())), folder, key)
     code, text = run("verify", tmp_path / "signed")
-    assert (code, "no check notices" in text) == (0, False), text
+    assert (code, "no check detects" in text) == (0, False), text
 
 
 def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(tmp_path):
@@ -135,7 +135,7 @@ def test_a_blocked_candidate_is_verified_and_a_summary_that_lets_it_pass_is_not(
         one["outcome"] = "pass"
     (folder / "summary.json").write_text(json.dumps(summary), "utf-8")
     code, text = run("verify", folder)
-    assert (code, "But not: first, its outcome." in text) == (3, True), text
+    assert (code, "Different: first, its outcome." in text) == (3, True), text
 
 
 def test_a_blocked_candidate_is_verified_where_the_policy_only_reports(tmp_path):
@@ -148,7 +148,7 @@ def test_a_blocked_candidate_is_verified_where_the_policy_only_reports(tmp_path)
     assert (code, "DOES NOT HOLD" in text) == (0, False), text
     summarised(folder, decide)
     code, text = run("verify", folder)
-    assert (code, "But not: first." in text) == (3, True), text
+    assert (code, "Different: first." in text) == (3, True), text
 
 
 def decide(summary):
@@ -183,7 +183,7 @@ def praise(summary):
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [(forget, "But not: first."), (praise, "But not: first."), (drop, "But not: first.")],
+    [(forget, "Different: first."), (praise, "Different: first."), (drop, "Different: first.")],
     ids=["a pass without a verdict", "another word", "no decision"],
 )
 def test_a_forged_summary_does_not_hold(results, tmp_path, change, why):
@@ -206,7 +206,7 @@ def test_a_required_set_that_was_left_out_is_missed_though_all_is_signed(key, re
     )
     code, text = run("verify", folder)
     for name in ("first", "second"):
-        missing = f"{name} has one verdict on every required set: hard, sample. Missing: hard."
+        missing = f"{name} has a single verdict on each required set: hard, sample. Missing: hard."
         assert (code, missing in text) == (3, True), text
 
 
@@ -242,7 +242,7 @@ def test_verdicts_that_require_different_sets_do_not_hold_together(
         ],
     )
     code, text = run("verify", folder)
-    wrong = r"DOES NOT HOLD verdict: the verdicts are by one policy, and require the same sets\."
+    wrong = r"DOES NOT HOLD verdict: the verdicts use the same policy, and require the same sets\."
     assert (code, bool(re.search(wrong, text))) == (expected, expected == 3), text
 
 
@@ -255,7 +255,7 @@ def test_a_summary_of_nothing_does_not_hold(results, tmp_path):
     shutil.copytree(results, folder)
     summarised(folder, empty)
     code, text = run("verify", folder)
-    assert (code, "has no verdict, so there is nothing that could hold." in text) == (3, True), text
+    assert (code, "must contain a verdict to verify; it does not." in text) == (3, True), text
 
 
 def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path):
@@ -265,7 +265,7 @@ def test_counts_that_hold_beside_a_summary_do_not_vouch_for_it(results, tmp_path
     (folder / "evidence.counts").write_bytes(b"counts")
     summarised(folder, forget)
     code, text = run("verify", folder)
-    assert (code, "But not: first." in text) == (3, True), text
+    assert (code, "Different: first." in text) == (3, True), text
 
 
 def test_a_pinned_policy_and_set_must_be_those_of_the_folder(results):
@@ -278,7 +278,7 @@ def test_a_pinned_policy_and_set_must_be_those_of_the_folder(results):
     code, text = run("verify", results, "--evaluation-set", "sample=")
     assert (code, "without a digest. Is a variable empty?" in text) == (2, True)
     code, text = run("verify", results, "--attestation", "file")
-    assert (code, "must be given with nothing but" in text) == (2, True)
+    assert (code, "must be given with --policy-digest" in text) == (2, True)
 
 
 def test_other_code_that_says_the_same_is_told(results, tmp_path):
@@ -286,7 +286,7 @@ def test_other_code_that_says_the_same_is_told(results, tmp_path):
     say(tmp_path / "results" / FIRST, code=OTHER_CODE)
     code, text = run("verify", tmp_path / "results" / FIRST)
     assert code == 0, text
-    assert f"{FIRST} names other code, '0.0.1'. This code says the same of it." in text
+    assert f"{FIRST} records other code, '0.0.1'. This code gives the same sentences." in text
 
 
 def test_reservations_by_other_code_are_told_as_this_code_has_them(results, tmp_path):
@@ -298,8 +298,8 @@ def test_reservations_by_other_code_are_told_as_this_code_has_them(results, tmp_
     assert code == 0, text
     [told] = [one for one in json.loads(text) if one["what"] == "code"]
     assert told["sentence"] == (
-        f"the verdict on {FIRST} names other code, '0.0.1'. Not verified are these sentences, as "
-        f"this code has them: reservations.0: {true}"
+        f"the verdict on {FIRST} records other code, '0.0.1'. These sentences are not verified; "
+        f"this code has: reservations.0: {true}"
     )
     assert forged not in text
 
