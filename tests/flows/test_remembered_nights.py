@@ -119,4 +119,4 @@ def test_a_night_that_fails_is_remembered(nights, world):
         night(world, "six", candidates=[gone])
     failed = Memory(world.gateway, "by night").nights(1)[0]
     assert (failed.number, failed.models) == (4, [])
-    assert failed.news[0].startswith("failed (InputError); the log of flow run ")
+    assert failed.news[0].startswith("failed (InputError); see the log of flow run ")
